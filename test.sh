@@ -110,7 +110,9 @@ nightly() {
     fuzz
     swarm
     # What every statement of the papers comes to; the shortest figures are part of `unit`.
-    cargo test --release --locked --package papers --test verdicts -- --ignored
+    cargo test --release --locked --package papers --test documents -- --ignored
+    # Five times as many random networks as in `unit`.
+    cargo test --release --locked --package distribute
     programs
     # Exit code 4 says that statements fail, as some do by record: the step before has compared all verdicts.
     target/release/sarabande sim figures --out target/figures || [ $? -eq 4 ]

@@ -54,7 +54,6 @@ impl Unacknowledged {
 pub struct BenchAnswerer {
     /// Where it listens.
     pub endpoint: Endpoint,
-    number: usize,
     tag: Vec<u8>,
     contact: Vec<u8>,
     /// INVITEs answered.
@@ -71,7 +70,7 @@ impl BenchAnswerer {
     pub fn new(number: usize, endpoint: Endpoint) -> Self {
         let tag = format!("s{number}").into_bytes();
         let contact = format!("Contact: <sip:s{number}@{}>\r\n", endpoint.address).into_bytes();
-        Self { endpoint, number, tag, contact, invites: 0, misrouted: 0, repeated: 0, unacknowledged: None }
+        Self { endpoint, tag, contact, invites: 0, misrouted: 0, repeated: 0, unacknowledged: None }
     }
 
     /// The same, which sends a 200 to INVITE again until its ACK comes (RFC 3261 §13.3.1.4).
@@ -114,11 +113,6 @@ impl BenchAnswerer {
         if let Some(unacknowledged) = &mut self.unacknowledged {
             *unacknowledged = Unacknowledged::default();
         }
-    }
-
-    /// Which of the servers this is.
-    pub fn number(&self) -> usize {
-        self.number
     }
 
     /// Answers one request: INVITE with 180 and 200, or not at all if it is for [`SILENT`], ACK with nothing, all

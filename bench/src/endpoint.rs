@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use server::socket::{SendBatch, UdpSocket, read_errors};
+use sockets::{SendBatch, UdpSocket, read_errors};
 
 /// Receive buffer of each socket: room for over a second of the traffic of a run, so that the driver loses nothing.
 const RECEIVE_BUFFER: usize = 16 << 20;

@@ -8,20 +8,21 @@ use anyhow::Result;
 
 use crate::scratch::Scratch;
 
-/// Kamailio with this configuration and one child at this address, with a folder of this name and so many megabytes for
-/// what its processes share.
+/// Kamailio with this configuration at this address, with a folder of this name, so many children, and so many megabytes
+/// for what its processes share.
 pub(crate) fn kamailio(
     program: &Path,
     scratch: &Scratch,
     name: &str,
     config: &str,
     address: SocketAddr,
-    megabytes: u32,
+    (children, megabytes): (usize, u32),
 ) -> Result<Command> {
     let file = scratch.write(&format!("{name}/kamailio.cfg"), config)?;
     let mut kamailio = Command::new(program);
     // -DD: children, but no daemon.
-    kamailio.args(["-DD", "-E", "-x", "fm", "-m", &megabytes.to_string(), "-M", "16", "-n", "1"]);
+    kamailio.args(["-DD", "-E", "-x", "fm", "-m", &megabytes.to_string(), "-M", "16"]);
+    kamailio.args(["-n", &children.to_string()]);
     kamailio.arg("-f").arg(file).arg("-Y").arg(scratch.path().join(name));
     kamailio.args(["-l", &format!("udp:{address}")]);
     Ok(kamailio)
@@ -39,7 +40,7 @@ pub(crate) fn dispatch(
 }
 
 /// Set, address, flags, priority, attributes: call load needs a unique id a server.
-pub(crate) fn dispatcher_list(servers: impl IntoIterator<Item = SocketAddr>) -> String {
+fn dispatcher_list(servers: impl IntoIterator<Item = SocketAddr>) -> String {
     let line = |(index, server)| format!("1 sip:{server} 0 0 duid=s{index}\n");
     servers.into_iter().enumerate().map(line).collect()
 }

@@ -1,30 +1,36 @@
 //! Side-by-side measurements of what stands between callers and servers: a blind relay, Kamailio, Sarabande.
 //!
-//! One process plays both ends ([`driver`]): callers on one side, answering servers on the other, six datagrams a
-//! call. What stands between them is another process ([`target`]), whose processor time is read from the kernel
+//! One process plays both ends ([`generator`]): callers on one side, answering servers on the other, six datagrams a
+//! call. What stands between them is another process ([`targets`]), whose processor time is read from the kernel
 //! ([`process`]). The method is written down in `docs/performance.md`.
+//!
+//! Studies ([`cluster`], [`elastic`], [`overload`], [`distribution`], [`targets`]) compare alternatives round by round, by one engine
+//! ([`study`]).
 
 pub mod answerer;
 pub mod bed;
-pub mod caller;
+mod callers;
 pub mod callgrind;
 pub mod cluster;
 pub mod credentials;
 pub mod distribution;
-pub mod driver;
 pub mod elastic;
 pub mod endpoint;
+pub mod generator;
 pub mod hot;
 mod kamailio;
+pub mod log;
 pub mod modes;
 pub mod overload;
 pub mod parts;
-pub mod pauses;
 pub mod process;
 pub mod quota;
 pub mod registration;
 pub mod report;
+mod rig;
 pub mod scenarios;
 pub mod scratch;
-pub mod target;
+mod simulated;
+mod study;
+pub mod targets;
 pub mod text;

@@ -2,10 +2,10 @@
 //! Kamailio.
 
 use crate::credentials::{BenchUser, REALM};
-use crate::driver::Driver;
+use crate::generator::LoadGenerator;
 use crate::registration::{register, users};
 use crate::scratch::Scratch;
-use crate::target::{BenchTarget, Programs, free_port, hop};
+use crate::targets::{BenchTarget, Programs, free_port, hop};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use std::net::SocketAddr;
@@ -80,7 +80,7 @@ impl Product {
 
 impl Mode {
     /// The tables of Sarabande's configuration.
-    fn tables(self, address: SocketAddr, driver: &Driver) -> String {
+    fn tables(self, address: SocketAddr, driver: &LoadGenerator) -> String {
         // 64*T1 is how long transactions are kept: short, so that their end is part of a short run.
         const TIMERS: &str = "[timers]\nt1 = \"200ms\"\n";
         let forward = match self.kept {
@@ -94,13 +94,13 @@ impl Mode {
                 "[registrar]\ndomains = [\"{address}\"]\nrealm = \"{REALM}\"\nreach = \"contact\"\n{users}"
             )
         } else {
-            format!("[proxy]\nnext = [\"{}\"]\n", driver.servers()[0])
+            format!("[proxy]\nnext = [\"{}\"]\n", driver.answerers()[0])
         };
         format!("{table}forward = \"{forward}\"\n\n{TIMERS}")
     }
 
     /// What Kamailio's configuration is told.
-    fn defines(self, driver: &Driver) -> Vec<String> {
+    fn defines(self, driver: &LoadGenerator) -> Vec<String> {
         let with = [
             ("WITH_LOOKUP", self.is_located),
             ("WITH_TM", self.kept != Kept::Nothing),
@@ -117,7 +117,7 @@ impl Mode {
         self,
         product: Product,
         programs: &Programs,
-        driver: &mut Driver,
+        driver: &mut LoadGenerator,
         wrap: impl FnOnce(Command) -> Command,
     ) -> Result<BenchTarget> {
         let address = free_port()?;
@@ -126,7 +126,7 @@ impl Mode {
         driver.user = self.is_authenticated.then_some(CALLER);
         let mut target = programs.launch(&mut wrap(command), address, directory)?;
         if self.is_located {
-            register(address, driver.servers()[0]).with_context(|| target.said())?;
+            register(address, driver.answerers()[0]).with_context(|| target.said())?;
         }
         target.await_calls(driver)?;
         Ok(target)
@@ -136,7 +136,7 @@ impl Mode {
         self,
         product: Product,
         programs: &Programs,
-        (address, driver): (SocketAddr, &Driver),
+        (address, driver): (SocketAddr, &LoadGenerator),
         directory: &Scratch,
     ) -> Result<Command> {
         if product == Product::Kamailio {

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 
@@ -73,17 +73,16 @@ impl Program {
         self.signal(if is_paused { Signal::STOP } else { Signal::CONT })
     }
 
-    /// Ends it at once, without a chance to say anything.
-    ///
-    /// # Errors
-    /// It has ended already.
-    pub fn kill(mut self) -> io::Result<()> {
-        self.child.kill()
+    /// Ends it and its descendants at once, without a chance to say anything.
+    pub fn kill(self) {
+        for process in family(self.child.id()).unwrap_or_default() {
+            // One that has ended already is as good.
+            let _ = signal(process, Signal::KILL);
+        }
     }
 
-    fn signal(&self, signal: Signal) -> io::Result<()> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        Ok(kill_process(pid.ok_or(io::ErrorKind::InvalidData)?, signal)?)
+    fn signal(&self, with: Signal) -> io::Result<()> {
+        signal(self.child.id(), with)
     }
 
     /// Memory that it has now, itself alone, in bytes (`VmRSS` of `proc_pid_status(5)`).
@@ -123,6 +122,11 @@ impl Drop for Program {
     }
 }
 
+fn signal(process: u32, signal: Signal) -> io::Result<()> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    Ok(kill_process(pid.ok_or(io::ErrorKind::InvalidData)?, signal)?)
+}
+
 /// The program of this name in the folder of the one that runs.
 pub fn beside(name: &str) -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(name))
@@ -151,7 +155,7 @@ pub fn resident() -> Result<u64> {
     Ok(number(statm.split_whitespace().nth(1))? * rustix::param::page_size() as u64)
 }
 
-/// Work on this machine that is neither the driver's nor the target's, from the start of the watch.
+/// Work of processes that are neither this one nor its descendants, from the start of the watch.
 pub struct Others {
     since: Instant,
     busy: u64,
@@ -161,71 +165,66 @@ pub struct Others {
 impl Others {
     /// Starts to watch.
     pub fn watch() -> io::Result<Self> {
-        Ok(Self { since: Instant::now(), busy: busy_ticks()?, own: ticks_of(std::process::id())?.0 })
+        Ok(Self { since: Instant::now(), busy: busy_ticks()?, own: own_ticks()? })
     }
 
-    /// Processors that others kept busy on average since, the target having had `target`. Wherever this is not near
+    /// Processors that others kept busy on average since, or the host of a virtual machine took. Wherever this is not near
     /// zero the figures tell of them as well: they took processors, and caches, away.
-    pub fn processors(&self, target: Usage) -> io::Result<f64> {
-        let own = ticks_of(std::process::id())?.0 - self.own;
-        let theirs =
-            (busy_ticks()? - self.busy).saturating_sub(own + target.user_ticks + target.system_ticks);
+    pub fn processors(&self) -> io::Result<f64> {
+        let theirs = (busy_ticks()? - self.busy).saturating_sub(own_ticks()? - self.own);
         // Ticks are 10 ms for whoever asks, whatever the kernel's own clock.
         Ok(theirs as f64 / 100.0 / self.since.elapsed().as_secs_f64())
     }
 }
 
-/// Ticks that all processors together have spent at work: the first line of `proc_stat(5)` without idle and waiting.
+/// Has what programs leave behind belong to this process, so that its time is known when it ends.
+pub(crate) fn adopt_orphans() -> Result<()> {
+    let own = i32::try_from(std::process::id()).ok().and_then(Pid::from_raw);
+    Ok(set_child_subreaper(own)?)
+}
+
+/// Notices what has ended of that.
+pub(crate) fn reap_orphans() {
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+}
+
+/// The process that takes the greatest part of a processor in this time, beside this one and its descendants.
+pub(crate) fn busiest_other(time: Duration) -> io::Result<(String, f64)> {
+    let ticks = || -> io::Result<BTreeMap<u32, u64>> {
+        let own = family(std::process::id())?;
+        let others = processes()?.into_iter().filter(|process| !own.contains(process));
+        Ok(others.filter_map(|process| Some((process, ticks_of(process).ok()?.0))).collect())
+    };
+    let before = ticks()?;
+    std::thread::sleep(time);
+    let used =
+        |(process, now): (u32, u64)| (now - before.get(&process).copied().unwrap_or(now).min(now), process);
+    let (most, process) = ticks()?.into_iter().map(used).max().unwrap_or_default();
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    Ok((format!("{} (process {process})", name.trim()), most as f64 / 100.0 / time.as_secs_f64()))
+}
+
+/// Ticks of this process and its descendants, and of those of them that have ended and were waited for (`cutime` and
+/// `cstime`).
+fn own_ticks() -> io::Result<u64> {
+    let ticks = |process: &u32| {
+        // One that ends meanwhile is counted with whoever waits for it.
+        let fields = stat_fields(*process).unwrap_or_default();
+        (11..15).filter_map(|field| fields.get(field)?.parse::<u64>().ok()).sum::<u64>()
+    };
+    Ok(family(std::process::id())?.iter().map(ticks).sum())
+}
+
+/// Ticks that processes have had of all processors, or the host of a virtual machine in their place: fields of the first
+/// line of `proc_stat(5)`.
 fn busy_ticks() -> io::Result<u64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let mut fields = stat.split_whitespace().skip(1).map(|field| number(Some(field)));
     let mut next = || fields.next().unwrap_or(Err(io::ErrorKind::InvalidData.into()));
-    let (user, nice, system) = (next()?, next()?, next()?);
-    let (_idle, _io_wait) = (next()?, next()?);
-    Ok(user + nice + system + next()? + next()?)
-}
-
-/// Time that the host of a virtual machine took from processors which had something to do, from the start of the
-/// watch.
-pub struct Stolen<const N: usize> {
-    since: Instant,
-    processors: [usize; N],
-    ticks: [u64; N],
-}
-
-impl<const N: usize> Stolen<N> {
-    /// Starts to watch `processors`.
-    pub fn watch(processors: [usize; N]) -> io::Result<Self> {
-        Ok(Self { since: Instant::now(), processors, ticks: stolen_ticks(processors)? })
-    }
-
-    /// The share of the time since that was stolen from each, 0 to 1. As coarse as ticks are: of 10 ms.
-    pub fn shares(&self) -> io::Result<[f64; N]> {
-        let mut shares = [0.0; N];
-        for ((share, now), then) in shares.iter_mut().zip(stolen_ticks(self.processors)?).zip(self.ticks) {
-            *share = (now - then) as f64 / 100.0 / self.since.elapsed().as_secs_f64();
-        }
-        Ok(shares)
-    }
-}
-
-fn stolen_ticks<const N: usize>(processors: [usize; N]) -> io::Result<[u64; N]> {
-    let stat = fs::read_to_string("/proc/stat")?;
-    let mut ticks = [0; N];
-    for (ticks, processor) in ticks.iter_mut().zip(processors) {
-        *ticks = stolen_of(&stat, processor)?;
-    }
-    Ok(ticks)
-}
-
-/// The field `steal` of `proc_stat(5)`, the eighth after the processor's name.
-fn stolen_of(stat: &str, processor: usize) -> io::Result<u64> {
-    let name = format!("cpu{processor}");
-    let line = stat.lines().map(str::split_whitespace).find_map(|mut line| {
-        let ours = line.next() == Some(&name);
-        ours.then_some(line)
-    });
-    number(line.and_then(|mut fields| fields.nth(7)))
+    let work = next()? + next()? + next()?;
+    // Interrupts are whoever's: those of loopback are our own.
+    let [_idle, _waiting, _interrupts, _soft_interrupts] = [next()?, next()?, next()?, next()?];
+    Ok(work + next()?)
 }
 
 /// Ties the calling thread, and what it starts from now on, to one processor.
@@ -244,11 +243,16 @@ pub fn processors() -> usize {
     list.lines().filter(|line| line.starts_with("processor")).count().max(1)
 }
 
+/// All processes.
+fn processes() -> io::Result<Vec<u32>> {
+    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(fs::read_dir("/proc")?.filter_map(number).collect())
+}
+
 /// `pid` and all its descendants.
 fn family(pid: u32) -> io::Result<Vec<u32>> {
     let mut parents = BTreeMap::new();
-    for entry in fs::read_dir("/proc")? {
-        let Some(process) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+    for process in processes()? {
         // A process may end between the listing and the look at it.
         if let Ok(fields) = stat_fields(process) {
             parents.insert(process, number(fields.get(1).map(String::as_str))? as u32);
@@ -302,13 +306,20 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_read_from_the_processors_own_line() {
-        let stat =
-            "cpu  9 9 9 9 9 9 9 9 9 9\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu10 0 0 0 0 0 0 0 80 0 0\nintr 5\n";
-        assert_eq!([1, 10].map(|processor| stolen_of(stat, processor).expect("a line")), [8, 80]);
-        assert!(stolen_of(stat, 2).is_err());
-        let watch = Stolen::watch([0]).expect("a processor 0");
-        assert!((0.0..=1.0).contains(&watch.shares().expect("still there")[0]));
+    fn a_descendant_is_no_other_process() {
+        // A process of this test is no other one.
+        let busy = Program::start(Command::new("sh").args(["-c", "while :; do :; done"])).expect("sh starts");
+        let (name, _) = busiest_other(Duration::from_millis(100)).expect("there is /proc");
+        assert!(!name.ends_with(&format!("(process {})", busy.id())), "{name}");
+        let watch = Others::watch().expect("there is /proc");
+        let before = own_ticks().expect("there is /proc");
+        while own_ticks().expect("there is /proc") < before + 20 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(
+            watch.processors().expect("there is /proc") < processors() as f64,
+            "a descendant is no other"
+        );
     }
 
     #[test]

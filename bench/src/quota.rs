@@ -1,7 +1,6 @@
 //! A control group that holds a process to a part of a processor.
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,19 +60,6 @@ impl Quota {
     fn write(&self, file: &str, value: &str) -> Result<()> {
         let file = self.directory.join(file);
         fs::write(&file, value).with_context(|| file.display().to_string())
-    }
-
-    /// Ends all processes of the group at once.
-    ///
-    /// # Errors
-    /// The kernel does not say which they are.
-    pub fn kill(&self) -> Result<()> {
-        let list = fs::read_to_string(self.directory.join("cgroup.procs"))?;
-        for pid in list.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw)) {
-            // A process that has ended meanwhile is as good.
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        Ok(())
     }
 
     /// The same command, in this group from its beginning.

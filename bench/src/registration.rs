@@ -1,6 +1,6 @@
 //! A server's place at a registrar: one REGISTER, with a password if it is asked for.
 
-use crate::caller::CALLED;
+use crate::callers::CALLED;
 use crate::credentials::BenchUser;
 use crate::text::{self, StartLine};
 use anyhow::{Result, bail};

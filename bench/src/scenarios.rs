@@ -7,7 +7,7 @@ use proxy::ProxyTimers;
 /// Calls a second that the base server carries.
 const BASE: f64 = 160.0;
 /// Calls a second that the one proxy is offered.
-pub const PROXY_RATE: f64 = 100.0;
+const PROXY_RATE: f64 = 100.0;
 
 /// `seconds` of one proxy of the base server's speed between its agents.
 pub fn proxy(seconds: u64) -> Scenario {

@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    swarm::fuzz::run(data, |sent| {
+    swarm::fuzz::element(data, |sent| {
         for one in sent {
             let message = wire::scan(&one.bytes);
             if message.is_ok_and(|m| m.status() == Some(200) && m.cseq().method == wire::Method::Cancel) {

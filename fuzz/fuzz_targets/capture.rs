@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| monitor::fuzz::capture(data));
+fuzz_target!(|data: &[u8]| invariants::capture(data));

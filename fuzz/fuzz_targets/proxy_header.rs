@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| wire::fuzz::proxy_header(data));
+fuzz_target!(|data: &[u8]| invariants::proxy_header(data));

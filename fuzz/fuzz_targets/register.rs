@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| location::fuzz::registers(data));
+fuzz_target!(|data: &[u8]| invariants::registers(data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| wire::fuzz::message(data));
+fuzz_target!(|data: &[u8]| invariants::message(data));

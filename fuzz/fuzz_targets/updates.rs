@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| elastic::update::fuzz::updates(data));
+fuzz_target!(|data: &[u8]| invariants::updates(data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| streams::fuzz::websocket(data));
+fuzz_target!(|data: &[u8]| invariants::websocket(data));

@@ -87,15 +87,6 @@ impl AnsweringAgent {
         Self::serving(address, move |message| status(message).map(|status| respond(message, status, address)))
     }
 
-    /// Serves at `address` as a server that knows overload control: each request gets 200, with what `tells` gives in
-    /// place of the offer in its topmost Via (RFC 7339 §4.2).
-    pub fn limiting(address: SocketAddr, tells: impl Fn(&[u8]) -> String + Send + 'static) -> Self {
-        Self::serving(address, move |message| {
-            let response = String::from_utf8(respond(message, "200 OK", address)).expect("text");
-            Some(response.replacen(";oc;oc-algo=\"rate,loss\"", &tells(message), 1).into_bytes())
-        })
-    }
-
     fn serving(address: SocketAddr, response: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> Self {
         let agent = Agent::bind(address);
         let (sender, rest) = channel();

@@ -1,6 +1,5 @@
 //! The program under test: its configuration file, its process, its admin interface.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::net::SocketAddr;
@@ -190,22 +189,9 @@ impl RunningBalancer {
 
     /// `kill -9`, then the same program with the same file.
     pub fn kill_and_restart(&mut self) {
-        self.kill_and_restart_at(None);
-    }
-
-    /// The same with a wall clock that is ahead by so much, as `faketime(1)` has it: `-2m`, `+30d`.
-    pub fn kill_and_restart_at(&mut self, ahead: Option<&str>) {
         self.child.kill();
         let folder = self.child.folder().to_owned();
-        let mut command = Command::new(binary());
-        if let Some(ahead) = ahead {
-            // Not by the program `faketime`, which would be the child in the place of ours.
-            command
-                .env("LD_PRELOAD", faketime())
-                .env("FAKETIME", ahead)
-                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        }
-        self.child = Child::start("sarabande", &folder, command.arg("run").arg(&self.file));
+        self.child = Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(&self.file));
         self.wait_until_healthy();
     }
 
@@ -383,19 +369,6 @@ impl RunningBalancer {
     /// What it has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")
-    }
-
-    /// The samples of `/metrics` that have a `reason` label, summed by reason.
-    pub fn drops(&self) -> BTreeMap<String, u64> {
-        let mut drops = BTreeMap::new();
-        for line in self.get("/metrics").lines().filter(|line| !line.starts_with('#')) {
-            let reason = line.split_once("reason=\"").and_then(|(_, rest)| rest.split_once('"'));
-            let count = line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok());
-            if let (Some((reason, _)), Some(count)) = (reason, count) {
-                *drops.entry(reason.to_owned()).or_insert(0) += count as u64;
-            }
-        }
-        drops
     }
 
     fn wait_until_healthy(&mut self) {

@@ -104,7 +104,7 @@ impl ResettingLink {
         let step = move || {
             let Ok((near, _)) = listener.accept() else { return };
             // Who is not there takes no connection; the near end sees its own closed.
-            let Ok(far) = connect_from(from, far, None) else { return };
+            let Ok(far) = connect_from(from, far) else { return };
             relay(&resets, near, far);
         };
         Self { shared, _worker: Worker::start(step) }

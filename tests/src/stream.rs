@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use testkit::{status, value};
 
@@ -12,9 +12,6 @@ use crate::message::{AgentRequest, show};
 
 /// How long an answer, or the end of a connection, may take. Generous: it bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The smallest receive buffer that the kernel has: a peer can send little ahead.
-const SMALL_BUFFER: usize = 2_048;
 
 /// A TCP connection of a test.
 #[derive(Debug)]
@@ -28,16 +25,7 @@ pub struct StreamClient {
 impl StreamClient {
     /// Connects from this address, with any port.
     pub fn connect(from: IpAddr, to: SocketAddr) -> Self {
-        Self::open(from, to, None)
-    }
-
-    /// The same with a receive buffer as small as can be.
-    pub fn connect_with_small_buffer(from: IpAddr, to: SocketAddr) -> Self {
-        Self::open(from, to, Some(SMALL_BUFFER))
-    }
-
-    fn open(from: IpAddr, to: SocketAddr, receive_buffer: Option<usize>) -> Self {
-        let stream = connect_from(from, to, receive_buffer);
+        let stream = connect_from(from, to);
         let stream = stream.unwrap_or_else(|error| panic!("from {from} to {to}: {error}"));
         let set = stream
             .set_nodelay(true)
@@ -122,12 +110,7 @@ impl StreamClient {
     pub fn ask(&mut self, request: &AgentRequest) -> u16 {
         let bytes = self.request(request);
         self.send(&bytes).unwrap_or_else(|error| panic!("{}: {error}", show(&bytes)));
-        self.final_status(&request.call_id)
-    }
-
-    /// The status of the final response with this Call-ID; what comes before is passed over.
-    pub fn final_status(&mut self, call_id: &str) -> u16 {
-        let response = self.final_response(call_id);
+        let response = self.final_response(&request.call_id);
         status(&response).expect("it is a response")
     }
 
@@ -166,17 +149,10 @@ pub(crate) fn reset(stream: &TcpStream) {
     set_socket_linger(stream, Some(Duration::ZERO)).expect("a socket takes the option");
 }
 
-/// Connects from this address with any port; with a receive buffer of this size, if that is said.
-pub(crate) fn connect_from(
-    from: IpAddr,
-    to: SocketAddr,
-    receive_buffer: Option<usize>,
-) -> io::Result<TcpStream> {
+/// Connects from this address with any port.
+pub(crate) fn connect_from(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket(family, SocketType::STREAM, None)?;
-    if let Some(size) = receive_buffer {
-        set_socket_recv_buffer_size(&socket, size)?;
-    }
     bind(&socket, &SocketAddr::new(from, 0))?;
     connect(&socket, &to)?;
     Ok(socket.into())

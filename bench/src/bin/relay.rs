@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result};
 use clap::Parser;
 use rustix::event::{PollFd, PollFlags, poll};
-use server::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use sockets::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 
 /// Relays datagrams between fixed pairs of addresses without reading them.
 #[derive(Parser)]

@@ -2,7 +2,7 @@
 
 /// The coefficients `c` for which the sum of the squares of `y - x * c` over all rows is the least. `None`: the rows do
 /// not tell them apart. By the normal equations `(X'X) c = X'y`.
-pub fn fit(rows: &[(Vec<f64>, f64)]) -> Option<Vec<f64>> {
+pub(super) fn fit(rows: &[(Vec<f64>, f64)]) -> Option<Vec<f64>> {
     let unknowns = rows.first()?.0.len();
     // Columns of unlike size would lose digits.
     let scale = |at: usize| rows.iter().map(|(x, _)| x[at].abs()).fold(0.0, f64::max);

@@ -1,59 +1,106 @@
 //! The balancing papers' experiments before servers that somebody else wrote: what INVITE and BYE cost there, and what
 //! callers notice of the way in which calls are shared out.
 //!
-//! - [`Product`]: the servers. [`ClusterBench`]: the programs, and what each server may use of a processor.
+//! - [`Product`]: the servers. [`Way`]: who shares calls out, and how.
 //! - [`costs`]: processor time of each kind of transaction, by least squares.
-//! - [`sweep`]: rising loads before a cluster, by one way. [`runs`]: all of them, and their file.
-//! - [`simulated`]: the same in the simulator, at these costs.
-//! - [`verdict`]: what the papers state, and whether it holds.
+//! - [`sweep`]: rising loads before a cluster, by one way, on processes and in the simulator.
 //!
 //! Callers repeat INVITE and BYE as RFC 3261 has it (§17.1), come at random, and hold calls for normally distributed
 //! times.
 
-pub mod costs;
+mod costs;
 mod fit;
 mod pauses;
-pub mod runs;
 mod servers;
-pub mod simulated;
-pub mod sweep;
-pub mod verdict;
+mod sweep;
 mod ways;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::cell::RefCell;
 use std::path::PathBuf;
 
-pub use fit::fit;
-pub use pauses::{Pause, pauses};
-pub use servers::{Product, Servers};
-pub use ways::Way;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
 
-/// The processor of the servers. Callers and balancer are on the last one.
-const SERVERS: usize = 0;
+use crate::report::name;
+use crate::rig::Paths;
+use crate::study::{Session, StudyArguments};
+
+pub use servers::Product;
+pub(crate) use ways::Way;
+
 /// Sockets of the callers.
 const CALLERS: usize = 4;
+/// The papers' number of servers.
+const NODES: usize = 8;
 
-/// What is measured.
-pub struct ClusterBench {
-    /// The program under test.
-    pub sarabande: PathBuf,
-    /// Kamailio's program.
-    pub kamailio: PathBuf,
+/// Measures clusters of servers by every way to share calls out, and what transactions cost the servers. Needs root,
+/// for control groups, and for Java a JDK and Maven.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    study: StudyArguments,
+    /// Folder of the server in Java.
+    #[arg(long, default_value = "bench/jain")]
+    java: PathBuf,
+    /// What is measured.
+    #[arg(long, value_delimiter = ',', default_values = ["costs", "response", "nodes", "unequal"])]
+    parts: Vec<Part>,
+    /// Servers of the clusters.
+    #[arg(long, value_delimiter = ',', default_values = ["java"])]
+    servers: Vec<Product>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Processor time of INVITE, BYE and REGISTER, of all servers.
+    Costs,
+    /// Response times and peaks of eight servers, by every way (figures 2, 3 and 4).
+    Response,
+    /// Peaks of 1, 2, 4, 8 and 10 servers (figure 5).
+    Nodes,
+    /// Peaks of eight servers of which half have half the speed (figure 6).
+    Unequal,
+}
+
+/// What is measured with.
+pub(crate) struct ClusterBench {
+    paths: Paths,
     /// Folder of the server in Java, with its `target`.
-    pub java: PathBuf,
-    /// Of what is drawn.
-    pub seed: u64,
+    java: PathBuf,
+    quick: bool,
+    /// Servers that run on through all ways that are measured before them.
+    running: RefCell<Option<sweep::Cluster>>,
 }
 
-/// What a Kamailio has for what its processes share.
-const KAMAILIO_MEGABYTES: u32 = 256;
-
-/// The address of a server, from 0.
-fn server(index: usize) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 79, 0, index as u8 + 1)), 5060)
+/// Measures the parts that are asked for.
+///
+/// # Errors
+/// What could not be started.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let bench = ClusterBench {
+        paths: Paths::of(&arguments.study)?,
+        java: arguments.java.clone(),
+        quick: arguments.study.quick,
+        running: RefCell::new(None),
+    };
+    let mut session = Session::open("cluster", &arguments.study)?;
+    if arguments.parts.contains(&Part::Costs) {
+        session.measure(&bench.costs(&arguments.servers))?;
+    }
+    for product in &arguments.servers {
+        for part in &arguments.parts {
+            match part {
+                Part::Costs => {}
+                Part::Response => drop(session.measure(&bench.response(*product))?),
+                Part::Nodes => drop(session.measure(&bench.nodes(*product))?),
+                Part::Unequal => drop(session.measure(&bench.unequal(*product))?),
+            }
+        }
+    }
+    Ok(())
 }
 
-/// The balancer's address, at this port.
-fn balancer(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 79, 0, 99)), port)
+/// The name of a price among the figures of a session.
+fn figure(product: Product, what: &str) -> String {
+    format!("{what} of {}", name(&product))
 }

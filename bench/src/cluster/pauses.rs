@@ -2,16 +2,16 @@
 
 /// A pause in which nothing else ran there.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Pause {
+pub(super) struct Pause {
     /// Its end, in seconds since the machine's start.
-    pub at: f64,
+    pub(super) at: f64,
     /// How long it was, in milliseconds.
-    pub ms: f64,
+    pub(super) ms: f64,
 }
 
 /// The pauses of a log as `-Xlog:gc:file=...:uptime` writes it:
 /// `[12.345s] GC(7) Pause Young (Allocation Failure) 13M->2M(46M) 3.456ms`.
-pub fn pauses(log: &str) -> Vec<Pause> {
+pub(super) fn pauses(log: &str) -> Vec<Pause> {
     let pause = |line: &str| {
         let (uptime, rest) = line.strip_prefix('[')?.split_once("s]")?;
         let ms = rest.strip_suffix("ms").filter(|_| rest.contains(" Pause "))?.rsplit(' ').next()?;

@@ -1,19 +1,17 @@
 //! The servers: started, warmed up, held to their parts of a processor.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-use super::{ClusterBench, KAMAILIO_MEGABYTES, Pause, SERVERS, pauses, server};
-use crate::kamailio::kamailio;
-use crate::overload::load::{Level, LoadGenerator, OfferedLoad};
-use crate::process::{Program, processors, tie_to};
-use crate::quota::Quota;
-use crate::scratch::Scratch;
+use super::ClusterBench;
+use super::pauses::{Pause, pauses};
+use crate::generator::{Level, LoadGenerator, OfferedLoad};
+use crate::rig::{Rig, server};
 
 /// A server that answers calls by itself, with transactions and dialogs.
 const ANSWER: &str = include_str!("../../kamailio/answer.cfg");
@@ -74,77 +72,62 @@ impl Product {
     }
 }
 
-impl ClusterBench {
-    fn command(&self, product: Product, scratch: &Scratch, index: usize, quota: f64) -> Result<Command> {
-        let address = server(index);
-        Ok(match product {
-            Product::Java => {
-                let target = self.java.join("target");
-                let classes = target.join("classes");
-                ensure!(
-                    classes.is_dir(),
-                    "{} is not there: mvn -q -f {} package",
-                    classes.display(),
-                    self.java.join("pom.xml").display()
-                );
-                let mut java = Command::new("java");
-                let (whole, least) = HEAP;
-                let heap = (whole * quota).max(least);
-                java.args(JAVA).args(["s", "x"].map(|end| format!("-Xm{end}{heap:.0}m")));
-                java.arg(format!("-Xlog:gc:file={}:uptime", gc_log(scratch, index).display()));
-                java.arg("-cp").arg(format!("{}:{}/lib/*", classes.display(), target.display()));
-                java.args(["sarabande.Answerer", &address.ip().to_string(), &address.port().to_string()]);
-                java.args([index.to_string(), OBJECTS.to_string()]);
-                java
-            }
-            Product::Kamailio => {
-                let mut kamailio = kamailio(
-                    &self.kamailio,
-                    scratch,
-                    &format!("server-{index}"),
-                    ANSWER,
-                    address,
-                    KAMAILIO_MEGABYTES,
-                )?;
-                let contact = format!("CONTACT=\"Contact: <sip:s{index}@{address}>\\r\\n\"");
-                kamailio.args(["-A", &contact]);
-                kamailio
-            }
-            Product::Sipp => {
-                let mut sipp = Command::new("sipp");
-                sipp.args(["-sn", "uas", "-i", &address.ip().to_string(), "-p", &address.port().to_string()]);
-                sipp.arg("-nostdin");
-                sipp
-            }
-            Product::Sarabande => {
-                let mut answer = Command::new(&self.sarabande);
-                answer.args(["load", "answer", "--trying", "--listen", &address.to_string()]);
-                answer
-            }
-        })
-    }
+/// The command of the server of this number.
+fn command(bench: &ClusterBench, rig: &Rig, product: Product, index: usize, quota: f64) -> Result<Command> {
+    let address = server(index);
+    Ok(match product {
+        Product::Java => {
+            let target = bench.java.join("target");
+            let (classes, project) = (target.join("classes"), bench.java.join("pom.xml"));
+            ensure!(
+                classes.is_dir(),
+                "{} is not there: mvn -q -f {} package",
+                classes.display(),
+                project.display()
+            );
+            let mut java = Command::new("java");
+            let (whole, least) = HEAP;
+            let heap = (whole * quota).max(least);
+            java.args(JAVA).args(["s", "x"].map(|end| format!("-Xm{end}{heap:.0}m")));
+            java.arg(format!("-Xlog:gc:file={}:uptime", gc_log(rig, index).display()));
+            java.arg("-cp").arg(format!("{}:{}/lib/*", classes.display(), target.display()));
+            java.args(["sarabande.Answerer", &address.ip().to_string(), &address.port().to_string()]);
+            java.args([index.to_string(), OBJECTS.to_string()]);
+            java
+        }
+        Product::Kamailio => {
+            let mut kamailio = rig.kamailio(address, ANSWER, 256)?;
+            let contact = format!("CONTACT=\"Contact: <sip:s{index}@{address}>\\r\\n\"");
+            kamailio.args(["-A", &contact]);
+            kamailio
+        }
+        Product::Sipp => {
+            let mut sipp = Command::new("sipp");
+            sipp.args(["-sn", "uas", "-i", &address.ip().to_string(), "-p", &address.port().to_string()]);
+            sipp.arg("-nostdin");
+            sipp
+        }
+        Product::Sarabande => {
+            let mut answer = Command::new(&bench.paths.sarabande);
+            answer.args(["load", "answer", "--trying", "--listen", &address.to_string()]);
+            answer
+        }
+    })
 }
 
-fn gc_log(scratch: &Scratch, index: usize) -> PathBuf {
-    scratch.path().join(format!("gc-{index}.log"))
-}
-
-struct Server {
-    // The group goes last: its processes have to have ended.
-    program: Program,
-    quota: Quota,
-    since: Instant,
-    log: PathBuf,
+fn gc_log(rig: &Rig, index: usize) -> PathBuf {
+    rig.scratch.path().join(format!("gc-{index}"))
 }
 
 /// Servers of one product, ready for calls.
-pub struct Servers {
-    /// What they are.
-    pub(crate) product: Product,
-    all: Vec<Server>,
+pub(super) struct Servers {
+    pub(super) product: Product,
     /// The part of a processor that each may use.
-    pub quotas: Vec<f64>,
-    _scratch: Scratch,
+    pub(super) quotas: Vec<f64>,
+    /// Programs of the servers, which are in the groups of the same numbers, and their starts.
+    programs: Vec<usize>,
+    since: Vec<Instant>,
+    rig: Rig,
 }
 
 impl Servers {
@@ -152,94 +135,83 @@ impl Servers {
     ///
     /// # Errors
     /// What could not be started.
-    pub(crate) fn start(
+    pub(super) fn start(
         bench: &ClusterBench,
         product: Product,
         quotas: Vec<f64>,
         generator: &mut LoadGenerator,
     ) -> Result<Self> {
-        let scratch = Scratch::new("cluster-servers")?;
-        let mut all = Vec::new();
+        let mut rig = Rig::new(&bench.paths)?;
+        let (mut programs, mut since) = (Vec::new(), Vec::new());
+        let warm_up = Level { seconds: if bench.quick { 0.5 } else { WARM_UP.seconds }, ..WARM_UP };
         for (index, part) in quotas.iter().enumerate() {
-            let command = bench.command(product, &scratch, index, *part)?;
-            let quota = Quota::new(&format!("sarabande-cluster-{}-{index}", std::process::id()), 1.0)?;
-            tie_to(SERVERS)?;
-            let program = scratch.start(&format!("server-{index}.log"), &mut quota.command(&command));
-            tie_to(processors() - 1)?;
-            let (since, log) = (Instant::now(), gc_log(&scratch, index));
-            all.push(Server { program: program?, quota, since, log });
-            warm(generator, index).with_context(|| said(scratch.path(), index))?;
+            let command = command(bench, &rig, product, index, *part)?;
+            programs.push(rig.start(1.0, &format!("server-{index}"), &command)?);
+            since.push(Instant::now());
+            rig.await_calls(generator, &[server(index)])?;
+            generator.play(&[server(index)], OfferedLoad::Open(vec![warm_up]))?;
         }
-        let servers = Self { product, all, quotas, _scratch: scratch };
-        for (server, part) in servers.all.iter().zip(&servers.quotas) {
-            server.quota.limit(*part)?;
-        }
+        let servers = Self { product, quotas, programs, since, rig };
+        servers.held()?;
         Ok(servers)
+    }
+
+    /// Holds each to its part of a processor.
+    fn held(&self) -> Result<()> {
+        self.quotas.iter().enumerate().try_for_each(|(group, part)| self.rig.limit(group, *part))
     }
 
     /// Holds each to this part of a processor.
     ///
     /// # Errors
     /// The control group does not take it.
-    pub(crate) fn limit(&self, part: f64) -> Result<()> {
-        self.all.iter().try_for_each(|server| server.quota.limit(part))
+    pub(super) fn limit(&self, part: f64) -> Result<()> {
+        (0..self.quotas.len()).try_for_each(|group| self.rig.limit(group, part))
     }
 
     /// Has each collect all of its garbage, for which it gets a processor: none begins with what was left by another load.
     ///
     /// # Errors
     /// One has ended, or the JDK is not whole.
-    pub(crate) fn collect(&self) -> Result<()> {
+    pub(super) fn collect(&self) -> Result<()> {
         if self.product != Product::Java {
             return Ok(());
         }
-        for (server, part) in self.all.iter().zip(&self.quotas) {
-            server.quota.limit(1.0)?;
-            let said = Command::new("jcmd").arg(server.program.id().to_string()).arg("GC.run").output();
+        self.limit(1.0)?;
+        for program in &self.programs {
+            let said =
+                Command::new("jcmd").arg(self.rig.program(*program)?.id().to_string()).arg("GC.run").output();
             let said = said.context("jcmd, which comes with a JDK")?;
             ensure!(said.status.success(), "jcmd said: {}", String::from_utf8_lossy(&said.stdout));
-            server.quota.limit(*part)?;
         }
-        Ok(())
+        self.held()
     }
 
     /// Processor time that all have used, in seconds.
     ///
     /// # Errors
     /// One has ended.
-    pub fn used(&self) -> Result<f64> {
-        let used = |server: &Server| Ok(server.program.usage()?.total_ns as f64 / 1e9);
-        self.all.iter().map(used).sum()
+    pub(super) fn used(&self) -> Result<f64> {
+        self.rig.used(&self.programs)
     }
 
     /// Memory that the first one has now, in bytes.
     ///
     /// # Errors
     /// It has ended.
-    pub fn resident(&self) -> Result<u64> {
-        Ok(self.all[0].program.resident()?)
+    pub(super) fn resident(&self) -> Result<u64> {
+        Ok(self.rig.program(self.programs[0])?.resident()?)
     }
 
     /// The pauses of each since then, as times in seconds after it; of none that is not in Java.
-    pub fn pauses(&self, since: Instant) -> Vec<Vec<Pause>> {
-        let of = |server: &Server| {
-            let log = fs::read_to_string(&server.log).unwrap_or_default();
-            let offset = since.duration_since(server.since).as_secs_f64();
+    pub(super) fn pauses(&self, since: Instant) -> Vec<Vec<Pause>> {
+        let of = |(index, start): (usize, &Instant)| {
+            let log = fs::read_to_string(gc_log(&self.rig, index)).unwrap_or_default();
+            let offset = since.duration_since(*start).as_secs_f64();
             let after =
                 |pause: Pause| (pause.at >= offset).then_some(Pause { at: pause.at - offset, ..pause });
             pauses(&log).into_iter().filter_map(after).collect()
         };
-        self.all.iter().map(of).collect()
+        self.since.iter().enumerate().map(of).collect()
     }
-}
-
-fn said(folder: &Path, index: usize) -> String {
-    let log = fs::read_to_string(folder.join(format!("server-{index}.log"))).unwrap_or_default();
-    format!("server {index} said: {log}")
-}
-
-/// Calls until a server is warm.
-fn warm(generator: &mut LoadGenerator, index: usize) -> Result<()> {
-    generator.await_calls(&[server(index)])?;
-    generator.play(&[server(index)], OfferedLoad::Open(vec![WARM_UP])).map(drop)
 }

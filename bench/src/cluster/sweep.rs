@@ -1,24 +1,37 @@
-//! Rising loads before a cluster, by one way: how long INVITE and BYE take at each of them, and whether all are
-//! answered.
+//! Rising loads before a cluster, by one way: how long INVITE and BYE take at each of them, and whether all are answered.
 
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum as _;
+use config::scenario::{BalancerSettings, Costs, Group, HostRole, QuotaSettings, StallSettings, Ties};
+use load::RandomTime;
+use papers::report::Axis;
+use sim::model::NetworkState;
 use sim::stats::Moments;
 
-use super::runs::Run;
-use super::{CALLERS, ClusterBench, Pause, Product, Servers, Way, balancer};
-use crate::overload::callers::HoldingTime;
-use crate::overload::load::{Level, LoadGenerator, OfferedLoad};
-use crate::overload::log::{CallLog, CallRecord};
-use crate::process::{Program, ask, own_ns};
-use crate::scratch::Scratch;
+use super::pauses::Pause;
+use super::servers::Servers;
+use super::{CALLERS, ClusterBench, NODES, Product, Way, figure};
+use crate::callers::HoldingTime;
+use crate::generator::{Level, LoadGenerator, OfferedLoad};
+use crate::log::{CallLog, CallRecord};
+use crate::process::own_ns;
+use crate::quota::period;
+use crate::report::name;
+use crate::rig::{BALANCER, Rig, address, beside};
+use crate::simulated::Model;
+use crate::study::{
+    Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Study, Values,
+};
 
 /// A request that is answered later than this is not done, in nanoseconds: three times it was sent in vain. It is
 /// waited for as long.
 const DONE_NS: u64 = 4_000_000_000;
+/// Above this part of all requests a load is carried, as the balancing papers have it.
+const DONE: f64 = 0.9999;
 /// Calls in progress for each server while the capacity is measured, and seconds that count. As many do not as servers keep
 /// what they have answered, and two more: they have to carry that, too.
 const IN_PROGRESS: usize = 20;
@@ -27,25 +40,56 @@ const CAPACITY_S: f64 = 10.0;
 /// for so many seconds at most.
 const AT_REST: f64 = 0.1;
 const REST_S: u32 = 60;
-/// Seconds from one question for weights to the next.
-const ASK_S: f64 = 10.0;
 /// Steps of the ramp up to the first load, and seconds of each.
 const RAMP: (u32, f64) = (4, 0.5);
+/// "As the system approaches peak throughput": in parts of what the cluster carries.
+const NEAR_PEAK: f64 = 0.9;
+/// The load at which the simulator is compared.
+const COMPARED: f64 = 0.7;
+
+/// How many servers there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shape {
+    nodes: usize,
+    /// Whether every second one has half as much of a processor as the others.
+    is_unequal: bool,
+}
+
+impl Shape {
+    /// The part of a processor of each.
+    fn quotas(self, product: Product) -> Vec<f64> {
+        let part = |index| if self.is_unequal && index % 2 == 1 { 0.5 } else { 1.0 };
+        (0..self.nodes).map(|index| part(index) * product.quota()).collect()
+    }
+
+    fn name(self) -> String {
+        let kind = if self.is_unequal { "unequal " } else { "" };
+        let servers = if self.nodes == 1 { "server" } else { "servers" };
+        format!("{} {kind}{servers}", self.nodes)
+    }
+}
 
 /// Loads and times.
 #[derive(Clone, PartialEq, Debug)]
-pub struct SweepPlan {
-    /// In parts of what the cluster carries, rising.
-    pub loads: Vec<f64>,
+struct Plan {
+    /// In parts of what the cluster carries, rising to more than that.
+    loads: Vec<f64>,
     /// Seconds at each load that do not count, and that do.
-    pub settle: f64,
-    /// Likewise.
-    pub counted: f64,
-    /// Mean and deviation of how long calls last, in seconds.
-    pub holding: [f64; 2],
+    settle: f64,
+    counted: f64,
 }
 
-impl SweepPlan {
+/// How long calls last.
+const HOLDING: HoldingTime = HoldingTime { mean: 2.0, deviation: 1.0 };
+
+impl Plan {
+    fn of(quick: bool) -> Self {
+        if quick {
+            return Self { loads: vec![0.7, 0.9], settle: 1.0, counted: 2.0 };
+        }
+        Self { loads: vec![0.5, 0.7, 0.8, 0.9, 1.0, 1.2], settle: 2.5, counted: 10.0 }
+    }
+
     fn levels(&self, capacity: f64) -> Vec<Level> {
         let (steps, seconds) = RAMP;
         let first = self.loads.first().copied().unwrap_or(0.0) * capacity;
@@ -62,41 +106,15 @@ impl SweepPlan {
         let from = ramp + index as f64 * (self.settle + self.counted) + self.settle;
         from..from + self.counted
     }
-
-    /// How many calls are kept that ended at most so many seconds ago, in the mean over the time in which a load counts: in
-    /// parts of the calls that the cluster carries in a second.
-    pub fn kept(&self, index: usize, seconds: f64) -> f64 {
-        let (window, holding) = (self.window(index), self.holding[0]);
-        let levels = self.levels(1.0);
-        let ended = |from: f64, to: f64| {
-            let mut at = 0.0;
-            let part = |level: &Level| {
-                let begun = at;
-                at += level.seconds;
-                level.rate * (at.min(to) - begun.max(from)).max(0.0)
-            };
-            levels.iter().map(part).sum::<f64>()
-        };
-        let steps = 20;
-        let step = |n: u32| {
-            let now = window.start + self.counted * (f64::from(n) + 0.5) / f64::from(steps) - holding;
-            ended(now - seconds, now)
-        };
-        (0..steps).map(step).sum::<f64>() / f64::from(steps)
-    }
 }
 
 /// Times from a request to its 2xx, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Times {
-    /// In the mean.
-    pub mean: f64,
-    /// By percentile.
-    pub p50: f64,
-    /// Likewise.
-    pub p95: f64,
-    /// Likewise.
-    pub p99: f64,
+struct Times {
+    mean: f64,
+    p50: f64,
+    p95: f64,
+    p99: f64,
 }
 
 impl Times {
@@ -114,33 +132,69 @@ impl Times {
 
 /// What came of a load. Response times are those of requests that were answered.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct LevelResult {
+pub(super) struct LoadSample {
     /// Calls a second that were offered.
-    pub rate: f64,
-    /// Of INVITE.
-    pub invite: Times,
-    /// Of BYE.
-    pub bye: Times,
+    rate: f64,
+    invite: Times,
+    bye: Times,
     /// Part of the INVITEs and BYEs that were answered within four seconds by a 2xx.
-    pub done: f64,
+    done: f64,
     /// Requests that were sent again, a second.
-    pub repeated: f64,
+    repeated: f64,
     /// Processor time of the servers, as part of their quotas.
-    pub servers: f64,
-    /// Processors that the balancer took.
-    pub balancer: f64,
-    /// Processors that the callers took.
-    pub callers: f64,
+    servers: f64,
+    /// Processors that the balancer took, and the callers.
+    balancer: f64,
+    callers: f64,
     /// Part of the time that a server stood still to collect garbage, in the mean over the servers.
-    pub paused: f64,
-    /// Such pauses a second, of each server.
-    pub pauses: f64,
-    /// The longest one, in milliseconds.
-    pub pause_ms: f64,
-    /// How much their lengths deviate from their mean, in milliseconds.
-    pub pause_deviation_ms: f64,
+    paused: f64,
+    /// Such pauses a second, of each server; the longest, and how much they deviate, in milliseconds.
+    pauses: f64,
+    pause_ms: f64,
+    pause_deviation_ms: f64,
     /// Longest that a call of the whole run left after it was due, in milliseconds.
-    pub late_ms: f64,
+    late_ms: f64,
+    /// Calls a second at the peak of the whole run; no number where loads end before it.
+    peak: f64,
+}
+
+fn measures() -> Vec<Measure<LoadSample>> {
+    let measure = |column, digits, of| Measure { column, digits, of };
+    vec![
+        measure("rate", Some(0), |it: &LoadSample| it.rate),
+        measure("invite_mean_ms", Some(1), |it| it.invite.mean),
+        measure("invite_p50_ms", None, |it| it.invite.p50),
+        measure("invite_p95_ms", None, |it| it.invite.p95),
+        measure("invite_p99_ms", Some(1), |it| it.invite.p99),
+        measure("bye_mean_ms", Some(1), |it| it.bye.mean),
+        measure("bye_p50_ms", None, |it| it.bye.p50),
+        measure("bye_p95_ms", None, |it| it.bye.p95),
+        measure("bye_p99_ms", None, |it| it.bye.p99),
+        measure("done", Some(4), |it| it.done),
+        measure("repeated", None, |it| it.repeated),
+        measure("servers", Some(2), |it| it.servers),
+        measure("balancer", Some(2), |it| it.balancer),
+        measure("callers", None, |it| it.callers),
+        measure("paused", Some(3), |it| it.paused),
+        measure("pauses", None, |it| it.pauses),
+        measure("pause_ms", None, |it| it.pause_ms),
+        measure("pause_deviation_ms", None, |it| it.pause_deviation_ms),
+        measure("late_ms", None, |it| it.late_ms),
+        measure("peak", Some(0), |it| it.peak),
+    ]
+}
+
+/// The most calls a second up to which more than 99.99 % of the requests were done at every load, and of so many none had
+/// to be sent again: a load counts for seconds only, and where one is lasting that is too high, what is done late now is
+/// not done later. No number where that is not so at the first load, or at the last one still.
+fn peak(levels: &[LoadSample]) -> f64 {
+    // INVITE and BYE.
+    let repeated = |level: &LoadSample| level.repeated / (2.0 * level.rate);
+    let carried = levels.iter().take_while(|level| level.done > DONE && repeated(level) < 1.0 - DONE).count();
+    if carried == levels.len() {
+        return f64::NAN;
+    }
+    levels[..carried].iter().map(|level| level.rate).fold(f64::NAN, f64::max)
 }
 
 /// What was seen at one time.
@@ -151,50 +205,39 @@ struct Look {
 }
 
 /// Servers that are ready, and callers.
-pub struct Cluster<'a> {
-    bench: &'a ClusterBench,
+pub(super) struct Cluster {
+    shape: Shape,
     generator: LoadGenerator,
     servers: Servers,
 }
 
-impl<'a> Cluster<'a> {
-    /// Starts servers with these parts of a processor.
-    ///
-    /// # Errors
-    /// What could not be started.
-    pub fn start(bench: &'a ClusterBench, product: Product, quotas: Vec<f64>) -> Result<Self> {
+impl Cluster {
+    fn start(bench: &ClusterBench, product: Product, shape: Shape) -> Result<Self> {
         let mut generator = LoadGenerator::new(CALLERS, 0)?;
-        let servers = Servers::start(bench, product, quotas, &mut generator)?;
-        Ok(Self { bench, generator, servers })
+        let servers = Servers::start(bench, product, shape.quotas(product), &mut generator)?;
+        Ok(Self { shape, generator, servers })
     }
 
-    /// What a way needs to know of the servers: their capacities beside that of the fastest, or that all are equal.
-    fn capacities(&self, are_told: bool) -> Vec<f64> {
+    /// Starts what shares calls out. It is told the capacities of the servers beside that of the fastest, or that all are
+    /// equal.
+    fn balance(&mut self, bench: &ClusterBench, way: Way, are_told: bool) -> Result<(Rig, usize)> {
         let most = self.servers.quotas.iter().copied().fold(0.0, f64::max);
-        self.servers.quotas.iter().map(|quota| if are_told { quota / most } else { 1.0 }).collect()
-    }
-
-    fn balance(&mut self, way: Way, are_told: bool, keys: &str) -> Result<(Program, Scratch)> {
-        let scratch = Scratch::new("cluster-balancer")?;
-        let program = way.start(self.bench, &scratch, (&self.capacities(are_told), keys))?;
-        let log = scratch.path().join("balancer");
-        self.generator
-            .await_calls(&[balancer(5060)])
-            .with_context(|| format!("{way} said: {}", std::fs::read_to_string(log).unwrap_or_default()))?;
-        Ok((program, scratch))
+        let capacity = |quota: &f64| if are_told { quota / most } else { 1.0 };
+        let capacities: Vec<f64> = self.servers.quotas.iter().map(capacity).collect();
+        let mut rig = Rig::new(&bench.paths)?;
+        let balancer = way.start(&mut rig, &capacities)?;
+        rig.await_calls(&mut self.generator, &[address(BALANCER)])?;
+        Ok((rig, balancer))
     }
 
     /// Calls a second that the servers carry, which least work left shares out.
-    ///
-    /// # Errors
-    /// The balancer could not be started.
-    pub fn capacity(&mut self) -> Result<f64> {
-        let _balancer = self.balance(Way::Tlwl, true, "")?;
-        let settle = self.servers.product.keeps() + 2.0;
-        let seconds = settle + CAPACITY_S;
+    fn capacity(&mut self, bench: &ClusterBench) -> Result<f64> {
+        let _balancer = self.balance(bench, Way::Tlwl, true)?;
+        let settle = if bench.quick { 1.0 } else { self.servers.product.keeps() + 2.0 };
+        let seconds = settle + if bench.quick { 2.0 } else { CAPACITY_S };
         self.generator.holding = HoldingTime::default();
         let calls = IN_PROGRESS * self.servers.quotas.len();
-        let log = self.generator.play(&[balancer(5060)], OfferedLoad::Closed { calls, seconds })?;
+        let log = self.generator.play(&[address(BALANCER)], OfferedLoad::Closed { calls, seconds })?;
         let capacity = log.window(settle..seconds).set_up;
         ensure!(capacity > 10.0, "the servers carry {capacity} calls/s, which is nothing to measure");
         Ok(capacity)
@@ -213,81 +256,48 @@ impl<'a> Cluster<'a> {
         bail!("the servers are still busy {REST_S} s after the last load: what follows would be of both")
     }
 
-    /// What an INVITE weighs as is estimated in so many seconds at so many calls a second: seconds and weight, as often as it
-    /// is asked for.
-    ///
-    /// # Errors
-    /// The balancer could not be started, or does not say.
-    pub fn estimated_weights(&mut self, rate: f64, seconds: f64) -> Result<Vec<(f64, f64)>> {
-        let (_program, _scratch) = self.balance(Way::Tlwl, false, "weights = \"adaptive\"")?;
-        self.generator.seed = Some(self.bench.seed);
-        self.generator.holding = HoldingTime { mean: 2.0, deviation: 1.0 };
-        let epoch = Instant::now();
-        let generator = &mut self.generator;
-        thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                let times = (1..).map(|time| f64::from(time) * ASK_S).take_while(|at| *at <= seconds);
-                let weight = |at: f64| {
-                    thread::sleep(Duration::from_secs_f64(at).saturating_sub(epoch.elapsed()));
-                    let members = ask(balancer(8060), "/api/members")?;
-                    let weight = members["members"][0]["weights"]["INVITE"].as_f64();
-                    Ok((at, weight.context("the balancer says no weight")?))
-                };
-                times.map(weight).collect::<Result<Vec<_>>>()
-            });
-            generator.play(&[balancer(5060)], OfferedLoad::Open(vec![Level { rate, seconds }]))?;
-            watch.join().expect("it does not panic")
-        })
-    }
-
-    /// Plays all loads of a run.
-    ///
-    /// # Errors
-    /// What could not be started, or has ended.
-    pub fn sweep(&mut self, run: &Run, capacity: f64, plan: &SweepPlan) -> Result<Vec<LevelResult>> {
+    /// Plays all loads.
+    fn sweep(
+        &mut self,
+        bench: &ClusterBench,
+        (way, are_told): (Way, bool),
+        (capacity, seed): (f64, u64),
+        plan: &Plan,
+    ) -> Result<Vec<LoadSample>> {
         self.await_rest()?;
         self.servers.collect()?;
-        let (program, _scratch) = self.balance(run.way, run.are_told, "")?;
+        let (rig, balancer) = self.balance(bench, way, are_told)?;
+        let (generator, servers) = (&mut self.generator, &self.servers);
         // The same arrivals for all ways of a round.
-        self.generator.seed = Some(self.bench.seed + u64::from(run.round));
-        let [mean, deviation] = plan.holding;
-        self.generator.holding = HoldingTime { mean, deviation };
-        self.generator.patience_ns = DONE_NS;
+        generator.seed = Some(seed);
+        (generator.holding, generator.patience_ns) = (HOLDING, DONE_NS);
         let load = OfferedLoad::Open(plan.levels(capacity));
-        let (epoch, servers) = (Instant::now(), &self.servers);
-        let look = |program: &Program| {
-            let balancer = program.usage()?.total_ns as f64 / 1e9;
-            anyhow::Ok(Look { servers: servers.used()?, balancer, callers: own_ns() as f64 / 1e9 })
+        let windows: Vec<Range<f64>> = (0..plan.loads.len()).map(|index| plan.window(index)).collect();
+        let times: Vec<f64> = windows.iter().flat_map(|window| [window.start, window.end]).collect();
+        let look = |_| {
+            let balancer = rig.used(&[balancer])?;
+            Ok(Look { servers: servers.used()?, balancer, callers: own_ns() as f64 / 1e9 })
         };
-        let generator = &mut self.generator;
-        let (log, looks) = thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                let windows = (0..plan.loads.len()).map(|index| plan.window(index));
-                let at = |seconds: f64| {
-                    thread::sleep(Duration::from_secs_f64(seconds).saturating_sub(epoch.elapsed()));
-                    look(&program)
-                };
-                windows.map(|window| Ok([at(window.start)?, at(window.end)?])).collect::<Result<Vec<_>>>()
-            });
-            let log = generator.play(&[balancer(5060)], load)?;
-            anyhow::Ok((log, watch.join().expect("it does not panic")?))
-        })?;
-        let pauses = self.servers.pauses(epoch);
-        let quota: f64 = self.servers.quotas.iter().sum();
-        let result = |(index, [before, after]): (usize, &[Look; 2])| {
-            let part = |used: fn(&Look) -> f64| (used(after) - used(before)) / plan.counted;
-            LevelResult {
+        let epoch = Instant::now();
+        let (log, looks) = beside(&times, look, || generator.play(&[address(BALANCER)], load))?;
+        let pauses = servers.pauses(epoch);
+        let quota: f64 = servers.quotas.iter().sum();
+        let sample = |(looks, window): (&[Look], Range<f64>)| {
+            let part = |used: fn(&Look) -> f64| (used(&looks[1]) - used(&looks[0])) / plan.counted;
+            LoadSample {
                 servers: part(|look| look.servers) / quota,
                 balancer: part(|look| look.balancer),
                 callers: part(|look| look.callers),
-                ..LevelResult::of(&log, &pauses, plan.window(index))
+                ..LoadSample::of(&log, &pauses, window)
             }
         };
-        Ok(looks.iter().enumerate().map(result).collect())
+        let levels: Vec<LoadSample> = looks.chunks(2).zip(windows).map(sample).collect();
+        let peak = peak(&levels);
+        Ok(levels.into_iter().map(|level| LoadSample { peak, ..level }).collect())
     }
 }
 
-impl LevelResult {
+impl LoadSample {
     /// Of the INVITEs that were due in this time, and the BYEs that were sent in it.
     fn of(log: &CallLog, pauses: &[Vec<Pause>], seconds: Range<f64>) -> Self {
         let length = seconds.end - seconds.start;
@@ -303,7 +313,6 @@ impl LevelResult {
         let (byes, over, bye) = taken(&mut ended(), |call| call.ended_ns);
         let within =
             || pauses.iter().flatten().filter(|pause| seconds.contains(&pause.at)).map(|pause| pause.ms);
-        let longest = within().fold(0.0, f64::max);
         let stood: Moments = within().collect();
         let server_seconds = length * pauses.len() as f64;
         let repeated = log.repetitions_ns.iter().filter(|ns| is_within(**ns)).count();
@@ -315,67 +324,315 @@ impl LevelResult {
             repeated: repeated as f64 / length,
             paused: stood.mean() * stood.count() as f64 / 1e3 / server_seconds,
             pauses: stood.count() as f64 / server_seconds,
-            pause_ms: longest,
+            pause_ms: within().fold(0.0, f64::max),
             pause_deviation_ms: stood.deviation(),
             late_ms: log.late_ns_max as f64 / 1e6,
             ..Self::default()
         }
     }
+}
 
-    /// Its numbers, in the order of [`COLUMNS`].
-    pub fn numbers(&self) -> Vec<f64> {
-        let times = |of: &Times| [of.mean, of.p50, of.p95, of.p99];
-        let mut all = vec![self.rate];
-        all.extend(times(&self.invite));
-        all.extend(times(&self.bye));
-        all.extend([self.done, self.repeated, self.servers, self.balancer, self.callers]);
-        all.extend([self.paused, self.pauses, self.pause_ms, self.pause_deviation_ms, self.late_ms]);
-        all
+impl ClusterBench {
+    /// One run of a way before these servers, which run on for the next one.
+    fn by(
+        &self,
+        product: Product,
+        shape: Shape,
+        (way, are_told): (Way, bool),
+        round: &mut Round<'_>,
+    ) -> Result<Samples<LoadSample>> {
+        let mut running = self.running.borrow_mut();
+        if running.as_ref().is_none_or(|it| it.shape != shape || it.servers.product != product) {
+            // Those before end first: they have the same addresses.
+            *running = None;
+            *running = Some(Cluster::start(self, product, shape)?);
+        }
+        let cluster = running.as_mut().context("they have been started")?;
+        let capacity = format!("calls/s that {} carry", shape.name());
+        let capacity = round.figures.once(&figure(product, &capacity), || cluster.capacity(self))?;
+        let plan = Plan::of(self.quick);
+        let levels = cluster.sweep(self, (way, are_told), (capacity, round.seed), &plan);
+        if levels.is_err() {
+            *running = None;
+        }
+        Ok(plan.loads.into_iter().zip(levels?).collect())
     }
 
-    /// From those numbers; `None` if there are more or less.
-    pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
-        let (rate, rest) = numbers.split_first()?;
-        let (of_invite, rest) = rest.split_first_chunk()?;
-        let (of_bye, rest) = rest.split_first_chunk()?;
-        let times = |[mean, p50, p95, p99]: [f64; 4]| Times { mean, p50, p95, p99 };
-        let [
-            done,
-            repeated,
-            servers,
-            balancer,
-            callers,
-            paused,
-            pauses,
-            pause_ms,
-            pause_deviation_ms,
-            late_ms,
-        ] = *rest
-        else {
-            return None;
+    fn alternative(&self, product: Product, shape: Shape, way: Way) -> Alternative<'_, LoadSample> {
+        Alternative::new(name(&way), move |round| self.by(product, shape, (way, false), round))
+    }
+
+    /// Eight servers by every way, and some in the simulator.
+    pub(super) fn response(&self, product: Product) -> Study<'_, LoadSample> {
+        let shape = Shape { nodes: NODES, is_unequal: false };
+        let ways = Way::value_variants().iter();
+        let mut alternatives: Vec<_> = ways.map(|way| self.alternative(product, shape, *way)).collect();
+        alternatives.extend(MODELS.map(|way| {
+            Alternative::model(format!("{way}, simulated"), move |round| {
+                let quotas = shape.quotas(product);
+                let plan = Plan::of(self.quick);
+                let at = |load: &f64| simulated(round, product, (way, &quotas), *load).map(|it| (*load, it));
+                plan.loads.iter().map(at).collect()
+            })
+        }));
+        let load = || Over::Places(Axis::linear("load (part of the capacity)").from_to(0.4, 1.25));
+        let picture = |title, column| Picture { title, column, over: load(), y: Axis::log("ms") };
+        let peaks = Over::Alternatives;
+        Study {
+            name: name(&product),
+            title: format!("Clusters of {}", name(&product)),
+            head: format!("{} of {}. Calls last 2 s, with a deviation of 1 s.", shape.name(), name(&product)),
+            at: "load",
+            marks: Vec::new(),
+            cells: vec![Cell { name: shape.name(), x: f64::NAN, alternatives }],
+            measures: measures(),
+            questions: response_questions(&shape.name()),
+            pictures: vec![
+                picture("Time of an INVITE, mean", "invite_mean_ms"),
+                picture("Time of a BYE, mean", "bye_mean_ms"),
+                Picture {
+                    title: "Peak throughput by way",
+                    column: "peak",
+                    over: peaks,
+                    y: Axis::linear("peak (calls/s)"),
+                },
+                // The fourth one is in the README.
+                picture("99 of 100 INVITEs are answered within", "invite_p99_ms"),
+            ],
+        }
+    }
+
+    /// More and more servers.
+    pub(super) fn nodes(&self, product: Product) -> Study<'_, LoadSample> {
+        let cell = |nodes| {
+            let shape = Shape { nodes, is_unequal: false };
+            let alternatives =
+                [Way::Tlwl, Way::RoundRobin].map(|way| self.alternative(product, shape, way)).into();
+            Cell { name: shape.name(), x: nodes as f64, alternatives }
         };
-        let (invite, bye) = (times(*of_invite), times(*of_bye));
-        Some(Self {
-            rate: *rate,
-            invite,
-            bye,
-            done,
-            repeated,
-            servers,
-            balancer,
-            callers,
-            paused,
-            pauses,
-            pause_ms,
-            pause_deviation_ms,
-            late_ms,
-        })
+        let numbers: &[usize] = if self.quick { &[1, 2] } else { &[1, 2, 4, NODES, 10] };
+        let peak = |nodes| {
+            let shape = Shape { nodes, is_unequal: false };
+            Values { cell: shape.name(), alternative: name(&Way::Tlwl), at: None, column: "peak" }
+        };
+        Study {
+            name: format!("{}-nodes", name(&product)),
+            title: format!("Clusters of {} by their number", name(&product)),
+            head: "Peaks in calls a second.".to_owned(),
+            at: "load",
+            marks: Vec::new(),
+            cells: numbers.iter().map(|nodes| cell(*nodes)).collect(),
+            measures: measures(),
+            questions: vec![Question {
+                statement: "Eight servers carry eight times what one does (95 % of that at least)."
+                    .to_owned(),
+                source: "000, section V-B, figure 5",
+                left: peak(NODES),
+                right: Some(peak(1)),
+                bound: Bound::Above(0.95 * NODES as f64),
+            }],
+            pictures: vec![Picture {
+                title: "Peak throughput by number of servers",
+                column: "peak",
+                over: Over::Cells("servers"),
+                y: Axis::linear("peak (calls/s)"),
+            }],
+        }
+    }
+
+    /// Eight servers of which half have half the speed.
+    pub(super) fn unequal(&self, product: Product) -> Study<'_, LoadSample> {
+        let shape = Shape { nodes: NODES, is_unequal: true };
+        let ways = [Way::Tlwl, Way::Tjsq, Way::Cjsq, Way::RoundRobin, Way::Hash];
+        let untold = ways.into_iter().chain([Way::KamailioLoad]);
+        let mut alternatives: Vec<_> = untold.map(|way| self.alternative(product, shape, way)).collect();
+        alternatives.extend(ways.map(|way| {
+            Alternative::new(told(way), move |round| self.by(product, shape, (way, true), round))
+        }));
+        let peak = |alternative| Values { cell: shape.name(), alternative, at: None, column: "peak" };
+        let question = |statement, right, least| Question {
+            statement,
+            source: "000, section V-B, figure 6",
+            left: peak(name(&Way::Tlwl)),
+            right: Some(peak(right)),
+            bound: Bound::Above(least),
+        };
+        let more = |way| {
+            let statement = format!("If nobody says who is slow, tlwl carries 60 % more than {way}.");
+            question(statement, name(&way), 1.6)
+        };
+        let near =
+            "Tlwl without the capacities carries nearly what it does with them (95 % of that at least).";
+        Study {
+            name: format!("{}-unequal", name(&product)),
+            title: format!("Unequal clusters of {}", name(&product)),
+            head: "Half of the servers have half the speed.".to_owned(),
+            at: "load",
+            marks: Vec::new(),
+            cells: vec![Cell { name: shape.name(), x: f64::NAN, alternatives }],
+            measures: measures(),
+            questions: vec![
+                more(Way::RoundRobin),
+                more(Way::Hash),
+                question(near.to_owned(), told(Way::Tlwl), 0.95),
+            ],
+            pictures: vec![Picture {
+                title: "Peak throughput of unequal servers",
+                column: "peak",
+                over: Over::Alternatives,
+                y: Axis::linear("peak (calls/s)"),
+            }],
+        }
     }
 }
 
-/// Names of the numbers of a [`LevelResult`].
-pub const COLUMNS: &str = "rate,invite_mean_ms,invite_p50_ms,invite_p95_ms,invite_p99_ms,bye_mean_ms,bye_p50_ms,\
-    bye_p95_ms,bye_p99_ms,done,repeated,servers,balancer,callers,paused,pauses,pause_ms,pause_deviation_ms,late_ms";
+fn told(way: Way) -> String {
+    format!("{way}, capacities told")
+}
+
+/// The ways that are simulated.
+const MODELS: [Way; 3] = [Way::Tlwl, Way::RoundRobin, Way::Hash];
+
+fn response_questions(cell: &str) -> Vec<Question> {
+    let values =
+        |alternative: String, load, column| Values { cell: cell.to_owned(), alternative, at: load, column };
+    let near = |way: Way, column| values(name(&way), Some(NEAR_PEAK), column);
+    let source = "000, section V-A, figures 2 and 3";
+    let beside_tlwl = |way: Way, (what, column, verb): (&str, &'static str, &str), times: f64| Question {
+        statement: format!("{what} {verb} by {way} than by tlwl near the peak."),
+        source,
+        left: near(way, column),
+        right: Some(near(Way::Tlwl, column)),
+        bound: Bound::Above(times),
+    };
+    let invite = ("An INVITE", "invite_mean_ms", "takes longer");
+    let others = [Way::Tjsq, Way::Cjsq, Way::RoundRobin, Way::Hash, Way::Rwma];
+    let mut questions: Vec<Question> = others.map(|way| beside_tlwl(way, invite, 1.0)).into();
+    let hundred = ("An INVITE", "invite_mean_ms", "takes a hundred times as long");
+    questions.extend([Way::Cjsq, Way::RoundRobin, Way::Hash].map(|way| beside_tlwl(way, hundred, 100.0)));
+    questions.push(Question {
+        statement: "An INVITE takes longer than a BYE.".to_owned(),
+        source,
+        left: near(Way::Tlwl, "invite_mean_ms"),
+        right: Some(near(Way::Tlwl, "bye_mean_ms")),
+        bound: Bound::Above(1.0),
+    });
+    questions.extend([Way::RoundRobin, Way::Hash, Way::Cjsq, Way::KamailioLoad].map(|way| Question {
+        statement: format!("The peak throughput of tlwl is 25 % above that of {way}."),
+        source: "000, section VII, figure 4",
+        left: values(name(&Way::Tlwl), None, "peak"),
+        right: Some(values(name(&way), None, "peak")),
+        bound: Bound::Above(1.25),
+    }));
+    questions.extend(MODELS.map(|way| Question {
+        statement: format!(
+            "By {way} an INVITE takes as long at 70 % load as in the simulator with these pauses and this use, within 15 %."
+        ),
+        source: "the model",
+        left: values(name(&way), Some(COMPARED), "invite_mean_ms"),
+        right: Some(values(format!("{way}, simulated"), Some(COMPARED), "invite_mean_ms")),
+        bound: Bound::Between(1.0 / 1.15, 1.15),
+    }));
+    questions
+}
+
+/// The same cluster in the simulator, with the prices of `bench cluster --parts costs`, and the pauses and the control
+/// groups that were measured with. No numbers where there are no prices, or servers had no time left.
+///
+/// Prices are of a server with a whole processor. One that is held to a small part of it takes more time for the same, and
+/// less of it with more to do. So all prices are stretched alike, to what the servers used at this load. The processor
+/// time that pauses take is in the prices as well; it is taken out of them.
+fn simulated(
+    round: &Round<'_>,
+    product: Product,
+    (way, quotas): (Way, &[f64]),
+    load: f64,
+) -> Result<LoadSample> {
+    let live = |column| {
+        let found = round.rows.values(round.cell, &name(&way), Some(load), column);
+        found.into_iter().find(|(number, _)| *number == round.number).map_or(f64::NAN, |(_, value)| value)
+    };
+    let price = |what| round.figures.get(&figure(product, what)).unwrap_or(f64::NAN) / 1e6;
+    let measured = Measured {
+        rate: live("rate"),
+        servers: live("servers"),
+        paused: live("paused"),
+        pauses: live("pauses"),
+        pause_deviation_ms: live("pause_deviation_ms"),
+    };
+    let prices = ["us of an INVITE", "us of a BYE"].map(price);
+    let model = model(way, quotas, prices, &measured)?;
+    let nothing = Times { mean: f64::NAN, p50: f64::NAN, p95: f64::NAN, p99: f64::NAN };
+    let none = LoadSample {
+        rate: measured.rate,
+        invite: nothing,
+        bye: nothing,
+        peak: f64::NAN,
+        ..LoadSample::default()
+    };
+    let Some(model) = model else { return Ok(none) };
+    let found = model.at(measured.rate, round.seed);
+    Ok(LoadSample {
+        rate: found.window.offered,
+        invite: Times { mean: found.invite, p99: found.invite_p99, ..nothing },
+        bye: Times { mean: found.bye, ..nothing },
+        done: found.window.set_up / found.window.offered,
+        servers: found.busy,
+        ..none
+    })
+}
+
+/// What running servers did at a load.
+struct Measured {
+    rate: f64,
+    servers: f64,
+    paused: f64,
+    pauses: f64,
+    pause_deviation_ms: f64,
+}
+
+fn model(way: Way, quotas: &[f64], prices: [f64; 2], measured: &Measured) -> Result<Option<Model>> {
+    let Measured { rate, servers, paused, pauses, pause_deviation_ms } = *measured;
+    let [invite, bye] = prices;
+    let (quota, count) = (quotas.iter().sum::<f64>(), quotas.len() as f64);
+    // Processor time of a call, in seconds, without pauses.
+    let call = (servers - paused) * quota / rate;
+    let is_known = invite > 0.0 && bye > 0.0 && call > 0.0 && servers < 1.0;
+    if !is_known {
+        return Ok(None);
+    }
+    let (policy, weights) = config::policy(&name(&way)).context("a policy of Sarabande")?;
+    let settings = BalancerSettings { policy, weights, ties: Ties::Turns, probes: false, outlier: false };
+    let balancer =
+        Group { name: "balancer".to_owned(), role: HostRole::Balancer(settings), ..Group::default() };
+    let servers = Group {
+        name: "server".to_owned(),
+        count: quotas.len() as u16,
+        role: HostRole::Server,
+        capacities: quotas.iter().map(|quota| quota / call).collect(),
+        stalls: (pauses > 0.0).then(|| stalls(paused, pauses, pause_deviation_ms)),
+        quota: Some(QuotaSettings { period: period(quotas[0]), processor: 1.0 / call }),
+        ..Group::default()
+    };
+    Ok(Some(Model {
+        groups: vec![balancer, servers],
+        costs: Costs { base_capacity: quota / count / call, invite_work: invite / bye, ..Costs::default() },
+        state: NetworkState::default(),
+        holding: RandomTime::Normal(
+            Duration::from_secs_f64(HOLDING.mean),
+            Duration::from_secs_f64(HOLDING.deviation),
+        ),
+        counted: 120,
+    }))
+}
+
+/// Pauses as often as these, and as long.
+fn stalls(paused: f64, pauses: f64, deviation_ms: f64) -> StallSettings {
+    let mean = paused / pauses;
+    let [every, mean, deviation] =
+        [1.0 / pauses - mean, mean, deviation_ms / 1e3].map(Duration::from_secs_f64);
+    StallSettings { every, length: RandomTime::Normal(mean, deviation) }
+}
 
 #[cfg(test)]
 mod tests {
@@ -385,23 +642,13 @@ mod tests {
 
     #[test]
     fn windows_follow_the_ramp_and_each_other() {
-        let plan = SweepPlan { loads: vec![0.5, 1.0], settle: 1.0, counted: 4.0, holding: [2.0, 1.0] };
+        let plan = Plan { loads: vec![0.5, 1.0], settle: 1.0, counted: 4.0 };
         assert_eq!([plan.window(0), plan.window(1)], [3.0..7.0, 8.0..12.0]);
         let levels = plan.levels(100.0);
         let rates: Vec<f64> = levels.iter().map(|level| level.rate).collect();
         assert_eq!(rates, [10.0, 20.0, 30.0, 40.0, 50.0, 100.0]);
         let until: f64 = levels[..5].iter().map(|level| level.seconds).sum();
         assert!((until - plan.window(0).end).abs() < 1e-9);
-    }
-
-    #[test]
-    fn calls_are_kept_for_a_time_after_their_end() {
-        let plan = SweepPlan { loads: vec![0.5, 1.0], settle: 10.0, counted: 4.0, holding: [2.0, 1.0] };
-        // All of the last five seconds, at half of the capacity.
-        assert!((plan.kept(0, 5.0) - 2.5).abs() < 1e-9, "{}", plan.kept(0, 5.0));
-        // The ramp, half of the capacity for 14 s, and all of it for 10 s on.
-        let all = plan.kept(1, 100.0);
-        assert!((all - (0.5 + 7.0 + 10.0)).abs() < 1e-6, "{all}");
     }
 
     #[test]
@@ -419,16 +666,67 @@ mod tests {
             call(1_200, None, None),
             call(1_300, Some(20), Some((1_700, None))),
         ];
-        let log = CallLog { calls, repetitions_ns: vec![900 * MS, 1_500 * MS], late_ns_max: 0 };
+        let log = CallLog { calls, repetitions_ns: vec![900 * MS, 1_500 * MS], ..CallLog::default() };
         let pauses = [vec![Pause { at: 1.5, ms: 30.0 }, Pause { at: 2.5, ms: 50.0 }], vec![]];
-        let level = LevelResult::of(&log, &pauses, 1.0..2.0);
+        let level = LoadSample::of(&log, &pauses, 1.0..2.0);
         // Four INVITEs of which two are done, one is late and one is lost; two BYEs of which one is done.
         assert!((level.done - 0.5).abs() < 1e-9 && (level.rate - 4.0).abs() < 1e-9);
         assert_eq!([level.invite.p50, level.invite.p99, level.bye.p99].map(|ms| ms as u64), [20, 4_100, 3]);
         assert!((level.paused - 0.015).abs() < 1e-9 && (level.pause_ms - 30.0).abs() < 1e-9);
         assert!((level.pauses - 0.5).abs() < 1e-9 && level.pause_deviation_ms.abs() < 1e-9);
         assert!((level.repeated - 1.0).abs() < 1e-9);
-        assert_eq!(LevelResult::from_numbers(&level.numbers()), Some(level));
-        assert_eq!(COLUMNS.split(',').count(), level.numbers().len());
+    }
+
+    #[test]
+    fn the_peak_is_below_the_first_load_that_is_not_carried() {
+        let level = |rate, done| LoadSample { rate, done, ..LoadSample::default() };
+        let levels = [level(50.0, 1.0), level(60.0, 0.99995), level(70.0, 0.999), level(80.0, 1.0)];
+        assert!((peak(&levels) - 60.0).abs() < 1e-9);
+        assert!(peak(&levels[2..]).is_nan() && peak(&levels[..2]).is_nan());
+        let mut late = [level(50.0, 1.0), level(60.0, 1.0)];
+        late[1].repeated = 1.0;
+        assert!((peak(&late) - 50.0).abs() < 1e-9, "what is sent again comes late");
+    }
+
+    #[test]
+    fn unequal_servers_have_half() {
+        let shape = Shape { nodes: 4, is_unequal: true };
+        assert_eq!(shape.quotas(Product::Java), [0.09, 0.045, 0.09, 0.045]);
+    }
+
+    /// 8 servers of 0.09 that take 600 us a call carry 1,200 calls/s.
+    fn at(way: Way, measured: &Measured) -> Option<crate::simulated::Simulated> {
+        let quotas = Shape { nodes: NODES, is_unequal: false }.quotas(Product::Java);
+        let model = model(way, &quotas, [400e-6, 200e-6], measured).expect("a policy");
+        model.map(|model| model.at(measured.rate, 1))
+    }
+
+    fn few() -> Measured {
+        Measured { rate: 6.0, servers: 0.005, paused: 0.0, pauses: 0.0, pause_deviation_ms: 0.0 }
+    }
+
+    #[test]
+    fn a_cluster_with_little_to_do_takes_its_service_times_of_a_whole_processor() {
+        for stretch in [1.0, 2.0] {
+            let measured = Measured { servers: stretch * few().servers, ..few() };
+            let found = at(Way::Tlwl, &measured).expect("it carries that");
+            // Some come when the part of a period has been used up.
+            assert!((1.0..1.15).contains(&(found.invite / (0.4 * stretch))), "{found:?}");
+            assert!((1.0..1.15).contains(&(found.bye / (0.2 * stretch))), "{found:?}");
+        }
+        assert!(at(Way::Tlwl, &Measured { servers: 1.0, ..few() }).is_none());
+    }
+
+    #[test]
+    fn pauses_lengthen_times_and_are_not_paid_twice() {
+        let without = Measured { rate: 600.0, servers: 0.5, ..few() };
+        let with = Measured { paused: 0.04, pauses: 0.8, pause_deviation_ms: 10.0, ..without };
+        let [without, with] = [without, with].map(|it| at(Way::RoundRobin, &it).expect("it carries that"));
+        // One INVITE in 25 comes in a pause of 50 ms.
+        assert!(with.invite_p99 > without.invite_p99 + 20.0, "{without:?} {with:?}");
+        // Three quarters of the time are work; pauses of which all were extra would be too much.
+        let most = Measured { rate: 900.0, servers: 0.75, paused: 0.3, pauses: 3.0, ..few() };
+        let found = at(Way::Tlwl, &most).expect("it carries that");
+        assert!(found.invite < 1_000.0, "{found:?}");
     }
 }

@@ -6,7 +6,7 @@ use super::prices::{NetworkPrices, NodePrices};
 
 /// What is kept of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
+pub(super) enum Kept {
     /// Its transactions.
     Transactions,
     /// Transactions, dialogs and a record.
@@ -50,8 +50,8 @@ pub(super) enum Forward {
         authentication: bool,
         keys: String,
     },
-    /// Keeps all and says how busy it is, with these lines of `[distribution]`.
-    Told(&'static str, String),
+    /// Keeps all and says how busy it is.
+    Told(&'static str),
 }
 
 impl Forward {
@@ -59,7 +59,7 @@ impl Forward {
         match (self, kept) {
             (Self::Stateless, _) => "stateless",
             (Self::Shared { .. }, _) => "distributed",
-            (Self::Told(name, _), _) => name,
+            (Self::Told(name), _) => name,
             (Self::Transactions, _) | (Self::Stateful, Kept::Transactions) => "transaction",
             (Self::Stateful, Kept::Dialogs | Kept::Authenticated) => "dialog",
         }
@@ -67,7 +67,8 @@ impl Forward {
 
     pub(super) fn keys(&self) -> Option<&str> {
         match self {
-            Self::Shared { keys, .. } | Self::Told(_, keys) => Some(keys),
+            Self::Shared { keys, .. } => Some(keys),
+            Self::Told(_) => Some(""),
             Self::Stateless | Self::Transactions | Self::Stateful => None,
         }
     }
@@ -75,7 +76,7 @@ impl Forward {
 
 /// A network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub(super) enum Shape {
     /// So many proxies, one after the other.
     Series(usize),
     /// One before two.
@@ -132,7 +133,7 @@ impl Shape {
     }
 
     /// What it carries at most of this many calls/s, where entries spend time on what they refuse.
-    pub fn carried(self, prices: &NetworkPrices, offered: f64) -> f64 {
+    pub(super) fn carried(self, prices: &NetworkPrices, offered: f64) -> f64 {
         let plan = self.plan(&prices.nodes).load;
         // Refusing takes all the time of an entry, or is no cheaper than forwarding: nothing is known.
         if offered >= prices.refusals || prices.refusals <= prices.nodes[0].stateless {
@@ -167,11 +168,6 @@ impl Shape {
             Topology::of_paths(nodes, &self.paths(), Routing::Fixed).expect("paths of these proxies");
         solve(&topology).expect("each proxy may keep all")
     }
-
-    /// The share that the first proxy keeps by the plan.
-    pub fn keep(self, prices: &[NodePrices; 2]) -> f64 {
-        self.plan(prices).ways.first().map_or(1.0, plan::WayPlan::keep)
-    }
 }
 
 /// Who keeps what, in a network.
@@ -188,28 +184,16 @@ pub(super) enum Arrangement {
     /// Each keeps this share of what comes open, by hand.
     Fixed(f64),
     /// Each finds its share of calls by the law `level`, and the first one asks for passwords.
-    Calls(String),
+    Calls,
     /// Each finds its share, by the law and with further lines.
     Law(&'static str, String),
 }
 
 impl Arrangement {
-    pub(super) fn name(&self) -> String {
-        match self {
-            Self::Every => "every proxy".to_owned(),
-            Self::Entry => "the first".to_owned(),
-            Self::Exit => "the last".to_owned(),
-            Self::Split => "the last, passwords the first".to_owned(),
-            Self::Fixed(_) => "by the plan, fixed".to_owned(),
-            Self::Calls(_) => "law level, passwords the first".to_owned(),
-            Self::Law(law, _) => format!("law {law}"),
-        }
-    }
-
     /// Whether a proxy asks callers for a password, if anybody does. Where two keep all, the first one asks.
     pub(super) fn asks(&self, place: &ProxyPlace) -> bool {
         match self {
-            Self::Every | Self::Entry | Self::Split | Self::Calls(_) => place.from.is_none(),
+            Self::Every | Self::Entry | Self::Split | Self::Calls => place.from.is_none(),
             Self::Exit => place.is_exit(),
             Self::Fixed(_) | Self::Law(..) => true,
         }
@@ -225,7 +209,7 @@ impl Arrangement {
             Self::Split if place.is_exit() => Forward::Stateful,
             Self::Split => Forward::Transactions,
             Self::Fixed(keep) => shared(true, format!("law = \"fixed\"\nkeep = {keep:.3}")),
-            Self::Calls(keys) => shared(false, keys.clone()),
+            Self::Calls => shared(false, String::new()),
             Self::Law(law, keys) => shared(true, format!("law = \"{law}\"\n{keys}")),
         }
     }

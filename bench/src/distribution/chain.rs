@@ -1,8 +1,6 @@
 //! Proxies in a chain or a small network, each held to a part of a processor.
 
-use std::fs;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use anyhow::Result;
@@ -10,22 +8,14 @@ use anyhow::Result;
 use super::arrangement::{Forward, Kept, ProxyPlace, Target};
 use super::{DistributionBench, USER};
 use crate::credentials::REALM;
-use crate::kamailio::kamailio;
 use crate::modes::KAMAILIO_CONFIG;
-use crate::process::{Program, processors, tie_to};
-use crate::quota::Quota;
 use crate::registration::users;
-use crate::scratch::Scratch;
-
-/// The processor of all proxies. Callers and answerers are on the last one.
-const PROXIES: usize = 0;
+use crate::rig::{NETWORK, Rig, server};
 
 /// Whose proxies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Product {
-    /// Ours.
+pub(super) enum Product {
     Sarabande,
-    /// The other one.
     Kamailio,
 }
 
@@ -40,34 +30,24 @@ pub(super) struct ProxySpec {
     pub(super) quota: f64,
     pub(super) threads: usize,
     /// Further tables of its configuration.
-    pub(super) tables: String,
+    pub(super) tables: &'static str,
 }
 
-/// Running proxies, ended with this value.
+/// Running proxies, ended with this value: of the first servers' addresses.
 pub(super) struct Chain {
-    pub(super) proxies: Vec<(Program, Quota)>,
-    pub(super) admin: Vec<SocketAddr>,
-    scratch: Scratch,
+    pub(super) rig: Rig,
+    pub(super) proxies: Vec<usize>,
 }
 
-/// Where proxies and answerers are.
+/// Where calls go on to.
 pub(super) struct Places<'a> {
-    pub(super) bench: &'a DistributionBench,
     pub(super) answerers: &'a [SocketAddr],
 }
 
 impl Places<'_> {
-    pub(super) fn proxy(&self, index: usize, port: u16) -> SocketAddr {
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, self.bench.network, index as u8 + 1)), port)
-    }
-
-    fn network(&self) -> String {
-        format!("127.77.{}.0/24", self.bench.network)
-    }
-
     fn target(&self, target: Target) -> SocketAddr {
         match target {
-            Target::Proxy(index) => self.proxy(index, 5060),
+            Target::Proxy(index) => server(index),
             Target::Answerer(index) => self.answerers[index],
         }
     }
@@ -83,7 +63,7 @@ impl Places<'_> {
             let authentication = if spec.asks {
                 let shared = match forward {
                     Forward::Shared { .. } => {
-                        format!("trusted = [\"{}\"]\nforward = \"distributed\"\n", self.network())
+                        format!("trusted = [\"{NETWORK}\"]\nforward = \"distributed\"\n")
                     }
                     _ => String::new(),
                 };
@@ -98,9 +78,8 @@ impl Places<'_> {
             return format!("[proxy]\nnext = [{next}]\nforward = \"{way}\"\n\n{authentication}");
         }
         let way = |(number, (place, forward)): (usize, &(ProxyPlace, Forward))| {
-            let source = place
-                .from
-                .map_or_else(String::new, |index| format!("source = \"{}\"\n", self.proxy(index, 5060).ip()));
+            let source =
+                place.from.map_or_else(String::new, |index| format!("source = \"{}\"\n", server(index).ip()));
             format!(
                 "[pool.way{number}]\npolicy = \"hash\"\nmembers = [{}]\nforward = \"{}\"\ndialogs = \"route\"\n\
                  slow_start = \"0s\"\nprobe = {{ enabled = false }}\n\n[[route]]\nfrom = \"anyone\"\n{source}pool = \"way{number}\"\n\n",
@@ -111,8 +90,8 @@ impl Places<'_> {
         spec.ways.iter().enumerate().map(way).collect()
     }
 
-    /// The configuration of a proxy of ours.
-    fn file(&self, index: usize, spec: &ProxySpec, kept: Kept) -> String {
+    /// The tables of a proxy of ours.
+    fn tables(&self, index: usize, spec: &ProxySpec, kept: Kept) -> String {
         let sharing = spec.ways.iter().find_map(|(_, forward)| forward.keys());
         let sharing = sharing.map_or_else(String::new, |keys| {
             let is_shared =
@@ -126,8 +105,8 @@ impl Places<'_> {
             };
             // Calls without transactions may go to neighbours alone, so answerers have to be some.
             let neighbours = match &spec.ways[0].1 {
-                Forward::Told("stateless", _) => "127.0.0.0/8".to_owned(),
-                _ => self.network(),
+                Forward::Told("stateless") => "127.0.0.0/8",
+                _ => NETWORK,
             };
             format!("[distribution]\nneighbours = [\"{neighbours}\"]\n{shares}{keys}\n\n")
         });
@@ -141,30 +120,23 @@ impl Places<'_> {
             _ => "",
         };
         format!(
-            "[listen]\nudp = [\"{}\"]\nthreads = {}\n\n{}{sharing}{calls}{}\n\n\
-             [token]\nkey = \"{:032x}\"\n\n[admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"warn\"\n",
-            self.proxy(index, 5060),
-            spec.threads,
+            "{}{sharing}{calls}{}\n\n[token]\nkey = \"{:032x}\"",
             self.routes(spec, kept),
             spec.tables,
             if kept == Kept::Authenticated { 1 } else { index + 1 },
-            self.proxy(index, 8060),
         )
     }
 
-    fn sarabande(&self, index: usize, spec: &ProxySpec, kept: Kept, scratch: &Scratch) -> Result<Command> {
-        scratch.write(&format!("{index}/users"), &users(USER))?;
-        let file = scratch.write(&format!("{index}/sarabande.toml"), &self.file(index, spec, kept))?;
-        let mut command = Command::new(&self.bench.sarabande);
-        command.arg("run").arg(file);
-        Ok(command)
+    fn sarabande(&self, rig: &Rig, index: usize, spec: &ProxySpec, kept: Kept) -> Result<Command> {
+        let at = server(index);
+        rig.scratch.write(&format!("{}/users", at.ip()), &users(USER))?;
+        rig.sarabande(at, &format!("threads = {}", spec.threads), &self.tables(index, spec, kept))
     }
 
-    fn kamailio(&self, index: usize, spec: &ProxySpec, kept: Kept, scratch: &Scratch) -> Result<Command> {
+    fn kamailio(&self, rig: &Rig, index: usize, spec: &ProxySpec, kept: Kept) -> Result<Command> {
         let (place, forward) = &spec.ways[0];
-        let (program, address) = (&self.bench.kamailio, self.proxy(index, 5060));
         // A gigabyte holds the transactions of five seconds, which tm keeps.
-        let mut command = kamailio(program, scratch, &index.to_string(), KAMAILIO_CONFIG, address, 1_024)?;
+        let mut command = rig.kamailio(server(index), KAMAILIO_CONFIG, 1_024)?;
         command.arg("-A").arg(format!("HOP=\"sip:{}\"", self.target(place.next[0])));
         let keeps = *forward != Forward::Stateless;
         let is_dialog = keeps && kept != Kept::Transactions;
@@ -181,47 +153,21 @@ impl Places<'_> {
     }
 
     /// Starts these proxies, the first one of them with the address of index 0.
-    pub(super) fn start(&self, product: Product, specs: &[ProxySpec], kept: Kept) -> Result<Chain> {
-        let scratch = Scratch::new("distribution")?;
-        let (mut proxies, mut admin) = (Vec::new(), Vec::new());
-        // The kernel hands a quota out to processors in pieces; where a thread has moved away, what is left of one is
-        // lost.
-        tie_to(PROXIES)?;
+    pub(super) fn start(
+        &self,
+        bench: &DistributionBench,
+        product: Product,
+        specs: &[ProxySpec],
+        kept: Kept,
+    ) -> Result<Chain> {
+        let (mut rig, mut proxies) = (Rig::new(&bench.paths)?, Vec::new());
         for (index, spec) in specs.iter().enumerate() {
             let command = match product {
-                Product::Sarabande => self.sarabande(index, spec, kept, &scratch)?,
-                Product::Kamailio => self.kamailio(index, spec, kept, &scratch)?,
+                Product::Sarabande => self.sarabande(&rig, index, spec, kept)?,
+                Product::Kamailio => self.kamailio(&rig, index, spec, kept)?,
             };
-            let group = format!("sarabande-series-{}-{index}", std::process::id());
-            let quota = Quota::new(&group, spec.quota)?;
-            let program = scratch.start(&format!("{index}/log"), &mut quota.command(&command))?;
-            proxies.push((program, quota));
-            admin.push(self.proxy(index, 8060));
+            proxies.push(rig.start(spec.quota, &format!("proxy-{index}"), &command)?);
         }
-        tie_to(processors() - 1)?;
-        Ok(Chain { proxies, admin, scratch })
-    }
-}
-
-impl Chain {
-    /// What the proxies have said.
-    pub(super) fn logs(&self) -> String {
-        let log = |index| fs::read_to_string(self.scratch.path().join(format!("{index}/log")));
-        (0..self.proxies.len()).map(log).filter_map(Result::ok).collect()
-    }
-
-    /// Processor time that each has used, in nanoseconds.
-    pub(super) fn used_ns(&self) -> io::Result<Vec<u64>> {
-        self.proxies.iter().map(|(program, _)| Ok(program.usage()?.total_ns)).collect()
-    }
-}
-
-impl Drop for Chain {
-    /// Ends all at once: a proxy with calls that never end would wait for them.
-    fn drop(&mut self) {
-        for (_, quota) in &self.proxies {
-            // What lives on gets SIGTERM as the program goes.
-            let _ = quota.kill();
-        }
+        Ok(Chain { rig, proxies })
     }
 }

@@ -1,137 +1,331 @@
-//! Goodput of networks of proxies below, at and past what the linear program says they carry (figure 4).
+//! Goodput of networks of proxies below, at and past what the linear program says they carry (figure 4), and of two in
+//! series in the simulator at the same prices.
+
+use std::time::Duration;
 
 use anyhow::Result;
+use config::scenario::{Costs, Group};
+use distribute::{Law, Settings};
+use load::RandomTime;
+use node::Distribution;
+use papers::report::Axis;
 use plan::{Plan, WayPlan};
+use sim::model::{NetworkState, ProxyModel, StateKeeping};
 
 use super::arrangement::{Arrangement, Kept, ProxyPlace, Shape};
 use super::chain::{Places, Product, ProxySpec};
-use super::prices::NetworkPrices;
-use super::{CALLERS, DistributionBench, LoadResult, USER};
-use crate::overload::load::LoadGenerator;
+use super::prices::{NetworkPrices, NodePrices};
+use super::watch::LoadResult;
+use super::{CALLERS, DistributionBench, QUOTA, USER};
+use crate::generator::LoadGenerator;
+use crate::log::WindowResult;
+use crate::rig::server;
+use crate::simulated::{BUFFER, MESSAGES, Model};
+use crate::study::{
+    Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Study, Values,
+};
+
+/// Loads of two in series, as parts of the plan; and of longer networks.
+const LOADS: [f64; 7] = [0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0];
+const FEW: [f64; 2] = [1.0, 1.2];
+/// Transactions that a proxy makes of a call where it keeps one.
+const TRANSACTIONS: f64 = 4.0;
 
 /// A network whose goodput is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(super) struct Case {
     /// As it is printed, and the name of its files.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// One line.
-    pub title: &'static str,
-    /// The network.
-    pub shape: Shape,
+    pub(super) title: &'static str,
+    pub(super) shape: Shape,
     /// What is kept and shared out.
-    pub kept: Kept,
+    pub(super) kept: Kept,
 }
 
-/// Goodput of one arrangement.
-pub struct Line {
-    /// The arrangement.
-    pub name: String,
-    /// In the order of the loads.
-    pub points: Vec<LoadResult>,
+/// What came of a load of a network.
+pub(super) struct Sample {
+    result: LoadResult,
+    /// Calls a second that the linear program makes of this round's prices.
+    plan: f64,
 }
 
-/// What one round of a case came to.
-pub struct Round {
-    /// What its proxies carry.
-    pub prices: NetworkPrices,
-    /// Calls a second that the linear program makes of them.
-    pub plan: f64,
-    /// All arrangements.
-    pub lines: Vec<Line>,
+impl Sample {
+    /// Calls that are answered in time, without proxies.
+    fn of(window: WindowResult, plan: f64) -> Self {
+        Self { result: LoadResult { window, proxies: Vec::new(), driver: f64::NAN, late_ms: f64::NAN }, plan }
+    }
 }
 
-/// Who can tell the share of what he keeps.
-fn says(product: Product, arrangement: &Arrangement) -> bool {
-    product == Product::Sarabande
-        && matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Calls(_) | Arrangement::Law(..))
+/// Who keeps what, by the plan.
+type Arranges = fn(&Plan) -> Arrangement;
+
+fn fixed(plan: &Plan) -> Arrangement {
+    Arrangement::Fixed(plan.ways.first().map_or(1.0, WayPlan::keep))
 }
 
-impl DistributionBench {
-    fn arrangements(&self, case: &Case, plan: &Plan) -> Vec<(Product, Arrangement)> {
-        let keep = plan.ways.first().map_or(1.0, WayPlan::keep);
-        let level = Arrangement::Law("level", self.keys.clone());
-        // A hundredth of what it carries, as in the paper.
-        let delta = plan.load / 100.0;
-        let paper = Arrangement::Law("paper", format!("delta_c = {delta:.1}\n{}", self.keys));
-        let mut ours = vec![Arrangement::Every, Arrangement::Entry, Arrangement::Exit];
-        if case.kept == Kept::Authenticated {
-            ours.extend([Arrangement::Split, Arrangement::Calls(self.keys.clone())]);
+/// A change of a hundredth of what it carries, as in the paper.
+fn paper(plan: &Plan) -> Arrangement {
+    Arrangement::Law("paper", format!("delta_c = {:.1}", plan.load / 100.0))
+}
+
+fn level(_: &Plan) -> Arrangement {
+    Arrangement::Law("level", String::new())
+}
+
+impl Case {
+    fn loads(&self, quick: bool) -> &'static [f64] {
+        match self.shape {
+            _ if quick => &FEW[..1],
+            Shape::Series(2) => &LOADS,
+            _ => &FEW,
         }
-        if case.shape == Shape::Series(2) {
-            ours.extend([Arrangement::Fixed(keep), paper]);
+    }
+
+    fn arrangements(&self) -> Vec<(Product, &'static str, Arranges)> {
+        let is_two = self.shape == Shape::Series(2);
+        let mut ours: Vec<(&str, Arranges)> = vec![
+            ("every proxy", |_| Arrangement::Every),
+            ("the first", |_| Arrangement::Entry),
+            ("the last", |_| Arrangement::Exit),
+        ];
+        if self.kept == Kept::Authenticated {
+            ours.push(("the last, passwords the first", |_| Arrangement::Split));
+            ours.push(("law level, passwords the first", |_| Arrangement::Calls));
         }
-        ours.push(level);
-        let mut all: Vec<_> = ours.into_iter().map(|it| (Product::Sarabande, it)).collect();
-        if case.shape == Shape::Series(2) && case.kept == Kept::Transactions {
-            all.extend([Arrangement::Every, Arrangement::Entry].map(|it| (Product::Kamailio, it)));
+        if is_two {
+            ours.extend([("by the plan, fixed", fixed as Arranges), ("law paper", paper)]);
+        }
+        ours.push(("law level", level));
+        let mut all: Vec<_> =
+            ours.into_iter().map(|(name, arranges)| (Product::Sarabande, name, arranges)).collect();
+        if is_two && self.kept == Kept::Transactions {
+            all.push((Product::Kamailio, "Kamailio, every proxy", |_| Arrangement::Every));
+            all.push((Product::Kamailio, "Kamailio, the first", |_| Arrangement::Entry));
         }
         all
     }
+}
 
-    /// Measures all arrangements of a case, those whose name has `only` in it. Where `turn` is odd, in reverse order.
-    ///
-    /// # Errors
-    /// What could not be started.
-    pub fn round(&self, case: &Case, loads: &[f64], only: &str, turn: usize) -> Result<Round> {
-        let prices = self.network_prices(case.kept)?;
-        let plan = case.shape.plan(&prices.nodes);
-        eprintln!("{}: the plan carries {:.0} calls/s", case.name, plan.load);
-        let rates: Vec<f64> = loads.iter().map(|load| load * plan.load).collect();
-        let mut arrangements = self.arrangements(case, &plan);
-        if turn % 2 == 1 {
-            arrangements.reverse();
-        }
-        let mut lines = Vec::new();
-        for (product, arrangement) in arrangements {
-            let name = match product {
-                Product::Sarabande => arrangement.name(),
-                Product::Kamailio => format!("Kamailio, {}", arrangement.name()),
-            };
-            if !name.contains(only) {
-                continue;
-            }
-            let points = self.line(case, product, &arrangement, &rates)?;
-            for (load, point) in loads.iter().zip(&points) {
-                let proxies: Vec<_> = point
-                    .proxies
-                    .iter()
-                    .map(|proxy| format!("{:.2}/{:.2}/{:.2}", proxy.busy, proxy.utilisation, proxy.kept))
-                    .collect();
-                eprintln!(
-                    "  {name}, {load}: {}; busy/says/keeps {}; driver {:.2}, late {} ms",
-                    point.window.line(),
-                    proxies.join(" "),
-                    point.driver,
-                    point.late_ms
-                );
-            }
-            lines.push(Line { name, points });
-        }
-        Ok(Round { prices, plan: plan.load, lines })
+/// Arrangements of two in series that are simulated.
+type Keeping = fn(&Shares) -> StateKeeping;
+const MODELS: [(&str, Keeping); 4] = [
+    ("every proxy", |_| StateKeeping::Always),
+    ("by the plan, fixed", |shares| shares.law(Law::Fixed)),
+    ("law paper", |shares| shares.law(Law::Paper)),
+    ("law level", |shares| shares.law(Law::Level)),
+];
+
+/// What the shares of simulated proxies go by.
+struct Shares {
+    /// What the plan keeps at the first proxy.
+    keep: f64,
+    /// Calls a second that the plan carries.
+    plan: f64,
+    /// As the proxies are configured.
+    state_cost: f64,
+}
+
+impl Shares {
+    fn law(&self, law: Law) -> StateKeeping {
+        let &Self { keep, plan, state_cost } = self;
+        let delta_c = plan / 100.0;
+        StateKeeping::Distributed(Settings { law, keep, delta_c, state_cost, ..Settings::default() })
     }
+}
 
-    fn line(
+/// Two in series at these prices. Those of the first proxy hold for both, and the second is so much slower as its rate with
+/// state says: the scenario has one list of prices. The measured price of a first proxy without state has the 100 of the
+/// second one in it.
+fn model(prices: &NetworkPrices, kept: Kept, keeping: Keeping) -> Model {
+    let [first, _] = prices.nodes;
+    let plan = Shape::Series(2).plan(&prices.nodes);
+    let state_cost = Distribution::state_cost(kept != Kept::Transactions);
+    let keep = plan.ways.first().map_or(1.0, WayPlan::keep);
+    let keeping = keeping(&Shares { keep, plan: plan.load, state_cost });
+    let message = 1.0 / first.stateless / MESSAGES;
+    let transaction = (1.0 / first.stateful - 1.0 / first.stateless).max(0.0) / TRANSACTIONS;
+    let refusal = 1.0 / prices.refusals;
+    let seconds = Duration::from_secs_f64;
+    let group = |(number, prices): (usize, &NodePrices)| Group {
+        buffer: BUFFER,
+        ..Group::proxies(&format!("proxy {number}"), 1, prices.stateful)
+    };
+    Model {
+        groups: (1..).zip(&prices.nodes).map(group).collect(),
+        costs: Costs {
+            base_capacity: first.stateful,
+            message: seconds(message),
+            timer: seconds(message / 2.0),
+            // Of INVITE, 503 and ACK, which were measured together, the ACK is one.
+            reject: seconds(refusal * 2.0 / 3.0),
+            reject_ack: seconds(refusal / 3.0),
+            operations: vec![("create_transaction", seconds(transaction))],
+            ..Costs::default()
+        },
+        state: NetworkState { groups: vec![keeping; 2], model: ProxyModel::OfServer },
+        holding: RandomTime::Fixed(Duration::from_millis(1)),
+        counted: 10,
+    }
+}
+
+fn measures() -> Vec<Measure<Sample>> {
+    let measure = |column, digits, of| Measure { column, digits, of };
+    vec![
+        measure("offered", Some(0), |it: &Sample| it.result.window.offered),
+        measure("in_time_of_plan", Some(2), |it| it.result.window.goodput / it.plan),
+        measure("set_up_of_plan", Some(2), |it| it.result.window.set_up / it.plan),
+        measure("refused_of_offered", Some(2), |it| it.result.window.refused / it.result.window.offered),
+        measure("repetitions_a_call", Some(2), |it| it.result.window.repetitions / it.result.window.offered),
+        measure("p99_ms", Some(0), |it| it.result.window.p99_ms),
+        measure("busy_1", Some(2), |it| it.result.proxy(0).busy),
+        measure("busy_2", Some(2), |it| it.result.proxy(1).busy),
+        measure("busy_3", Some(2), |it| it.result.proxy(2).busy),
+        measure("says_1", None, |it| it.result.proxy(0).utilisation),
+        measure("says_2", None, |it| it.result.proxy(1).utilisation),
+        measure("says_3", None, |it| it.result.proxy(2).utilisation),
+        measure("kept_1", Some(2), |it| it.result.proxy(0).kept),
+        measure("kept_2", Some(2), |it| it.result.proxy(1).kept),
+        measure("kept_3", Some(2), |it| it.result.proxy(2).kept),
+        measure("driver", None, |it| it.result.driver),
+        measure("late_ms", None, |it| it.result.late_ms),
+        measure("plan", None, |it| it.plan),
+    ]
+}
+
+impl DistributionBench {
+    fn goodput(
         &self,
         case: &Case,
-        product: Product,
-        arrangement: &Arrangement,
-        rates: &[f64],
-    ) -> Result<Vec<LoadResult>> {
+        (product, arranges): (Product, Arranges),
+        round: &mut Round<'_>,
+    ) -> Result<Samples<Sample>> {
+        let prices = self.network_prices(case.kept, round.number, round.figures)?;
+        let plan = case.shape.plan(&prices.nodes);
+        let arrangement = arranges(&plan);
         let entries = case.shape.entries();
         let mut generator = LoadGenerator::repeating(CALLERS, entries.len())?;
         generator.user = (case.kept == Kept::Authenticated).then_some(USER);
+        generator.seed = Some(round.seed);
         let answerers = generator.answerers();
-        let places = Places { bench: self, answerers: &answerers };
         let spec = |ways: Vec<ProxyPlace>| {
             let asks = case.kept == Kept::Authenticated && ways.iter().any(|place| arrangement.asks(place));
-            let forward = |place| (arrangement.forward(&place), place);
-            let ways: Vec<_> =
-                ways.into_iter().map(forward).map(|(forward, place)| (place, forward)).collect();
-            ProxySpec { ways, asks, quota: self.quota, threads: 1, tables: String::new() }
+            let ways = ways.into_iter().map(|place| {
+                let forward = arrangement.forward(&place);
+                (place, forward)
+            });
+            ProxySpec { ways: ways.collect(), asks, quota: QUOTA, threads: 1, tables: "" }
         };
         let specs: Vec<ProxySpec> = case.shape.places().into_iter().map(spec).collect();
-        let chain = places.start(product, &specs, case.kept)?;
-        let targets: Vec<_> = entries.iter().map(|entry| places.proxy(*entry, 5060)).collect();
-        self.sweep(&mut generator, &chain, &targets, rates, says(product, arrangement))
+        let chain = Places { answerers: &answerers }.start(self, product, &specs, case.kept)?;
+        let targets: Vec<_> = entries.iter().map(|entry| server(*entry)).collect();
+        let loads = case.loads(self.quick);
+        let rates: Vec<f64> = loads.iter().map(|load| load * plan.load).collect();
+        // Who can tell the share of what he keeps.
+        let says = matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Calls | Arrangement::Law(..));
+        let results = self.sweep(&mut generator, &chain, &targets, &rates, says)?;
+        let sample = |(load, result): (&f64, _)| (*load, Sample { result, plan: plan.load });
+        Ok(loads.iter().zip(results).map(sample).collect())
+    }
+
+    /// What can be carried by a plan that pays for refusals.
+    fn carried_at_most(&self, case: &Case, round: &mut Round<'_>) -> Result<Samples<Sample>> {
+        let prices = self.network_prices(case.kept, round.number, round.figures)?;
+        let plan = case.shape.plan(&prices.nodes).load;
+        let at = |load: &f64| {
+            let offered = load * plan;
+            let goodput = case.shape.carried(&prices, offered);
+            let window = WindowResult { offered, goodput, set_up: goodput, ..WindowResult::NOTHING };
+            (*load, Sample::of(window, plan))
+        };
+        Ok(case.loads(self.quick).iter().map(at).collect())
+    }
+
+    fn simulated(&self, case: &Case, keeping: Keeping, round: &mut Round<'_>) -> Result<Samples<Sample>> {
+        let prices = self.network_prices(case.kept, round.number, round.figures)?;
+        let plan = case.shape.plan(&prices.nodes).load;
+        let model = model(&prices, case.kept, keeping);
+        let at = |load: &f64| (*load, Sample::of(model.at(load * plan, round.seed).window, plan));
+        Ok(case.loads(self.quick).iter().map(at).collect())
+    }
+
+    /// All arrangements of a network.
+    pub(super) fn case(&self, case: &Case) -> Study<'_, Sample> {
+        let case = *case;
+        let live = case.arrangements().into_iter().map(|(product, name, arranges)| {
+            Alternative::new(name, move |round| self.goodput(&case, (product, arranges), round))
+        });
+        let mut alternatives: Vec<_> = live.collect();
+        alternatives.push(Alternative::model("the plan, refusals paid", move |round| {
+            self.carried_at_most(&case, round)
+        }));
+        if case.shape == Shape::Series(2) {
+            alternatives.extend(MODELS.map(|(name, keeping)| {
+                Alternative::model(format!("{name}, simulated"), move |round| {
+                    self.simulated(&case, keeping, round)
+                })
+            }));
+        }
+        let at = |alternative: &str| Values {
+            cell: case.title.to_owned(),
+            alternative: alternative.to_owned(),
+            at: Some(1.2),
+            column: "in_time_of_plan",
+        };
+        let question = |other: &str| Question {
+            statement: format!(
+                "At 120 % of the plan law level carries more in time than if {other} keeps state."
+            ),
+            source: "SERvartuka, figure 4",
+            left: at("law level"),
+            right: Some(at(other)),
+            bound: Bound::Above(1.0),
+        };
+        Study {
+            name: case.name.to_owned(),
+            title: case.title.to_owned(),
+            head: "In parts of what each round's own plan carries. In time is within half a second."
+                .to_owned(),
+            at: "load",
+            marks: Vec::new(),
+            cells: vec![Cell { name: case.title.to_owned(), x: f64::NAN, alternatives }],
+            measures: measures(),
+            questions: ["every proxy", "the first", "the last"].map(question).into(),
+            pictures: vec![Picture {
+                title: "Goodput",
+                column: "in_time_of_plan",
+                over: Over::Places(Axis::linear("offered load (part of the plan)")),
+                y: Axis::linear("answered in time (part of the plan)").from_to(0.0, 1.3),
+            }],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As recorded in docs/distribution/measured.md, two in series, transactions.
+    const RECORDED: NetworkPrices = NetworkPrices {
+        nodes: [
+            NodePrices { stateless: 2188.0, stateful: 1587.0 },
+            NodePrices { stateless: 2030.0, stateful: 1622.0 },
+        ],
+        refusals: 12409.0,
+    };
+
+    #[test]
+    fn below_capacity_all_is_carried_and_above_it_as_much_as_live() {
+        let plan = 1818.0;
+        let answered = |keeping, load: f64| {
+            model(&RECORDED, Kept::Transactions, keeping).at(load * plan, 1).window.set_up / plan
+        };
+        for (name, keeping) in MODELS {
+            assert!((answered(keeping, 0.7) / 0.7 - 1.0).abs() < 0.02, "{name}");
+        }
+        let level = [1.2, 2.0].map(|load| answered(MODELS[3].1, load));
+        // What running proxies carried at these loads, in the same record.
+        let is_near = |(simulated, live): (f64, f64)| (simulated / live - 1.0).abs() < 0.15;
+        assert!(level.into_iter().zip([0.89, 0.81]).all(is_near), "{level:?}");
     }
 }

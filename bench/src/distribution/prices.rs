@@ -1,138 +1,219 @@
-//! What a call costs a proxy by what it keeps of it (figure 1), and the rates of the proxies of a chain.
+//! What a call costs a proxy by what it keeps of it (figure 1), how its utilisation follows the load (figure 2), and the
+//! rates of the proxies of a series.
 
 use anyhow::{Result, ensure};
+use papers::report::Axis;
 
 use super::arrangement::{Forward, Kept, ProxyPlace, Shape};
-use super::chain::{Places, Product, ProxySpec};
-use super::{CALLERS, DistributionBench, IN_PROGRESS, USER};
-use crate::overload::load::LoadGenerator;
+use super::chain::{Chain, Places, Product, ProxySpec};
+use super::watch::LoadResult;
+use super::{CALLERS, DistributionBench, QUOTA, USER};
+use crate::generator::LoadGenerator;
+use crate::rig::server;
+use crate::study::{Alternative, Cell, Figures, Measure, Over, Picture, Samples, Study};
 
 /// Calls a second that a proxy carries at its place in a chain.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct NodePrices {
+pub(super) struct NodePrices {
     /// Where it keeps nothing: `T_SL` of the paper.
-    pub stateless: f64,
+    pub(super) stateless: f64,
     /// Where it keeps every call: `T_SF`.
-    pub stateful: f64,
+    pub(super) stateful: f64,
 }
 
 /// What the proxies of a network are measured to carry.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct NetworkPrices {
+pub(super) struct NetworkPrices {
     /// The first proxy of a series, and one behind it.
-    pub nodes: [NodePrices; 2],
+    pub(super) nodes: [NodePrices; 2],
     /// New calls a second that the first one refuses, if it does nothing else.
-    pub refusals: f64,
+    pub(super) refusals: f64,
 }
 
 /// What a call costs one proxy.
 #[derive(Clone, Copy, Debug)]
-pub struct CallPrice {
+pub(super) struct CallPrice {
     /// Processor time of a call while the proxy is full, in microseconds, the kernel's included.
-    pub full_us: f64,
+    full_us: f64,
     /// The same at a tenth of that load, where each message wakes a thread.
-    pub idle_us: f64,
+    idle_us: f64,
     /// Calls a second that it carries.
-    pub capacity: f64,
+    capacity: f64,
 }
 
 /// What a proxy keeps, from left to right in the figure.
-pub const MODES: [(&str, Option<Kept>); 4] = [
+const MODES: [(&str, Option<Kept>); 4] = [
     ("stateless", None),
     ("transactions", Some(Kept::Transactions)),
     ("dialogs and records", Some(Kept::Dialogs)),
     ("authentication as well", Some(Kept::Authenticated)),
 ];
+/// Loads of the ramp, as parts of the capacity.
+const LOADS: [f64; 10] = [0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.3];
 
 /// Nothing is refused: a capacity is what goes through.
-pub(super) const NO_CONTROL: &str = "[overload]\nlocal = \"none\"\n";
+const NO_CONTROL: &str = "[overload]\nlocal = \"none\"\n";
+const ALL_REFUSED: &str = "[overload]\nlocal = \"none\"\n\n[[route]]\nanswer = 503\n";
 
 fn spec(way: ProxyPlace, forward: Forward, kept: Kept, quota: f64) -> ProxySpec {
     let asks = kept == Kept::Authenticated && forward != Forward::Stateless;
-    ProxySpec { ways: vec![(way, forward)], asks, quota, threads: 1, tables: NO_CONTROL.to_owned() }
+    ProxySpec { ways: vec![(way, forward)], asks, quota, threads: 1, tables: NO_CONTROL }
+}
+
+/// The way of calls through a single proxy.
+fn only_way() -> ProxyPlace {
+    Shape::Series(1).places().remove(0).remove(0)
 }
 
 impl DistributionBench {
-    /// What a call costs one proxy.
-    ///
-    /// # Errors
-    /// What could not be started.
-    pub fn call_price(&self, product: Product, kept: Option<Kept>) -> Result<CallPrice> {
+    /// Callers and an answerer, and these proxies between them.
+    fn series(&self, product: Product, specs: &[ProxySpec], kept: Kept) -> Result<(LoadGenerator, Chain)> {
         let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
-        generator.user = (kept == Some(Kept::Authenticated)).then_some(USER);
-        let answerers = generator.answerers();
-        let places = Places { bench: self, answerers: &answerers };
-        let forward = if kept.is_some() { Forward::Stateful } else { Forward::Stateless };
-        let way = Shape::Series(1).places().remove(0).remove(0);
-        let kept = kept.unwrap_or(Kept::Transactions);
-        let chain = places.start(product, &[spec(way, forward, kept, self.quota)], kept)?;
-        let target = [places.proxy(0, 5060)];
-        let full = self.saturate(&mut generator, &chain, &target, IN_PROGRESS)?;
+        generator.user = (kept == Kept::Authenticated).then_some(USER);
+        let chain = Places { answerers: &generator.answerers() }.start(self, product, specs, kept)?;
+        Ok((generator, chain))
+    }
+
+    fn call_price(&self, product: Product, mode: Option<Kept>) -> Result<CallPrice> {
+        let forward = if mode.is_some() { Forward::Stateful } else { Forward::Stateless };
+        let kept = mode.unwrap_or(Kept::Transactions);
+        let (mut generator, chain) = self.series(product, &[spec(only_way(), forward, kept, QUOTA)], kept)?;
+        let full = self.saturate(&mut generator, &chain, &[server(0)], false)?;
         let capacity = full.window.set_up;
         ensure!(
             capacity > 10.0,
             "{product:?} takes {capacity} calls/s, which is no capacity to measure with"
         );
-        let idle = self.sweep(&mut generator, &chain, &target, &[capacity / 10.0], false)?.remove(0);
-        let price = |busy: f64, rate: f64| 1e6 * busy * self.quota / rate;
-        eprintln!(
-            "  {product:?} {kept:?}: {capacity:.0} calls/s, {:.2} of the quota; repeated {:.0}/s; driver {:.2}",
-            full.proxies[0].busy, full.window.repetitions, full.driver
-        );
-        Ok(CallPrice {
-            full_us: price(full.proxies[0].busy, capacity),
-            idle_us: price(idle.proxies[0].busy, idle.window.set_up),
-            capacity,
-        })
+        let idle = self.sweep(&mut generator, &chain, &[server(0)], &[capacity / 10.0], false)?.remove(0);
+        let price = |result: &LoadResult| 1e6 * result.proxy(0).busy * QUOTA / result.window.set_up;
+        Ok(CallPrice { full_us: price(&full), idle_us: price(&idle), capacity })
+    }
+
+    /// What a call costs one proxy.
+    pub(super) fn prices(&self) -> Study<'_, CallPrice> {
+        let cell = |product: Product| {
+            let alternative = |(name, kept): (&'static str, Option<Kept>)| {
+                Alternative::new(name, move |_| Ok(vec![(0.0, self.call_price(product, kept)?)]))
+            };
+            let alternatives = MODES.map(alternative).into();
+            Cell { name: format!("{product:?}"), x: f64::NAN, alternatives }
+        };
+        let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
+        Study {
+            name: "prices".to_owned(),
+            title: "What a call costs a proxy, by what it keeps".to_owned(),
+            head: "Processor time of a call with the kernel's part: of a full proxy, and at a tenth of that load.".to_owned(),
+            at: "",
+            marks: Vec::new(),
+            cells: vec![cell(Product::Sarabande), cell(Product::Kamailio)],
+            measures: vec![
+                measure("calls_a_second", 0, |it: &CallPrice| it.capacity),
+                measure("full_us", 0, |it| it.full_us),
+                measure("tenth_us", 0, |it| it.idle_us),
+            ],
+            questions: Vec::new(),
+            pictures: vec![Picture {
+                title: "What a call costs a full proxy",
+                column: "full_us",
+                over: Over::Alternatives,
+                y: Axis::linear("processor time of a call (us)"),
+            }],
+        }
+    }
+
+    /// Offers one proxy loads from low to high.
+    fn ramp_of(&self, kept: Option<Kept>, threads: usize) -> Result<Samples<LoadResult>> {
+        let name = kept.map_or("stateless", |kept| Forward::Stateful.name(kept));
+        let kept = kept.unwrap_or(Kept::Transactions);
+        let spec = ProxySpec { threads, ..spec(only_way(), Forward::Told(name), kept, QUOTA) };
+        let (mut generator, chain) = self.series(Product::Sarabande, &[spec], kept)?;
+        let capacity = self.saturate(&mut generator, &chain, &[server(0)], false)?.window.set_up;
+        let loads = if self.quick { &LOADS[..2] } else { &LOADS[..] };
+        let rates: Vec<f64> = loads.iter().map(|load| load * capacity).collect();
+        let results = self.sweep(&mut generator, &chain, &[server(0)], &rates, true)?;
+        Ok(loads.iter().copied().zip(results).collect())
+    }
+
+    /// Utilisation of one proxy as the load goes up to what it carries.
+    pub(super) fn ramp(&self) -> Study<'_, LoadResult> {
+        let cell = |threads: usize| {
+            let alternative = |(name, kept): (&'static str, Option<Kept>)| {
+                Alternative::new(name, move |_| self.ramp_of(kept, threads))
+            };
+            let alternatives = MODES.into_iter().take(3).map(alternative).collect();
+            Cell { name: format!("{threads} thread(s)"), x: f64::NAN, alternatives }
+        };
+        let measure = |column, of| Measure { column, digits: Some(2), of };
+        let picture = |title, column| Picture {
+            title,
+            column,
+            over: Over::Places(Axis::linear("offered load (part of what the proxy carries)")),
+            y: Axis::linear("part of the quota").from_to(0.0, 1.1),
+        };
+        Study {
+            name: "ramp".to_owned(),
+            title: "Utilisation of one proxy as the load goes up".to_owned(),
+            head: "Utilisation as the proxy says it, and the processor time that it took, of its quota."
+                .to_owned(),
+            at: "load",
+            marks: Vec::new(),
+            cells: [1, 2].map(cell).into(),
+            measures: vec![
+                measure("set_up", |it: &LoadResult| it.window.set_up),
+                measure("says", |it| it.proxy(0).utilisation),
+                measure("processor", |it| it.proxy(0).busy),
+            ],
+            questions: Vec::new(),
+            pictures: vec![
+                picture("Utilisation as the proxy says it", "says"),
+                picture("Processor time", "processor"),
+            ],
+        }
     }
 
     /// Calls a second that the proxy of this index carries in a series of two, where the other one has a whole
     /// processor, and keeps them if this one does not.
     fn carried(&self, index: usize, keeps: bool, kept: Kept) -> Result<f64> {
-        let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
-        generator.user = (kept == Kept::Authenticated).then_some(USER);
-        let answerers = generator.answerers();
-        let places = Places { bench: self, answerers: &answerers };
         let spec_of = |(number, mut ways): (usize, Vec<_>)| {
             let is_measured = number == index;
             let forward = if is_measured == keeps { Forward::Stateful } else { Forward::Stateless };
-            spec(ways.remove(0), forward, kept, if is_measured { self.quota } else { 1.0 })
+            spec(ways.remove(0), forward, kept, if is_measured { QUOTA } else { 1.0 })
         };
         let specs: Vec<_> = Shape::Series(2).places().into_iter().enumerate().map(spec_of).collect();
-        let chain = places.start(Product::Sarabande, &specs, kept)?;
-        let target = [places.proxy(0, 5060)];
-        let full = self.saturate(&mut generator, &chain, &target, IN_PROGRESS)?;
+        let (mut generator, chain) = self.series(Product::Sarabande, &specs, kept)?;
+        let full = self.saturate(&mut generator, &chain, &[server(0)], false)?;
         ensure!(full.window.set_up > 10.0, "{} calls/s are no capacity to measure with", full.window.set_up);
         Ok(full.window.set_up)
     }
 
     /// Calls a second that a proxy refuses which answers each with 503.
     fn refusals(&self) -> Result<f64> {
-        let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
-        let answerers = generator.answerers();
-        let places = Places { bench: self, answerers: &answerers };
-        let way = Shape::Series(1).places().remove(0).remove(0);
-        let tables = format!("{NO_CONTROL}\n[[route]]\nanswer = 503\n");
-        let spec = ProxySpec { tables, ..spec(way, Forward::Stateless, Kept::Transactions, self.quota) };
-        let chain = places.start(Product::Sarabande, &[spec], Kept::Transactions)?;
-        let target = [places.proxy(0, 5060)];
-        let full = self.saturate_started(&mut generator, &chain, &target, IN_PROGRESS)?;
+        let kept = Kept::Transactions;
+        let spec = ProxySpec { tables: ALL_REFUSED, ..spec(only_way(), Forward::Stateless, kept, QUOTA) };
+        let (mut generator, chain) = self.series(Product::Sarabande, &[spec], kept)?;
+        let full = self.saturate(&mut generator, &chain, &[server(0)], true)?;
         ensure!(full.window.refused > 10.0, "{} calls/s refused are no price", full.window.refused);
         Ok(full.window.refused)
     }
 
-    /// The rates of both proxies of a series, and of refusals.
-    ///
-    /// # Errors
-    /// What could not be started.
-    pub fn network_prices(&self, kept: Kept) -> Result<NetworkPrices> {
+    /// The rates of both proxies of a series, and of refusals: measured once in this round.
+    pub(super) fn network_prices(
+        &self,
+        kept: Kept,
+        round: u32,
+        figures: &mut Figures,
+    ) -> Result<NetworkPrices> {
+        let name = |what: &str| format!("round {}, {kept:?}: calls/s {what}", round + 1);
         let mut nodes = [NodePrices { stateless: f64::NAN, stateful: f64::NAN }; 2];
         for (index, prices) in nodes.iter_mut().enumerate() {
-            prices.stateless = self.carried(index, false, kept)?;
-            prices.stateful = self.carried(index, true, kept)?;
+            let place = if index == 0 { "first" } else { "second" };
+            let carried = |keeps| move || self.carried(index, keeps, kept);
+            prices.stateless =
+                figures.once(&name(&format!("through the {place}, stateless")), carried(false))?;
+            prices.stateful =
+                figures.once(&name(&format!("through the {place}, stateful")), carried(true))?;
         }
-        let prices = NetworkPrices { nodes, refusals: self.refusals()? };
-        eprintln!("  carried in series, {kept:?}: {prices:?}");
-        Ok(prices)
+        let refusals = figures.once(&name("refused"), || self.refusals())?;
+        Ok(NetworkPrices { nodes, refusals })
     }
 }

@@ -1,109 +1,279 @@
 //! Overload control on running processes that may use a small part of a processor each: callers that repeat what is
 //! not answered offer them up to ten times what they can take (Overload paper, sections IV to VII).
 //!
-//! - [`members`]: servers that know nothing of overload, behind a balancer that limits what it sends them.
-//! - [`chain`]: a balancer whose neighbours hold back what it asks them to.
-//! - [`local`]: a balancer that protects itself.
-//! - [`kamailio`]: Kamailio as it comes, with its own modules, and behind a balancer.
+//! - [`parts`]: what stands between callers and answerers in each part, and in the simulator.
 //! - [`registrations`]: telephones that all register after an outage, beside calls.
 //!
-//! Capacity is measured first, in each part, with the same programs: by a number of calls that is always in progress.
-//! Offered load is given as a multiple of it.
+//! Capacity is measured first, once a part and session, with the first of its alternatives: by a number of calls that is
+//! always in progress. Offered load is given as a multiple of it.
 
-pub(crate) mod callers;
-pub mod chain;
-mod cluster;
-pub mod kamailio;
-pub(crate) mod load;
-pub mod local;
-pub mod log;
-pub mod members;
-pub mod registrations;
-pub mod result;
-mod simulated;
+mod parts;
+mod registrations;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
-use load::{Level, LoadGenerator, OfferedLoad};
-use log::{CallLog, WindowResult};
+use clap::{Args, ValueEnum};
+use papers::report::Axis;
 
-/// The processor of all programs. Callers and answerers are on the last one.
-const PROGRAMS: usize = 0;
+use crate::generator::{Level, LoadGenerator, OfferedLoad};
+use crate::log::WindowResult;
+use crate::rig::{Paths, Rig, beside};
+use crate::study::{
+    Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Session, Study,
+    StudyArguments, Values,
+};
+use parts::{Part, Start, Way};
+
+/// What each limited program may use of a processor.
+const QUOTA: f64 = 0.05;
 /// Sockets of the callers.
 const CALLERS: usize = 4;
 /// Calls in progress while capacity is measured: enough for a period of the quota, and no queue that anybody repeats
 /// a request for.
 const IN_PROGRESS: usize = 40;
+/// Length of the windows of a course of time, in seconds.
+const WINDOW: f64 = 0.5;
 
-/// What is measured, and for how long.
-pub struct OverloadBench {
-    /// The program under test.
-    pub sarabande: PathBuf,
-    /// Kamailio's program.
-    pub kamailio: PathBuf,
-    /// SIPp's program.
-    pub sipp: PathBuf,
-    /// What each limited program may use of a processor.
-    pub quota: f64,
-    /// Seconds of each load that do not count.
-    pub settle: f64,
-    /// Seconds of each load that count.
-    pub counted: f64,
-    /// Loads above this multiple of the capacity are left out.
-    pub load_max: f64,
+/// Measures goodput and set-up delay under overload: of SIPp and Kamailio behind the balancer, and of the balancer
+/// itself. Needs root, for control groups.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    study: StudyArguments,
+    /// What is measured.
+    #[arg(long, value_delimiter = ',', default_values = ["members", "chain", "local", "kamailio", "registrations"])]
+    parts: Vec<PartName>,
 }
 
-/// The address of the program of this number, from 1.
-fn address(number: u8) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 79, 0, number)), 5060)
+#[derive(Clone, Copy, ValueEnum)]
+enum PartName {
+    Members,
+    Chain,
+    Local,
+    Kamailio,
+    Registrations,
+}
+
+/// What is measured with.
+pub(crate) struct OverloadBench {
+    paths: Paths,
+    quick: bool,
+}
+
+/// Measures the parts that are asked for.
+///
+/// # Errors
+/// What could not be started.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let bench = OverloadBench { paths: Paths::of(&arguments.study)?, quick: arguments.study.quick };
+    let mut session = Session::open("overload", &arguments.study)?;
+    for part in &arguments.parts {
+        let part = match part {
+            PartName::Members => parts::members(),
+            PartName::Chain => parts::chain(),
+            PartName::Local => parts::local(),
+            PartName::Kamailio => parts::kamailio(),
+            PartName::Registrations => {
+                session.measure(&bench.registrations())?;
+                continue;
+            }
+        };
+        session.measure(&bench.loads(&part))?;
+        for course in &part.courses {
+            session.measure(&bench.course(&part, course))?;
+        }
+    }
+    Ok(())
+}
+
+/// What came of a load, or of a window of a course.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    window: WindowResult,
+    /// Calls a second that the limited programs can take.
+    capacity: f64,
+}
+
+fn measures() -> Vec<Measure<Sample>> {
+    let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
+    vec![
+        measure("offered", 0, |it: &Sample| it.window.offered),
+        measure("in_time", 0, |it| it.window.goodput),
+        measure("in_time_of_capacity", 2, |it| it.window.goodput / it.capacity),
+        measure("set_up", 0, |it| it.window.set_up),
+        measure("refused_of_offered", 2, |it| it.window.refused / it.window.offered),
+        measure("repetitions_a_call", 2, |it| it.window.repetitions / it.window.offered),
+        measure("p50_ms", 0, |it| it.window.p50_ms),
+        measure("p99_ms", 0, |it| it.window.p99_ms),
+    ]
 }
 
 impl OverloadBench {
-    /// Calls a second that these can take.
-    fn capacity(&self, generator: &mut LoadGenerator, targets: &[SocketAddr]) -> Result<f64> {
-        generator.await_calls(targets)?;
-        let seconds = self.settle + self.counted;
-        let load = OfferedLoad::Closed { calls: IN_PROGRESS, seconds };
-        let found = generator.play(targets, load)?.window(self.settle..seconds).goodput;
-        ensure!(found > 10.0, "{targets:?} takes {found} calls/s, which is no capacity to measure with");
-        Ok(found)
+    /// Seconds of each load that do not count, and that do.
+    fn seconds(&self) -> [f64; 2] {
+        if self.quick { [0.5, 1.0] } else { [1.5, 2.0] }
     }
 
-    /// Offers these loads, multiples of the capacity, one after the other; what each came to.
-    fn sweep(
+    /// Calls a second that the programs of a part can take without any control.
+    fn capacity(&self, name: &str, answerers: usize, first: &Start, round: &mut Round<'_>) -> Result<f64> {
+        round.figures.once(&format!("calls/s that {name} takes"), || {
+            let mut generator = LoadGenerator::new(CALLERS, answerers)?;
+            let (_rig, targets) = self.start(first, &mut generator, f64::NAN)?;
+            let [settle, counted] = self.seconds();
+            let seconds = settle + counted;
+            let load = OfferedLoad::Closed { calls: IN_PROGRESS, seconds };
+            let found = generator.play(&targets, load)?.window(settle..seconds).goodput;
+            ensure!(found > 10.0, "{targets:?} takes {found} calls/s, which is no capacity to measure with");
+            Ok(found)
+        })
+    }
+
+    /// Starts programs, and waits until calls get through.
+    fn start(
         &self,
+        start: &Start,
         generator: &mut LoadGenerator,
-        targets: &[SocketAddr],
         capacity: f64,
-        loads: &[f64],
-    ) -> Result<Vec<(f64, WindowResult)>> {
-        generator.await_calls(targets)?;
-        let loads: Vec<f64> = loads.iter().copied().filter(|load| *load <= self.load_max).collect();
-        let seconds = self.settle + self.counted;
-        let levels = loads.iter().map(|load| Level { rate: load * capacity, seconds }).collect();
-        let log = generator.play(targets, OfferedLoad::Open(levels))?;
-        let window = |index: usize| {
-            let from = index as f64 * seconds;
-            log.window(from + self.settle..from + seconds)
-        };
-        let points: Vec<_> = loads.iter().enumerate().map(|(index, load)| (*load, window(index))).collect();
-        for (load, seen) in &points {
-            let late_ms = log.late_ns_max / 1_000_000;
-            eprintln!("  {load:4} times: {}; callers late by {late_ms} ms at most", seen.line());
-        }
-        Ok(points)
+    ) -> Result<(Rig, Vec<SocketAddr>)> {
+        let mut rig = Rig::new(&self.paths)?;
+        let targets = start(&mut rig, &generator.answerers(), capacity)?;
+        rig.await_calls(generator, &targets)?;
+        Ok((rig, targets))
     }
-}
 
-/// Offers these multiples of the capacity, each for so many seconds.
-fn steps(
-    generator: &mut LoadGenerator,
-    targets: &[SocketAddr],
-    capacity: f64,
-    loads: &[(f64, f64)],
-) -> Result<CallLog> {
-    let levels = loads.iter().map(|(load, seconds)| Level { rate: load * capacity, seconds: *seconds });
-    generator.play(targets, OfferedLoad::Open(levels.collect()))
+    /// The capacity of a part, and this way of it with callers.
+    fn prepare(
+        &self,
+        part: &Part,
+        way: &Way,
+        round: &mut Round<'_>,
+    ) -> Result<(LoadGenerator, Rig, Vec<SocketAddr>, f64)> {
+        let capacity = self.capacity(part.name, part.answerers, &part.ways[0].start, round)?;
+        let mut generator = LoadGenerator::new(CALLERS, part.answerers)?;
+        let (rig, targets) = self.start(&way.start, &mut generator, capacity)?;
+        generator.seed = Some(round.seed);
+        Ok((generator, rig, targets, capacity))
+    }
+
+    /// Offers the loads of a part one after the other.
+    fn sweep(&self, part: &Part, way: &Way, loads: &[f64], round: &mut Round<'_>) -> Result<Samples<Sample>> {
+        let (mut generator, _rig, targets, capacity) = self.prepare(part, way, round)?;
+        let [settle, counted] = self.seconds();
+        let seconds = settle + counted;
+        let levels = loads.iter().map(|load| Level { rate: load * capacity, seconds }).collect();
+        let log = generator.play(&targets, OfferedLoad::Open(levels))?;
+        let sample = |(index, load): (usize, &f64)| {
+            let from = index as f64 * seconds;
+            (*load, Sample { window: log.window(from + settle..from + seconds), capacity })
+        };
+        Ok(loads.iter().enumerate().map(sample).collect())
+    }
+
+    /// A part at steady loads, on processes and in the simulator.
+    fn loads<'a>(&'a self, part: &'a Part) -> Study<'a, Sample> {
+        let loads = if self.quick { &part.loads[..2] } else { part.loads };
+        let live = part
+            .ways
+            .iter()
+            .map(|way| Alternative::new(way.name, move |round| self.sweep(part, way, loads, round)));
+        let models = part.models.iter().map(|(name, model)| {
+            Alternative::model(format!("{name}, simulated"), move |round| {
+                let name = format!("calls/s that {} takes", part.name);
+                let capacity = round.figures.get(&name).unwrap_or(f64::NAN);
+                let model = model(capacity)?;
+                let at = |load: &f64| {
+                    (*load, Sample { window: model.at(load * capacity, round.seed).window, capacity })
+                };
+                Ok(loads.iter().map(at).collect())
+            })
+        });
+        let most = loads.last().copied();
+        let question = |way: &Way| Question {
+            statement: format!(
+                "At {} times the capacity {} carries three quarters of it.",
+                most.unwrap_or(0.0),
+                way.name
+            ),
+            source: "us",
+            left: Values {
+                cell: part.title.to_owned(),
+                alternative: way.name.to_owned(),
+                at: most,
+                column: "in_time_of_capacity",
+            },
+            right: None,
+            bound: Bound::Above(0.75),
+        };
+        let axis = || Over::Places(Axis::log("offered load (times the capacity)"));
+        Study {
+            name: part.name.to_owned(),
+            title: part.title.to_owned(),
+            head: format!("{}. In time is within half a second.", part.title),
+            at: "load",
+            marks: Vec::new(),
+            cells: vec![Cell {
+                name: part.title.to_owned(),
+                x: f64::NAN,
+                alternatives: live.chain(models).collect(),
+            }],
+            measures: measures(),
+            // The first way is without any control.
+            questions: part.ways[1..].iter().map(question).collect(),
+            pictures: vec![
+                Picture {
+                    title: "Goodput",
+                    column: "in_time_of_capacity",
+                    over: axis(),
+                    y: Axis::linear("set up in time (part of the capacity)"),
+                },
+                Picture {
+                    title: "Delay",
+                    column: "p99_ms",
+                    over: axis(),
+                    y: Axis::log("99 % set up within (ms)"),
+                },
+            ],
+        }
+    }
+
+    /// A course of loads and events, window by window.
+    fn course<'a>(&'a self, part: &'a Part, course: &'a parts::Course) -> Study<'a, Sample> {
+        let alternative = |way: &usize| {
+            let way = &part.ways[*way];
+            Alternative::new(way.name, move |round| {
+                let (mut generator, mut rig, targets, capacity) = self.prepare(part, way, round)?;
+                let scale = if self.quick { 0.1 } else { 1.0 };
+                let levels = course.loads.iter();
+                let levels =
+                    levels.map(|(load, seconds)| Level { rate: load * capacity, seconds: scale * seconds });
+                let load = OfferedLoad::Open(levels.collect());
+                let times: Vec<f64> = course.events.iter().map(|(_, at)| scale * at).collect();
+                let act = |event: usize| course.act.map_or(Ok(()), |act| act(&mut rig, event));
+                let (log, _) = beside(&times, act, || generator.play(&targets, load))?;
+                let sample = |(at, window)| (at, Sample { window, capacity });
+                Ok(log.course(WINDOW).into_iter().map(sample).collect())
+            })
+        };
+        Study {
+            name: course.name.to_owned(),
+            title: course.title.to_owned(),
+            head: format!("{}. Windows of half a second.", course.title),
+            at: "time",
+            marks: course.marks(),
+            cells: vec![Cell {
+                name: course.title.to_owned(),
+                x: f64::NAN,
+                alternatives: course.ways.iter().map(alternative).collect(),
+            }],
+            measures: measures(),
+            questions: Vec::new(),
+            pictures: vec![Picture {
+                title: course.title,
+                column: "in_time_of_capacity",
+                over: Over::Places(Axis::linear("time (s)")),
+                y: Axis::linear("set up in time (part of the capacity)"),
+            }],
+        }
+    }
 }

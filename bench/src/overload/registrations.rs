@@ -1,14 +1,16 @@
-//! All telephones register after an outage, beside calls: a registrar that is held to a part of a processor.
+//! Telephones that all register after an outage, beside calls, at a registrar that is held to a part of a processor.
+
+use std::net::SocketAddr;
 
 use anyhow::Result;
-use papers::report::ReportTable;
 
-use super::callers::DOMAIN;
-use super::cluster::{Cluster, pool};
-use super::load::{Level, LoadGenerator, OfferedLoad};
-use super::log::CallLog;
-use super::result::{Course, PartResult};
-use super::{CALLERS, OverloadBench, address};
+use super::parts::Start;
+use super::{CALLERS, OverloadBench, QUOTA};
+use crate::callers::DOMAIN;
+use crate::generator::{Level, LoadGenerator, OfferedLoad};
+use crate::log::CallLog;
+use crate::rig::{Rig, address, pool};
+use crate::study::{Alternative, Bound, Cell, Measure, Question, Samples, Study, Values};
 
 /// The registrar's number.
 const REGISTRAR: u8 = 93;
@@ -17,78 +19,112 @@ const TELEPHONES: f64 = 20.0;
 const BURST: [f64; 2] = [4.0, 9.0];
 /// Calls beside, in capacities, and how long they last, in seconds.
 const CALLS: (f64, f64) = (0.3, 30.0);
-const WAYS: [(&str, &str); 2] =
-    [("none", "local = \"none\"\ntriage = false"), ("delay", "local = \"delay\"")];
+const WAYS: [(&str, &str); 2] = [("none", "local = \"none\""), ("delay", "local = \"delay\"")];
 
-fn start<'a>(bench: &'a OverloadBench, generator: &LoadGenerator, keys: &str) -> Result<Cluster<'a>> {
-    let mut cluster = Cluster::new(bench)?;
-    let tables = format!(
-        "{}\n[registrar]\ndomains = [\"{DOMAIN}\"]\n\n[[route]]\nhost = \"{DOMAIN}\"\nlocation = true\n\n\
-         [[route]]\npool = \"servers\"\n\n[overload]\n{keys}\n",
-        pool(&generator.answerers(), "")
-    );
-    let command = cluster.sarabande(address(REGISTRAR), &tables)?;
-    cluster.start_limited("sarabande", &command)?;
-    Ok(cluster)
-}
-
-/// Measures with overload control and without.
-///
-/// # Errors
-/// What could not be started.
-pub fn run(bench: &OverloadBench, say: &dyn Fn(&str)) -> Result<PartResult> {
-    let target = [address(REGISTRAR)];
-    let mut generator = LoadGenerator::new(CALLERS, 1)?;
-    let capacity = {
-        let _cluster = start(bench, &generator, WAYS[0].1)?;
-        bench.capacity(&mut generator, &target)?
-    };
-    say(&format!("registrations: the registrar takes {capacity:.0} calls/s"));
-    let telephones = (TELEPHONES * capacity) as usize;
-    let [from, to] = BURST;
-    let due: Vec<f64> =
-        (0..telephones).map(|number| from + (to - from) * number as f64 / telephones as f64).collect();
-    let mut course = Course::new("calls", "Calls beside telephones that register");
-    course.marks = vec![("telephones register".to_owned(), from), ("all have tried".to_owned(), to)];
-    let mut table = ReportTable::new([
-        "telephones",
-        "all",
-        "registered",
-        "refused at first",
-        "half registered after, s",
-        "99 % registered after, s",
-    ]);
-    for (name, keys) in WAYS {
-        say(&format!("registrations: {name}"));
-        let _cluster = start(bench, &generator, keys)?;
-        generator.await_calls(&target)?;
-        let (load, seconds) = CALLS;
-        let calls = OfferedLoad::Open(vec![Level { rate: load * capacity, seconds }]);
-        let log = generator.play_with(&target, calls, &due)?;
-        course.add(name, &log.of(false), capacity);
-        table.rows.push(registered(name, &log.of(true)));
-    }
-    Ok(PartResult {
-        name: "registrations",
-        title: "Telephones that register after an outage, beside calls",
-        capacity,
-        curves: Vec::new(),
-        courses: vec![course],
-        others: vec![table],
+fn start(keys: &'static str) -> Start {
+    Box::new(move |rig: &mut Rig, answerers: &[SocketAddr], _| {
+        let tables = format!(
+            "{}\n[registrar]\ndomains = [\"{DOMAIN}\"]\n\n[[route]]\nhost = \"{DOMAIN}\"\nlocation = true\n\n\
+             [[route]]\npool = \"servers\"\n\n[overload]\n{keys}\n",
+            pool(answerers, "forward = \"stateless\"")
+        );
+        let command = rig.sarabande(address(REGISTRAR), "threads = 1", &tables)?;
+        rig.start(QUOTA, "sarabande", &command)?;
+        Ok(vec![address(REGISTRAR)])
     })
 }
 
-/// How many telephones have registered, and after how long from their first try.
-fn registered(name: &str, log: &CallLog) -> Vec<String> {
-    let mut delays: Vec<u64> = log.calls.iter().filter_map(|telephone| telephone.set_up_ns).collect();
-    delays.sort_unstable();
-    let all = log.calls.len();
-    // Of all telephones: who has not registered at the end never did.
-    let after = |percent: usize| {
-        let at = (all * percent).div_ceil(100).saturating_sub(1);
-        delays.get(at).map_or_else(|| "-".to_owned(), |delay| format!("{:.1}", *delay as f64 / 1e9))
-    };
-    let refused = log.calls.iter().filter(|telephone| telephone.refused_ns.is_some()).count();
-    let counts = [all, delays.len(), refused].map(|count| count.to_string());
-    [name.to_owned()].into_iter().chain(counts).chain([after(50), after(99)]).collect()
+/// How many telephones have registered, and after how long from their first try; and the calls beside.
+pub(super) struct Registrations {
+    telephones: f64,
+    registered: f64,
+    refused: f64,
+    half_s: f64,
+    nearly_all_s: f64,
+    /// Part of the calls that were set up in time.
+    calls_in_time: f64,
+}
+
+impl Registrations {
+    fn of(log: &CallLog) -> Self {
+        let telephones = log.of(true);
+        let mut delays: Vec<u64> =
+            telephones.calls.iter().filter_map(|telephone| telephone.set_up_ns).collect();
+        delays.sort_unstable();
+        let all = telephones.calls.len();
+        // Of all telephones: who has not registered at the end never did.
+        let after = |percent: usize| {
+            let at = (all * percent).div_ceil(100).saturating_sub(1);
+            delays.get(at).map_or(f64::INFINITY, |delay| *delay as f64 / 1e9)
+        };
+        let calls = log.of(false).window(0.0..CALLS.1);
+        Self {
+            telephones: all as f64,
+            registered: delays.len() as f64,
+            refused: telephones.refused() as f64,
+            half_s: after(50),
+            nearly_all_s: after(99),
+            calls_in_time: calls.goodput / calls.offered,
+        }
+    }
+}
+
+impl OverloadBench {
+    /// With overload control and without.
+    pub(super) fn registrations(&self) -> Study<'_, Registrations> {
+        let alternative = |(name, keys): (&'static str, &'static str)| {
+            Alternative::new(name, move |round| -> Result<Samples<Registrations>> {
+                let capacity = self.capacity("the registrar", 1, &start(WAYS[0].1), round)?;
+                let mut generator = LoadGenerator::new(CALLERS, 1)?;
+                let (_rig, targets) = self.start(&start(keys), &mut generator, capacity)?;
+                let scale = if self.quick { 0.1 } else { 1.0 };
+                let telephones = (scale * TELEPHONES * capacity) as usize;
+                let [from, to] = BURST.map(|at| scale * at);
+                let due: Vec<f64> = (0..telephones)
+                    .map(|number| from + (to - from) * number as f64 / telephones as f64)
+                    .collect();
+                generator.seed = Some(round.seed);
+                let (load, seconds) = CALLS;
+                let calls =
+                    OfferedLoad::Open(vec![Level { rate: load * capacity, seconds: scale * seconds }]);
+                Ok(vec![(0.0, Registrations::of(&generator.play_with(&targets, calls, &due)?))])
+            })
+        };
+        let name = "an outage";
+        let in_time = |alternative: &str| Values {
+            cell: name.to_owned(),
+            alternative: alternative.to_owned(),
+            at: None,
+            column: "calls_in_time",
+        };
+        let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
+        Study {
+            name: "registrations".to_owned(),
+            title: "Telephones that register after an outage, beside calls".to_owned(),
+            head: "Twenty times as many telephones as calls that the registrar takes a second.".to_owned(),
+            at: "",
+            marks: Vec::new(),
+            cells: vec![Cell {
+                name: name.to_owned(),
+                x: f64::NAN,
+                alternatives: WAYS.map(alternative).into(),
+            }],
+            measures: vec![
+                measure("telephones", 0, |it: &Registrations| it.telephones),
+                measure("registered", 0, |it| it.registered),
+                measure("refused_at_first", 0, |it| it.refused),
+                measure("half_after_s", 1, |it| it.half_s),
+                measure("99_percent_after_s", 1, |it| it.nearly_all_s),
+                measure("calls_in_time", 2, |it| it.calls_in_time),
+            ],
+            questions: vec![Question {
+                statement: "More of the calls beside are set up in time with overload control.".to_owned(),
+                source: "us",
+                left: in_time("delay"),
+                right: Some(in_time("none")),
+                bound: Bound::Above(1.0),
+            }],
+            pictures: Vec::new(),
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Calls as they should be.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use sarabande_tests::{
     CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, Tool, until,
 };
@@ -27,18 +29,6 @@ fn plain_calls_are_complete_and_leave_nothing_behind() {
         }
         assert_eq!(server.calls(), assigned, "the balancer counts another number of calls: {server:?}");
     }
-}
-
-/// Calls of very different lengths end in another order than they began, and each on its own server.
-#[test]
-fn exponential_holding_times() {
-    let field = TestSite::new("hold");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
-    let load = CallLoad { calls: 150, rate: 50, hold_ms: 0 };
-    SippCaller::start(&field, "uac_hold", (field.sip(2), balancer.address()), load, &[]).finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, load.calls);
 }
 
 /// A CANCEL and the ACK to the 487 reach the server that rings, with the branch of the INVITE.
@@ -71,20 +61,6 @@ fn prack_update_and_info_stay_in_their_dialog() {
     scenario("in_dialog", SOME);
 }
 
-/// When no BYE ever comes the lease of a call ends by `[timers] call`, and not before.
-#[test]
-fn a_lost_bye_ends_with_its_lease() {
-    let field = TestSite::new("lost_bye");
-    let servers = servers(&field, "uas_lost_bye", &SERVERS);
-    let mut settings = TestSettings::new(&field, &SERVERS);
-    settings.timers = vec!["call = \"15s\""];
-    let balancer = RunningBalancer::start(&field, settings);
-    SippCaller::start(&field, "uac_lost_bye", (field.sip(2), balancer.address()), SOME, &[]).finish_clean();
-    assert_eq!(balancer.calls(), SOME.calls, "calls without a BYE are still live");
-    balancer.wait_until_idle();
-    finish_clean(servers, SOME.calls);
-}
-
 /// SIPp's stock server copies no Record-Route into its answers, and sends what it has to say to whoever sent it the
 /// INVITE: ACK and BYE have to go through the balancer all the same.
 #[test]
@@ -100,4 +76,18 @@ fn calls_to_answerers_without_record_route_are_ended() {
     assert!(status.success(), "{status}\n{output}");
     balancer.wait_until_idle();
     finish_clean(servers, 60);
+}
+
+/// Callers on IPv6 reach servers on IPv4, and requests of the servers come back to them: the called side ends these calls.
+#[test]
+fn ipv6_callers_reach_ipv4_servers() {
+    let field = TestSite::new("six_to_four");
+    let six = |n| SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), field.port(n));
+    let servers = servers(&field, "uas_callee_bye", &SERVERS);
+    let mut settings = TestSettings::new(&field, &SERVERS);
+    settings.listen = vec![six(1), field.sip(1)];
+    let balancer = RunningBalancer::start(&field, settings);
+    SippCaller::start(&field, "uac_callee_bye", (six(2), six(1)), SOME, &[]).finish_clean();
+    balancer.wait_until_idle();
+    finish_clean(servers, SOME.calls);
 }

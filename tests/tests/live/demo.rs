@@ -7,7 +7,7 @@ use sarabande_tests::{TestSite, Tool};
 #[test]
 fn the_quick_demo_plays_to_its_end() {
     let field = TestSite::new("demo");
-    let (status, output) = Tool::run(&field, &["demo", "--quick", "--no-tui"]);
+    let (status, output) = Tool::run(&field, &["demo", "--quick"]);
     assert!(status.success(), "{status}\n{output}");
     let (_, summary) = output.split_once("calls/s to four servers of unequal speed").expect(&output);
     let row = |policy: &str| {
@@ -37,7 +37,7 @@ fn the_quick_demo_plays_to_its_end() {
 #[test]
 fn state_moves_between_the_proxies_of_the_demo() {
     let field = TestSite::new("demo-proxy");
-    let (status, output) = Tool::run(&field, &["demo", "proxy", "--quick", "--no-tui", "--model"]);
+    let (status, output) = Tool::run(&field, &["demo", "proxy", "--quick"]);
     assert!(status.success(), "{status}\n{output}");
     let (_, summary) = output.split_once("At the end of each phase:").expect(&output);
     // Of edge and core: the calls whose state each keeps, in percent.
@@ -61,7 +61,7 @@ fn state_moves_between_the_proxies_of_the_demo() {
 #[test]
 fn servers_of_the_demo_come_and_go_and_one_is_disturbed() {
     let field = TestSite::new("demo-elastic");
-    let (status, output) = Tool::run(&field, &["demo", "elastic", "--quick", "--no-tui"]);
+    let (status, output) = Tool::run(&field, &["demo", "elastic", "--quick"]);
     assert!(status.success(), "{status}\n{output}");
     let (story, summary) = output.split_once("In the second half of each phase").expect(&output);
     let count = |what: &str| story.lines().filter(|line| line.contains(what)).count();

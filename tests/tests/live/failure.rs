@@ -113,34 +113,3 @@ fn a_server_that_is_busy_is_left_alone() {
     balancer.wait_until_idle();
     finish_clean(others, load.calls);
 }
-
-/// One server, which answers every call with 503 and wants to be left alone for a minute. Calls one after the other,
-/// ten a second, with these lines for the pool; how many of them the server has got.
-fn calls_at_a_busy_server(name: &str, pool: &[&str], calls: u64) -> u64 {
-    let field = TestSite::new(name);
-    let busy = SippServer::start(&field, "uas_busy", field.sip(11), 500);
-    let mut settings = TestSettings::new(&field, &[11]);
-    settings.pool.extend(pool.iter().map(|line| (*line).to_owned()));
-    let balancer = RunningBalancer::start(&field, settings);
-    let load = CallLoad { calls, rate: 10, hold_ms: 0 };
-    let caller =
-        SippCaller::start(&field, "uac_call", (field.sip(2), balancer.address()), load, &["-l", "1"]);
-    assert_eq!(caller.finish().failed, calls);
-    balancer.wait_until_idle();
-    busy.finish_clean().calls()
-}
-
-/// A rest is no longer than the operator allows, whatever the server asks for.
-#[test]
-fn an_operator_bounds_a_rest() {
-    let got = calls_at_a_busy_server("rest-bound", &["max_rest = \"1s\""], 60);
-    assert!(got >= 3, "in six seconds it got {got} calls");
-}
-
-/// Where nobody takes calls, one that rests because it asked for that is tried now and then after ten seconds: it may
-/// have asked by mistake.
-#[test]
-fn the_last_resort_is_a_server_that_rests() {
-    let got = calls_at_a_busy_server("rest-all", &["max_rest = \"10m\""], 130);
-    assert!((2..20).contains(&got), "in thirteen seconds it got {got} calls");
-}

@@ -6,11 +6,9 @@
 //! answered the INVITE.
 
 mod admin;
-mod balancing;
 mod browser;
 mod calls;
 mod change;
-mod clock;
 mod demo;
 mod examples;
 mod failure;
@@ -22,13 +20,11 @@ mod names;
 mod options;
 mod outliers;
 mod overload;
-mod peers;
 mod probes;
 mod proxy;
 mod queue;
 mod records;
 mod registrar;
-mod relay;
 mod restart;
 mod routes;
 mod scale;

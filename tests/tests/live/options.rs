@@ -52,15 +52,3 @@ fn a_killed_server_that_answers_no_options_comes_back() {
     until("a trial finds it", || callers.next().filter(|()| state() == "up"));
     balancer.wait_until_idle();
 }
-
-/// An operator need not wait for that.
-#[test]
-fn an_operator_brings_a_member_back() {
-    let field = TestSite::new("options-up");
-    let _servers = servers(&field, "uas", &SERVERS);
-    let balancer = RunningBalancer::start(&field, settings(&field));
-    let victim = field.sip(SERVERS[0]);
-    let state = || balancer.member(victim).expect("a dead server stays a member").state;
-    until("probes have found it dead", || (state() == "down").then_some(()));
-    assert!(balancer.post(&format!("/api/up?member={victim}")).contains("\"state\":\"up\""));
-}

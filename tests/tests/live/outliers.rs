@@ -16,9 +16,7 @@ fn a_member_that_fails_at_once_does_not_get_the_calls() {
             Some(if fails { "500 Broken" } else { "200 OK" })
         })
     });
-    let mut settings = TestSettings::new(&field, &hosts);
-    settings.pool.push("outlier = { ejection = \"1h\", max_ejection = \"1h\" }".to_owned());
-    let balancer = RunningBalancer::launch(&field, settings);
+    let balancer = RunningBalancer::launch(&field, TestSettings::new(&field, &hosts));
     let (caller, mut calls) = (Agent::bind(field.sip(2)), 0..);
     let mut fails = || {
         let call_id = format!("outlier-{}", calls.next().expect("numbers do not end"));

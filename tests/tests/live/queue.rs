@@ -24,7 +24,7 @@ fn a_burst_waits_for_its_turn() {
     let field = TestSite::new("queue-burst");
     let servers = servers(&field, "uas_direct", &SERVERS);
     // The three take 90 calls/s.
-    let queue = "source = \"fixed\", capacity = 30, wait = \"10s\", delay = \"10s\"";
+    let queue = "source = \"fixed\", capacity = 30, wait = \"10s\"";
     let balancer = RunningBalancer::start(&field, settings(&field, queue));
     let load = CallLoad { calls: 300, rate: 150, hold_ms: 500 };
     SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
@@ -55,26 +55,7 @@ fn what_nobody_has_room_for_is_refused() {
     finish_clean(servers, delivered);
 }
 
-/// A server that is killed pulls no more calls; the others take all that comes, and nothing is stuck in the queue.
-#[test]
-fn a_dead_server_pulls_nothing() {
-    let field = TestSite::new("queue-dead");
-    let mut servers = servers(&field, "uas_direct", &SERVERS);
-    let queue = "source = \"fixed\", capacity = 100, wait = \"5s\", delay = \"5s\"";
-    let balancer = RunningBalancer::start(&field, settings(&field, queue));
-    let victim = servers[0].address();
-    servers[0].kill();
-    until("the dead server is marked", || {
-        (!balancer.member(victim).expect("it stays a member").accepting).then_some(())
-    });
-    let load = CallLoad { calls: 200, rate: 100, hold_ms: 100 };
-    SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
-    assert_eq!(calls(&balancer, "delivered"), load.calls);
-    servers.remove(0);
-    finish_clean(servers, load.calls);
-}
-
-/// A server that stands still, and that nobody asks whether it does, has one call a second: each of them moves to
+/// A server that stands still, and that nobody asks whether it does, gets a call now and then: each of them goes on to
 /// another server before its caller would send it again.
 #[test]
 fn a_server_that_stands_still_costs_no_call() {
@@ -90,9 +71,10 @@ fn a_server_that_stands_still_costs_no_call() {
     SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
     balancer.wait_until_idle();
     assert_eq!((calls(&balancer, "delivered"), calls(&balancer, "refused")), (load.calls, 0));
-    let moved = balancer.metric("sarabande_queue_moved_total{pool=\"servers\"}") as u64;
-    // 100 ms of a third of the calls at the beginning, and one a second.
-    assert!((1..=60).contains(&moved), "{moved}");
+    // A few calls in the beginning, then one now and then.
+    let address = servers[0].address();
+    let tried = balancer.member(address).expect("it stays a member").assigned;
+    assert!((1..=60).contains(&tried), "{tried}");
     servers[0].kill();
     servers.remove(0);
     finish_clean(servers, load.calls);
@@ -111,7 +93,7 @@ fn monitors_say_what_servers_take() {
     let key = field.folder().join("capacity.key");
     std::fs::write(&key, KEY).expect("the scratch folder can be written");
     let mut settings = settings(&field, "source = \"monitor\", capacity = 100, threshold = \"1s\"");
-    settings.tables = format!("[capacity]\nlisten = \"{reports}\"\nkey = \"{KEY}\"\n");
+    settings.tables = format!("[capacity]\nlisten = \"{reports}\"\nkeys = {{ \"*\" = \"{KEY}\" }}\n");
     let balancer = RunningBalancer::start(&field, settings);
     let monitor = |name: &str, proxy: &KamailioProxy| {
         let options = ["--interface", "lo", "--maximum", "100", "--threshold", "1s", "--server"];

@@ -6,11 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sarabande_tests::{
-    Agent, CallLoad, PostgresServer, RunningProxy, SippCaller, SippServer, TestSite, status, until, value,
-};
+use sarabande_tests::{CallLoad, PostgresServer, RunningProxy, SippCaller, SippServer, TestSite, until};
 use serde_json::Value;
-use testkit::TestRequest;
 
 /// A proxy in front of this server, and the file of its records.
 fn proxy(field: &TestSite, server: &SippServer, more: &str) -> (RunningProxy, PathBuf) {
@@ -112,37 +109,4 @@ fn a_database_gets_each_record_once() {
     assert_eq!(count("count(DISTINCT id), count(answered), min(cause), max(status)"), "300|600|bye|200");
     proxy.stop();
     server.finish_clean();
-}
-
-/// A call that has had its time gets a BYE on both sides; nobody else is told anything.
-#[test]
-fn a_time_limit_ends_a_call_on_both_sides() {
-    let field = TestSite::new("records-limit");
-    let callee = Agent::bind(field.sip(11));
-    let file = field.folder().join("calls.jsonl");
-    let tables =
-        format!("forward = \"dialog\"\n[calls]\nrecords = \"{}\"\nlongest = \"10s\"", file.display());
-    let proxy = RunningProxy::with_threads(&field, 1, &[callee.address()], 1, &tables);
-    let caller = Agent::bind(field.sip(2));
-    let invite = TestRequest {
-        contact: format!("sip:alice@{}", caller.address()),
-        ..TestRequest::new("INVITE", "long", caller.address())
-    };
-    caller.send(proxy.address(), &invite.bytes());
-    let at_callee = callee.receive();
-    let ok = testkit::TestResponse::new(200, callee.address()).bytes(&at_callee);
-    callee.send(proxy.address(), &ok);
-    assert_eq!(status(&caller.final_response("long")), Some(200));
-    let bye = |agent: &Agent| {
-        let (bytes, _) = agent.receive_within(Duration::from_secs(70)).expect("a BYE");
-        assert!(bytes.starts_with(b"BYE "), "{}", String::from_utf8_lossy(&bytes));
-        assert_eq!(value(&bytes, "Call-ID").as_deref(), Some("long"));
-        let answer = testkit::TestResponse::new(200, agent.address()).bytes(&bytes);
-        agent.send(proxy.address(), &answer);
-    };
-    bye(&caller);
-    bye(&callee);
-    let all = records(&file);
-    assert_eq!(texts(&all, "cause"), BTreeSet::from(["time-limit".to_owned()]));
-    proxy.stop();
 }

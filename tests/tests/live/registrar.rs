@@ -351,31 +351,3 @@ fn an_operator_lists_and_removes_contacts() {
         assert_eq!(status(&caller.final_response("none")), Some(480), "{store}");
     }
 }
-
-/// Three phones of one user ring; the first that answers has the call, and the others are told.
-#[test]
-fn all_phones_of_a_user_ring() {
-    let field = TestSite::new("registrar-fork");
-    let proxy = RunningProxy::of(&field, 1, 2, OPEN);
-    let phones: Vec<_> = [11, 12, 13].map(|host| Agent::bind(field.sip(host))).into();
-    for phone in &phones {
-        phone.send(
-            proxy.address(),
-            &register("bob", phone.address(), &format!("sip:bob@{}", phone.address()), 1),
-        );
-        assert_eq!(status(&phone.receive()), Some(200));
-    }
-    let caller = Agent::bind(field.sip(2));
-    caller.send(proxy.address(), &call("fork", "bob", caller.address()));
-    let invites: Vec<_> = phones.iter().map(Agent::receive).collect();
-    for (phone, invite) in phones.iter().zip(&invites) {
-        assert!(invite.starts_with(b"INVITE "));
-        phone.send(proxy.address(), &sarabande_tests::respond(invite, "180 Ringing", phone.address()));
-    }
-    phones[1].send(proxy.address(), &sarabande_tests::respond(&invites[1], "200 OK", phones[1].address()));
-    let answer = caller.final_response("fork");
-    assert_eq!(status(&answer), Some(200));
-    for phone in [&phones[0], &phones[2]] {
-        assert!(phone.receive().starts_with(b"CANCEL "));
-    }
-}

@@ -1,7 +1,6 @@
 //! Routes: which pool a call goes to, what is tried when a pool fails, and who may begin anything.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use sarabande_tests::{
     Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, ShownMember, SippCaller, SippServer,
@@ -153,86 +152,10 @@ fn members_call_out_by_a_route_and_by_request_uri() {
     finish_clean(vec![friend], QUICK.calls);
 }
 
-/// What comes by IPv6 goes to a pool of IPv4 and the other way round, by the listener that it came to.
-#[test]
-fn ipv4_and_ipv6_meet_between_listeners_and_pools() {
-    let field = TestSite::new("both_families");
-    let six = |n| SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), field.port(n));
-    let on_four = SippServer::plain(&field, 11);
-    let on_six = SippServer::start(&field, "uas_call", six(1), 500);
-    let mut settings = TestSettings::new(&field, &[11]);
-    settings.listen.push(six(0));
-    settings.tables = format!(
-        "{}[[route]]\nlistener = {}\npool = \"servers\"\n[[route]]\nlistener = {}\npool = \"six\"\n",
-        pool("six", &[on_six.address()], ""),
-        quoted(&six(0)),
-        quoted(&field.sip(1))
-    );
-    let balancer = RunningBalancer::start(&field, settings);
-    let from_six = SippCaller::plain(&field, (six(2), six(0)), QUICK);
-    let from_four = SippCaller::plain(&field, (field.sip(2), balancer.address()), QUICK);
-    from_six.finish_clean();
-    from_four.finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(vec![on_four], QUICK.calls);
-    finish_clean(vec![on_six], QUICK.calls);
-}
-
 /// The status of a new call of this agent.
 fn outcome(agent: &Agent, to: SocketAddr, call_id: &str) -> Option<u16> {
     agent.send(to, &AgentRequest::new("INVITE", call_id).bytes(agent.address()));
     status(&agent.final_response(call_id))
-}
-
-/// Who is not let in hears 403 or nothing, as told; who begins too much hears 503, and others notice nothing of it.
-#[test]
-fn strangers_are_kept_out_and_sources_have_a_limit() {
-    const BURST: usize = 5;
-    let field = TestSite::new("access");
-    let _server = AnsweringAgent::start(field.sip(11), |_| true);
-    let mut settings = TestSettings::new(&field, &[11]);
-    // Each thread has its part of a limit.
-    settings.threads = 1;
-    settings.listen.push(SocketAddr::new(field.ip(1), 5070));
-    settings.tables = format!(
-        "[access]\ndeny = [\"{0}/32\", \"{1}/32\"]\nrefuse = \"403\"\n[access.rate]\nper_address = 1\nburst = \"{BURST}s\"\n\
-         exempt = [\"{2}/32\"]\n[[route]]\nsource = \"{3}/32\"\nanswer = \"silence\"\n\
-         [[route]]\npool = \"servers\"\ndeny = [\"{4}/32\"]\nrefuse = \"403\"\n",
-        field.ip(2),
-        field.ip(3),
-        field.ip(4),
-        field.ip(5),
-        field.ip(6),
-    );
-    let balancer = RunningBalancer::start(&field, settings);
-    let to = balancer.address();
-    for host in [2, 3, 6] {
-        assert_eq!(outcome(&Agent::bind(field.sip(host)), to, &format!("denied-{host}")), Some(403));
-    }
-    let silenced = Agent::bind(field.sip(5));
-    silenced.send(to, &AgentRequest::new("INVITE", "unheard").bytes(silenced.address()));
-    until("it is dropped", || (balancer.drops().get("silenced") == Some(&1)).then_some(()));
-    assert_eq!(silenced.receive_within(Duration::from_millis(100)), None);
-
-    let (eager, exempt, other) = (field.sip(7), field.sip(4), field.sip(8));
-    let [eager, exempt, other] = [eager, exempt, other].map(Agent::bind);
-    let ids: Vec<_> = (0..100).map(|n| format!("eager-{n}")).collect();
-    for id in &ids {
-        eager.send(to, &AgentRequest::new("INVITE", id).bytes(eager.address()));
-    }
-    let mut outcomes = Vec::new();
-    while outcomes.len() < ids.len() {
-        outcomes.extend(status(&eager.receive()).filter(|status| *status >= 200));
-    }
-    let taken = outcomes.iter().filter(|status| **status == 200).count();
-    let refused = outcomes.iter().filter(|status| **status == 503).count();
-    assert_eq!(taken + refused, ids.len(), "{outcomes:?}");
-    // One a second comes to it while the others wait to be read.
-    assert!((BURST..ids.len() / 2).contains(&taken), "{outcomes:?}");
-    assert_eq!(outcome(&other, to, "other"), Some(200), "a limit is one of each source");
-    for n in 0..3 * BURST {
-        assert_eq!(outcome(&exempt, to, &format!("exempt-{n}")), Some(200));
-    }
 }
 
 /// Pools and routes come, change and go while calls run; none is lost, and those in progress stay where they are.
@@ -291,7 +214,7 @@ fn a_call_that_a_member_fails_is_tried_elsewhere() {
     });
     let (usual, carrier) = (SippServer::plain(&field, 12), SippServer::plain(&field, 21));
     let mut settings = TestSettings::new(&field, &[11, 12]);
-    settings.pool.push("policy = \"round-robin\"\noutlier = { enabled = false }".to_owned());
+    settings.pool.push("policy = \"round-robin\"\noutlier = false".to_owned());
     settings.tables = format!(
         "{}[[route]]\nuser = {{ prefix = \"+\" }}\npool = [\"refusing\", \"servers\"]\n\
          [[route]]\nuser = \"carrier\"\nnext = {}\n[[route]]\npool = \"servers\"\n",
@@ -316,8 +239,9 @@ fn a_call_that_a_member_fails_is_tried_elsewhere() {
 /// more: retries do not spread an overload.
 #[test]
 fn retries_of_a_refusing_pool_keep_to_their_budget() {
-    const LEAST: u64 = 5;
-    const CALLS: u64 = 100;
+    // Retries that may be made in 10 s, however few calls there are.
+    const LEAST: u64 = 100;
+    const CALLS: u64 = 200;
     let field = TestSite::new("retry_budget");
     let _busy = AnsweringAgent::saying(field.sip(11), |message| {
         Some(if message.starts_with(b"OPTIONS ") { "200 OK" } else { "503 Service Unavailable" })
@@ -325,10 +249,10 @@ fn retries_of_a_refusing_pool_keep_to_their_budget() {
     let _spare = AnsweringAgent::start(field.sip(21), |_| true);
     let mut settings = TestSettings::new(&field, &[11]);
     settings.threads = 1;
-    settings.pool.push("outlier = { enabled = false }".to_owned());
+    settings.pool.push("outlier = false".to_owned());
     settings.tables = format!(
         "{}[[route]]\npool = [\"servers\", \"spare\"]\n\
-         failover = {{ on = [\"503\"], budget = \"10%\", budget_min = {LEAST}, budget_window = \"1h\" }}\n",
+         failover = {{ on = [\"503\"], budget = \"10%\" }}\n",
         pool("spare", &[field.sip(21)], "")
     );
     let balancer = RunningBalancer::start(&field, settings);

@@ -1,6 +1,7 @@
-//! Servers are started and stopped under load: real processes, which the balancer keeps as its children.
+//! Servers are started and stopped under load: real processes.
 
 use std::net::UdpSocket;
+use std::path::PathBuf;
 
 use sarabande_tests::{
     CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, program, quoted, until,
@@ -10,8 +11,8 @@ use serde_json::Value;
 const HOSTS: [u8; 3] = [11, 12, 13];
 
 /// A server carries 10 calls/s, so that 20 need three at 80 %.
-const SCALE: &str = "least = 1\nspare = 0\ncapacity = 10\nsmoothing = \"1s\"\ncalm = \"2s\"\ndrain_gap = \"1s\"\nidle = \"1s\"\n\
-                     start_time = \"1s\"\nback_off = \"1s\"\nstep = \"200ms\"";
+const SCALE: &str = "least = 1\nspare = 0\ncapacity = 10\ncalm = \"2s\"\nidle = \"1s\"\n\
+                     start_time = \"1s\"";
 
 /// More than one server carries, for as long as servers take to start, and a while after that. A call lasts a second.
 const RAMP: CallLoad = CallLoad { calls: 240, rate: 20, hold_ms: 1_000 };
@@ -31,18 +32,59 @@ fn is_free(field: &TestSite, host: u8) -> bool {
     UdpSocket::bind(field.sip(host)).is_ok()
 }
 
+/// The programs that start and stop servers, whose processes are files of a folder. Each start is a line of a file there.
+struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    fn new(field: &TestSite) -> Self {
+        Self { folder: field.folder().to_owned() }
+    }
+
+    /// The program that stops the server of this host.
+    fn stop(&self, host: &str) -> String {
+        let folder = self.folder.display();
+        format!("kill $(cat {folder}/{host}.pid) && rm {folder}/{host}.pid")
+    }
+
+    /// The table of the configuration, with these further keys.
+    fn table(&self, keys: &str) -> String {
+        let (folder, program) = (self.folder.display(), program());
+        let start = format!(
+            "echo {{name}} >> {folder}/starts; {} load answer --listen {{server}} --duration 2m >/dev/null 2>&1 & echo $! > {folder}/{{host}}.pid",
+            program.display()
+        );
+        let shell = |text: &str| format!("[\"sh\", \"-c\", {}]", quoted(&text));
+        let (start, stop) = (shell(&start), shell(&self.stop("{host}")));
+        format!("[pool.servers.scale]\ndriver = \"command\"\nstart = {start}\nstop = {stop}\n{keys}\n")
+    }
+
+    fn starts(&self) -> String {
+        std::fs::read_to_string(self.folder.join("starts")).expect("some were started")
+    }
+
+    /// Ends the balancer, and then these servers, which outlive it.
+    fn end(&self, field: &TestSite, mut balancer: RunningBalancer, hosts: &[u8]) {
+        balancer.terminate();
+        assert!(balancer.wait().success());
+        for host in hosts {
+            let stop = self.stop(&field.ip(*host).to_string());
+            let status = std::process::Command::new("sh").args(["-c", &stop]).status().expect("a shell");
+            assert!(status.success(), "{host}");
+        }
+    }
+}
+
 /// One server runs, more come with the calls, and go again when these are over; no call is lost, be it at a server
-/// that starts, drains or stops. In the end the children end with their parent.
+/// that starts, drains or stops.
 #[test]
 fn servers_come_with_the_calls_and_go_with_them() {
     let field = TestSite::new("scale");
     let mut settings = TestSettings::new(&field, &HOSTS);
-    let start = ["load", "answer", "--listen", "{server}"].map(|word| quoted(&word)).join(", ");
-    settings.tables = format!(
-        "[pool.servers.scale]\ndriver = \"local\"\nstart = [{}, {start}]\n{SCALE}\n",
-        quoted(&program().display())
-    );
-    let mut balancer = RunningBalancer::launch(&field, settings);
+    let programs = Programs::new(&field);
+    settings.tables = programs.table(SCALE);
+    let balancer = RunningBalancer::launch(&field, settings);
     until("a first server", || (count(&balancer, "ready") == 1).then_some(()));
     assert!(is_free(&field, HOSTS[2]), "one is enough for no calls");
 
@@ -66,9 +108,7 @@ fn servers_come_with_the_calls_and_go_with_them() {
     let stops = balancer.get("/metrics");
     assert!(stops.contains("sarabande_scale_decisions_total{pool=\"servers\",kind=\"stop\"} 2"), "{stops}");
 
-    balancer.terminate();
-    assert!(balancer.wait().success());
-    until("the last server ends with its parent", || is_free(&field, HOSTS[0]).then_some(()));
+    programs.end(&field, balancer, &HOSTS[..1]);
 }
 
 /// Programs start and stop servers that outlive the balancer: after `kill -9` it finds them again, and starts none
@@ -76,23 +116,12 @@ fn servers_come_with_the_calls_and_go_with_them() {
 #[test]
 fn after_a_crash_servers_are_found_again() {
     let field = TestSite::new("scale-crash");
-    let folder = field.folder().display().to_string();
-    let program = program().display().to_string();
+    let programs = Programs::new(&field);
     let mut settings = TestSettings::new(&field, &HOSTS);
-    let shell = |text: &str| format!("[\"sh\", \"-c\", {}]", quoted(&text));
-    let start = format!(
-        "echo {{name}} >> {folder}/starts; {program} load answer --listen {{server}} --duration 2m >/dev/null 2>&1 & echo $! > {folder}/{{host}}.pid"
-    );
-    let stop = format!("kill $(cat {folder}/{{host}}.pid) && rm {folder}/{{host}}.pid");
-    settings.tables = format!(
-        "[pool.servers.scale]\ndriver = \"command\"\nstart = {}\nstop = {}\n{}\n",
-        shell(&start),
-        shell(&stop),
-        SCALE.replace("least = 1", "least = 2")
-    );
+    settings.tables = programs.table(&SCALE.replace("least = 1", "least = 2"));
     let mut balancer = RunningBalancer::launch(&field, settings);
     until("two servers", || (count(&balancer, "ready") == 2).then_some(()));
-    let starts = || std::fs::read_to_string(format!("{folder}/starts")).expect("some were started");
+    let starts = || programs.starts();
     assert_eq!(starts().lines().count(), 2, "{}", starts());
 
     balancer.kill_and_restart();
@@ -101,14 +130,7 @@ fn after_a_crash_servers_are_found_again() {
     SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
     assert_eq!(starts().lines().count(), 2, "none is started twice: {}", starts());
 
-    // What outlives the test is ended by the program that it has for that.
-    balancer.terminate();
-    assert!(balancer.wait().success());
-    for host in &HOSTS[..2] {
-        let stop = stop.replace("{host}", &field.ip(*host).to_string());
-        let status = std::process::Command::new("sh").args(["-c", &stop]).status().expect("a shell");
-        assert!(status.success(), "{host}");
-    }
+    programs.end(&field, balancer, &HOSTS[..2]);
 }
 
 /// What an operator has drained is his to take back, and what the scaler has drained is taken back with it.
@@ -116,9 +138,8 @@ fn after_a_crash_servers_are_found_again() {
 fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
     let field = TestSite::new("scale-drain");
     let mut settings = TestSettings::new(&field, &HOSTS);
-    let start = ["load", "answer", "--listen", "{server}"].map(|word| quoted(&word)).join(", ");
-    let start = format!("start = [{}, {start}]", quoted(&program().display()));
-    let table = |scale: &str| format!("[pool.servers.scale]\ndriver = \"local\"\n{start}\n{scale}\n");
+    let programs = Programs::new(&field);
+    let table = |keys: &str| programs.table(keys);
     // One that an operator has drained is not enough.
     settings.tables = table(&format!("{SCALE}\nmost = 1"));
     let mut balancer = RunningBalancer::launch(&field, settings);
@@ -144,4 +165,5 @@ fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
     assert_eq!(drained(&balancer), [true, false, false]);
     balancer.set_draining(field.sip(HOSTS[0]), false);
     assert_eq!(drained(&balancer), [false; 3]);
+    programs.end(&field, balancer, &HOSTS[..1]);
 }

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use sarabande_tests::{CallLoad, Phone, RunningProxy, SippCaller, SippServer, TestSite};
 use serde_json::Value;
 
-use super::SOME;
 use super::registrar::{USERS, phone};
 
 /// Hosts of the proxies, from the first to the last.
@@ -70,19 +69,6 @@ fn the_first_that_has_room_keeps_all() {
             assert!(metrics.contains(&sample), "{sample} in {metrics}");
         }
         proxies.into_iter().for_each(RunningProxy::stop);
-    }
-}
-
-/// What either side begins within a call finds who keeps it, or passes those that do not.
-#[test]
-fn all_of_a_call_finds_its_way() {
-    let scenarios =
-        [("reinvite", "uas_reinvite"), ("callee_bye", "uas_callee_bye"), ("in_dialog", "uas_in_dialog")];
-    for ways in [["distributed"; 3], ["stateless", "distributed", "distributed"]] {
-        for (name, uas) in scenarios {
-            let field = TestSite::new(&format!("sharing-{name}"));
-            calls(&field, name, uas, ways, SOME);
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The simulator's word held against the program: the same calls live, on bytes in virtual time, and in the model.
+//! The simulator's word held against the program: the same calls live, and on bytes in virtual time.
 //!
 //! Servers are slow, so that a call waits for as long as T1 where they are nearly busy: what a machine with other
 //! work adds to a live call is little beside that, and every run has to agree.
@@ -6,6 +6,7 @@
 use sarabande_tests::{RunningBalancer, RunningTool, TestSettings, TestSite, Tool};
 use serde_json::Value;
 use std::fs;
+use swarm::{Honest, World};
 
 /// How many servers there are, and where the first one is.
 const SERVERS: u8 = 4;
@@ -34,32 +35,24 @@ impl Case {
         f64::from(SERVERS) * CAPACITY * self.load / 100.0
     }
 
-    fn scenario(self, duration: &str, run: &str) -> String {
+    fn scenario(self) -> String {
         let Self { policy, seed, .. } = self;
         let rate = self.rate();
         format!(
-            "[run]\nduration = \"{duration}\"\nwarm_up = \"0s\"\nseed = {seed}\n{run}\n\
+            "[run]\nduration = \"{SECONDS}s\"\nwarm_up = \"0s\"\nseed = {seed}\n\
              [host.front]\nrole = \"balancer\"\npolicy = \"{policy}\"\ncapacity = \"unlimited\"\nprobes = false\n\
              [host.server]\nrole = \"server\"\ncapacity = {CAPACITY}\ncount = {SERVERS}\n\
              [calls.main]\npath = [\"front\", \"server\"]\nrate = {rate}\nholding = \"1s\"\n"
         )
     }
-
-    fn name(self) -> String {
-        format!("simulated {} {}", self.policy, self.load)
-    }
 }
 
-/// What `sim run` prints of a scenario.
-fn simulated(field: &TestSite, name: &str, scenario: &str, more: &[&str]) -> Value {
-    let file = field.folder().join(format!("{name}.toml"));
-    fs::create_dir_all(field.folder()).expect("the folder can be made");
-    fs::write(&file, scenario).expect("the scenario can be written");
-    let path = file.to_str().expect("a path in UTF-8");
-    // Each in a field of its own: what a tool prints is added to what the last one did.
-    let (status, output) = Tool::run(field, &[&["sim", "run", path, "--json"], more].concat());
-    assert!(status.success(), "{status}\n{output}");
-    serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"))
+/// What the callers measure in a run of the node on bytes, in virtual time.
+fn on_bytes(case: Case) -> Value {
+    let scenario = config::scenario::parse(&case.scenario(), "case.toml").expect("a right scenario");
+    let plan = swarm::scenario::plan(&scenario).expect("a scenario for bytes");
+    let summary = World::new(plan, Honest).run().expect("no rule is broken");
+    serde_json::to_value(summary.callers).expect("results are JSON")
 }
 
 /// Mean time from INVITE to its 2xx in ms, of the agents' results.
@@ -108,12 +101,10 @@ fn serve(field: &TestSite, policy: &str) -> (Vec<RunningTool>, RunningBalancer) 
 /// Live and on bytes the same seed draws the same calls, so that nothing but time itself can differ.
 fn agree(policy: &'static str, load: f64) {
     let case = Case { policy, load, seed: 1 };
-    let field = TestSite::new(&case.name());
+    let field = TestSite::new(&format!("simulated {policy} {load}"));
     let (_servers, balancer) = serve(&field, policy);
     let live = live(&field, &balancer, case);
-    let bytes = TestSite::new(&format!("{} bytes", case.name()));
-    let wire = simulated(&bytes, "wire", &case.scenario(&format!("{SECONDS}s"), ""), &["--wire"]);
-    let bytes = &wire["callers"];
+    let bytes = &on_bytes(case);
     assert_eq!(bytes["calls_started"], live["calls_started"], "the same calls");
     let (of_live, of_bytes) = (response(&live), response(bytes));
     println!("{policy} at {load} %: {of_live:.1} ms live, {of_bytes:.1} ms on bytes");
@@ -150,33 +141,4 @@ fn busy_servers_behind_cjsq_answer_live_as_on_bytes() {
 #[test]
 fn busy_servers_behind_tlwl_answer_live_as_on_bytes() {
     agree("tlwl", 90.0);
-}
-
-/// The model has calls of its own, so that here many of them count, in virtual time.
-#[test]
-fn response_times_on_bytes_are_those_of_the_model() {
-    for (policy, load) in [
-        ("tlwl", 30.0),
-        ("tlwl", 60.0),
-        ("tlwl", 90.0),
-        ("cjsq", 90.0),
-        ("round-robin", 90.0),
-        ("hash", 80.0),
-    ] {
-        let case = Case { policy, load, seed: 1 };
-        let [bytes, model] =
-            ["bytes", "model"].map(|of| TestSite::new(&format!("long {} {of}", case.name())));
-        let wire = &simulated(&bytes, "wire", &case.scenario("30m", ""), &["--wire"])["callers"];
-        let model = simulated(&model, "model", &case.scenario("30m", "replications = 4"), &[]);
-        let stream = &model["streams"][0];
-        let mean = |value: &Value| value["mean"].as_f64().unwrap_or_else(|| panic!("no mean in {model}"));
-        let (of_wire, of_model) = (response(wire), 1e3 * mean(&stream["response_seconds"]));
-        println!("{policy} at {load} %: {of_wire:.1} ms on bytes, {of_model:.1} ms in the model");
-        assert!(
-            (of_wire / of_model - 1.0).abs() < NEAR,
-            "{policy} at {load} %: {of_wire:.1} and {of_model:.1} ms"
-        );
-        // Those that are in progress at the end count for neither.
-        assert!((completed(wire) - mean(&stream["ended"]["completed"])).abs() < 0.01, "{wire}\n{stream}");
-    }
 }

@@ -1,11 +1,11 @@
-//! The torture messages of RFC 4475 and RFC 5118, sent to the running balancer beside calls.
+//! The torture messages of RFC 4475 and RFC 5118, sent to the running proxy beside calls.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use sarabande_tests::{
-    Agent, AgentRequest, AnsweringAgent, CallLoad, Case, RunningBalancer, SippCaller, StreamClient,
-    TestSettings, TestSite, TortureVerdict, cases, show, status, until, value,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, Case, RunningProxy, SippCaller, StreamClient, TestSite,
+    TortureVerdict, cases, quoted, show, status, until, value,
 };
 
 /// Ports that answers may come to: an answer goes to the address that a request came from, at the port of its
@@ -20,13 +20,34 @@ struct Bench {
     /// The sender, at each of [`PORTS`].
     sender: Vec<Agent>,
     server: AnsweringAgent,
-    balancer: SocketAddr,
+    proxy: SocketAddr,
+}
+
+/// One message has a Route that leads here.
+const NAMES: &str = "names = [\"services.example.com\"]";
+
+/// The messages. One has a Route to an element that is none of ours, where nothing of a stranger is sent: it leads here.
+fn cases_here() -> Vec<Case> {
+    let mut cases = cases();
+    let [foreign, own]: [&[u8]; 2] = [b"Route: <sip:127.0.0.1:5080>", b"Route: <sip:services.example.com>"];
+    let case = cases.iter_mut().find(|case| case.name == "mpart01").expect("it is there");
+    let at = case.bytes.windows(foreign.len()).position(|part| part == foreign).expect("its Route");
+    case.bytes.splice(at..at + foreign.len(), own.iter().copied());
+    cases
+}
+
+/// Starts a proxy before host 11. What is sent on leaves as it came, and nothing of ours answers in between. One thread
+/// takes what one sender sends in order, which the marker relies on.
+fn start(field: &TestSite, listen: &str, tables: &str) -> RunningProxy {
+    let next = quoted(&field.sip(11));
+    let tables = format!("[proxy]\nnext = [{next}]\nforward = \"stateless\"\n{tables}");
+    RunningProxy::listening(field, 1, 1, listen, &tables)
 }
 
 impl Bench {
     /// Sends the case and says what became of it.
     fn run(&self, number: usize, case: &Case) -> Result<TortureVerdict, String> {
-        self.sender[0].send(self.balancer, &case.bytes);
+        self.sender[0].send(self.proxy, &case.bytes);
         let copies = self.copies_until(&format!("marker-{number}"));
         // An answer was sent before the marker was forwarded; loopback delivers at once.
         let wait = Duration::from_millis(20);
@@ -38,7 +59,7 @@ impl Bench {
             .collect();
         match (&copies[..], &answers[..]) {
             ([], []) => Ok(TortureVerdict::Dropped),
-            ([copy], []) => case.judge(copy, &self.balancer.to_string()),
+            ([copy], []) => case.judge(copy, &self.proxy.to_string()),
             ([], [answer]) => status(answer)
                 .map(TortureVerdict::Answered)
                 .ok_or_else(|| format!("answered by {}", show(answer))),
@@ -49,7 +70,7 @@ impl Bench {
     /// Sends a request, and waits until it is at the server; returns what has arrived there before.
     fn copies_until(&self, marker: &str) -> Vec<Vec<u8>> {
         let request = AgentRequest::new("MESSAGE", marker);
-        self.sender[0].send(self.balancer, &request.bytes(self.sender[0].address()));
+        self.sender[0].send(self.proxy, &request.bytes(self.sender[0].address()));
         let mut copies = Vec::new();
         loop {
             let message = self.server.next();
@@ -84,7 +105,7 @@ struct OnStream {
 impl Bench {
     /// Sends the case by a connection of its own, and says what became of it.
     fn run_over_tcp(&self, number: usize, case: &Case) -> Result<OnStream, String> {
-        let mut client = StreamClient::connect(self.sender[0].address().ip(), self.balancer);
+        let mut client = StreamClient::connect(self.sender[0].address().ip(), self.proxy);
         // It may close the connection before the end.
         let _ = client.send(&case.bytes);
         // A marker may overtake what came by a connection. So something is waited for first, though some get nothing.
@@ -102,7 +123,7 @@ impl Bench {
         let (more, ended) = client.take(Duration::from_millis(20));
         answers.extend(more);
         is_closed |= ended;
-        let forwarded = copies.first().map(|copy| case.judge(copy, &self.balancer.to_string()));
+        let forwarded = copies.first().map(|copy| case.judge(copy, &self.proxy.to_string()));
         let mut verdicts: Vec<_> = forwarded.transpose()?.into_iter().collect();
         for answer in &answers {
             let status = status(answer).ok_or_else(|| format!("answered by {}", show(answer)))?;
@@ -117,20 +138,12 @@ impl Bench {
 fn each_torture_message_gets_the_same_over_tcp() {
     let field = TestSite::new("torture-tcp");
     let server = AnsweringAgent::start(field.sip(11), |message| message.starts_with(b"OPTIONS sip:127."));
-    let mut settings = TestSettings::new(&field, &[11]);
-    // What is sent on leaves as it came, and nothing of ours answers in between.
-    settings.pool.push("forward = \"stateless\"".to_owned());
-    settings.pool.push("orphans = \"balance\"".to_owned());
-    settings.threads = 1;
-    settings.probe = vec!["enabled = false"];
-    settings.names = vec!["services.example.com".to_owned()];
-    settings.listen_more.push(format!("tcp = [\"{}\"]", field.sip(1)));
-    settings.tables = "[connections]\nlarge_requests = \"udp\"\n".to_owned();
-    let balancer = RunningBalancer::start(&field, settings);
+    let listen = format!("{NAMES}\ntcp = [\"{}\"]", field.sip(1));
+    let proxy = start(&field, &listen, "[connections]\nlarge_requests = \"udp\"\n");
     let sender = vec![Agent::bind(field.sip(3))];
-    let bench = Bench { sender, server, balancer: balancer.address() };
+    let bench = Bench { sender, server, proxy: proxy.address() };
     let mut wrong = Vec::new();
-    for (number, case) in cases().iter().enumerate() {
+    for (number, case) in cases_here().iter().enumerate() {
         let outcome = bench.run_over_tcp(number, case);
         let other = OVER_TCP.iter().find(|(name, ..)| *name == case.name);
         let is_right = |seen: &OnStream| {
@@ -162,23 +175,14 @@ fn each_torture_message_gets_what_it_deserves() {
             || value(message, "Call-ID").is_some_and(|id| id.ends_with(&format!("@{caller_host}")))
     };
     let server = AnsweringAgent::start(field.sip(11), beside);
-    let mut settings = TestSettings::new(&field, &[11]);
-    // What is sent on leaves as it came, and nothing of ours answers in between.
-    settings.pool.push("forward = \"stateless\"".to_owned());
-    settings.pool.push("orphans = \"balance\"".to_owned());
-    // One thread takes what one sender sends in order, which the marker relies on.
-    settings.threads = 1;
-    settings.probe = vec!["enabled = false"];
-    // One message has a Route that leads here.
-    settings.names = vec!["services.example.com".to_owned()];
-    let balancer = RunningBalancer::start(&field, settings);
+    let proxy = start(&field, NAMES, "");
     let load = CallLoad { calls: 300, rate: 30, hold_ms: 500 };
-    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
-    until("calls run beside", || (balancer.calls() > 0).then_some(()));
+    let mut caller = SippCaller::plain(&field, (field.sip(2), proxy.address()), load);
+    until("calls run beside", || (caller.stats().current > 0).then_some(()));
 
     let sender = PORTS.map(|port| Agent::bind(SocketAddr::new(field.ip(3), port)));
-    let bench = Bench { sender: sender.into(), server, balancer: balancer.address() };
-    let cases = cases();
+    let bench = Bench { sender: sender.into(), server, proxy: proxy.address() };
+    let cases = cases_here();
     assert_eq!(cases.len(), 62);
     let mut wrong = Vec::new();
     for (number, case) in cases.iter().enumerate() {

@@ -58,17 +58,6 @@ fn callers_on_udp_reach_servers_on_tcp() {
     }
 }
 
-#[test]
-fn callers_and_servers_on_tcp() {
-    let field = TestSite::new("tcp-tcp");
-    let mut settings = settings(&field, 2);
-    let servers = over_tcp(&field, &mut settings);
-    let balancer = RunningBalancer::start(&field, settings);
-    SippCaller::over_tcp(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, SOME.calls);
-}
-
 /// A proxy that others wrote, as the neighbour that calls come from, and as a member.
 #[test]
 fn a_kamailio_over_tcp_calls_and_is_called() {
@@ -109,75 +98,6 @@ fn a_balancer_restarts_under_calls_over_tcp() {
     Process::wait(before);
     balancer.wait_until_idle();
     finish_clean(servers, calls);
-}
-
-/// A user of a browser registers, is called from UDP, and calls there; each side ends a call. On two threads, so that the
-/// connection is another one's than the calls.
-#[test]
-fn a_browser_is_called_and_calls() {
-    let field = TestSite::new("browser");
-    let listener = SocketAddr::new(field.ip(1), 8080);
-    let proxy = RunningProxy::listening(
-        &field,
-        1,
-        2,
-        &format!("ws = [\"{listener}\"]"),
-        "[registrar]\ndomains = [\"example.com\"]\n",
-    );
-    let phone = Agent::bind(field.sip(2));
-    let (mut browser, nowhere) = (Browser::connect(listener, "alice"), field.sip(99));
-    let of_domain = |method: &str, call_id: &str, to: &str| TestRequest {
-        uri: if method == "REGISTER" {
-            "sip:example.com".to_owned()
-        } else {
-            to.trim_matches(['<', '>']).to_owned()
-        },
-        from: "<sip:alice@example.com>".to_owned(),
-        to: to.to_owned(),
-        ..TestRequest::new(method, call_id, nowhere)
-    };
-    browser.send(of_domain("REGISTER", "alice", "<sip:alice@example.com>"));
-    assert_eq!(status(&browser.final_response()), Some(200));
-
-    for call in ["to-alice-1", "to-alice-2", "to-alice-3", "to-alice-4"] {
-        let mut invite = AgentRequest::new("INVITE", call);
-        invite.uri = "sip:alice@example.com".to_owned();
-        phone.send(proxy.address(), &invite.bytes(phone.address()));
-        let ringing = browser.request("INVITE");
-        browser.answer(&ringing, 200);
-        let answer = phone.final_response(call);
-        assert_eq!(status(&answer), Some(200));
-        phone.send(proxy.address(), &AgentRequest::in_dialog("ACK", &answer).bytes(phone.address()));
-        browser.request("ACK");
-        let mut bye = AgentRequest::in_dialog("BYE", &answer);
-        bye.cseq = 3;
-        phone.send(proxy.address(), &bye.bytes(phone.address()));
-        let bye = browser.request("BYE");
-        browser.answer(&bye, 200);
-        assert_eq!(status(&phone.final_response(call)), Some(200));
-    }
-
-    let register = TestRequest {
-        from: "<sip:bob@example.com>".to_owned(),
-        contact: format!("sip:bob@{}", phone.address()),
-        ..of_domain("REGISTER", "bob", "<sip:bob@example.com>")
-    };
-    let via = format!("SIP/2.0/UDP {};branch=z9hG4bKbob", phone.address());
-    phone.send(proxy.address(), &register.via(&via).bytes());
-    assert_eq!(status(&phone.final_response("bob")), Some(200));
-    for call in ["to-bob-1", "to-bob-2", "to-bob-3", "to-bob-4"] {
-        browser.send(of_domain("INVITE", call, "<sip:bob@example.com>"));
-        let invite = phone.receive();
-        phone.send(proxy.address(), &respond(&invite, "200 OK", phone.address()));
-        let answer = browser.final_response();
-        assert_eq!(status(&answer), Some(200));
-        browser.send(TestRequest::in_dialog("ACK", &answer, 1, nowhere));
-        assert!(phone.receive().starts_with(b"ACK "));
-        phone.send(proxy.address(), &bye_of_callee(&invite, "server", phone.address()).bytes());
-        let bye = browser.request("BYE");
-        browser.answer(&bye, 200);
-        assert_eq!(status(&phone.final_response(call)), Some(200));
-    }
 }
 
 /// A browser whose process was taken over comes back to the new one, and ends the call that it has at the old one.

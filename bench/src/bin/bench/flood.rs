@@ -13,12 +13,11 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::Table;
 use sarabande_bench::answerer::SILENT;
-use sarabande_bench::caller::RunOutcome;
-use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::endpoint::Endpoint;
+use sarabande_bench::generator::{LoadGenerator, RunPlan};
 use sarabande_bench::report::{micros, table};
-use sarabande_bench::target::{BenchSetup, BenchTarget, SERVERS, TargetKind};
-use server::socket::SendBatch;
+use sarabande_bench::targets::{BenchSetup, BenchTarget, SERVERS, TargetKind};
+use sockets::SendBatch;
 
 /// Measures memory before, during and after a flood of INVITEs that nobody answers, with lawful calls beside it.
 #[derive(Args)]
@@ -46,7 +45,7 @@ pub(crate) struct Arguments {
 const STEP: Duration = Duration::from_secs(5);
 
 struct Run {
-    driver: Driver,
+    driver: LoadGenerator,
     target: BenchTarget,
     plan: RunPlan,
     table: Table,
@@ -59,14 +58,14 @@ impl Run {
         let outcome = self.driver.run(&self.target.addresses(), &self.plan)?;
         let resident = self.target.resident().context("the program has ended")?;
         self.peak = self.peak.max(resident);
-        let RunOutcome { started, completed, refused, .. } = outcome;
-        let quantile = |share| format!("{:.2}", micros(outcome.round_trips.value_at_quantile(share)) / 1e3);
+        let round_trips = outcome.round_trips();
+        let quantile = |share| format!("{:.2}", micros(round_trips.value_at_quantile(share)) / 1e3);
         self.table.add_row([
             name.to_owned(),
             format!("{:.1}", resident as f64 / 1e6),
-            started.to_string(),
-            completed.to_string(),
-            refused.to_string(),
+            outcome.calls.len().to_string(),
+            outcome.completed().to_string(),
+            outcome.refused().to_string(),
             quantile(0.5),
             quantile(0.95),
         ]);
@@ -105,7 +104,7 @@ fn invite(n: u32, from: SocketAddr, length: usize, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    for &kind in &arguments.setup.kinds {
+    for &kind in &arguments.setup.targets.kinds {
         ensure!(
             matches!(kind, TargetKind::Sarabande | TargetKind::Proxy),
             "{} is not flooded here",
@@ -117,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn measure(kind: TargetKind, arguments: &Arguments) -> Result<()> {
-    let mut driver = Driver::new(SERVERS)?;
+    let mut driver = LoadGenerator::new(SERVERS, SERVERS)?;
     let target = arguments.setup.start(kind, &mut driver)?;
     let (hold, burst) = (Duration::from_millis(500), Duration::ZERO);
     let plan = RunPlan { hold, burst, ..RunPlan::at(arguments.calls, STEP) };

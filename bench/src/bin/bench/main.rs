@@ -1,26 +1,20 @@
 //! The benchmarks, a command each. Only those that need an allocator of their own are other programs:
 //! `bench_instructions`, the gate, and `bench_bindings`.
 
-mod call;
-mod cluster;
-mod distribution;
-mod elastic;
-mod files;
 mod flood;
-mod latency;
 mod modes;
 mod monitor;
-mod overload;
 mod prices;
-mod programs;
 mod routes;
 mod sim;
 mod table;
 
 use anyhow::Result;
 use clap::Parser;
+use sarabande_bench::targets::{call, latency};
+use sarabande_bench::{cluster, distribution, elastic, overload};
 
-/// Measures Sarabande, its core and its simulator; beside Kamailio and `SimPy` where there is a counterpart.
+/// Measures Sarabande, its core and its simulator; beside Kamailio where there is a counterpart.
 #[derive(Parser)]
 #[command(name = "bench")]
 enum Benchmark {

@@ -1,44 +1,31 @@
 //! What state costs (SERvartuka paper, section 2.1, figure 1): a call in each mode of a proxy, through Sarabande and
 //! Kamailio.
 //!
-//! Two measurements. User time: both programs take turns, at one offered rate, and the ratio is taken within each
-//! round. Instructions: each program runs under `callgrind`, for as long with few calls as with many; the difference
-//! is that of the calls between, by parts.
+//! Each program runs under `callgrind`, for as long with few calls as with many; the difference is that of the calls
+//! between, by parts. Processor time is measured by `bench distribution --parts prices`.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use sarabande_bench::driver::{Driver, RunPlan};
+use sarabande_bench::generator::{LoadGenerator, RunPlan};
 use sarabande_bench::modes::{MODES, Mode, Product};
 use sarabande_bench::parts::{Part, Parts, Profile, Rules};
-use sarabande_bench::report::{median, number, spread, table};
+use sarabande_bench::report::{number, table};
 use sarabande_bench::scratch::Scratch;
-use sarabande_bench::target::{MeasuredRun, Programs, SERVERS};
+use sarabande_bench::targets::{Programs, SERVERS};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Measures user time and instructions of a call in each mode.
+/// Counts instructions of a call in each mode.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     programs: Programs,
-    /// Calls a second of the rounds of user time.
-    #[arg(long, default_value_t = 1_000.0)]
-    rate: f64,
-    /// Seconds of each program in each mode, a round.
-    #[arg(long, default_value_t = 8)]
-    seconds: u64,
-    /// Rounds of user time; 0: instructions alone.
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
     /// Calls a second under `callgrind`, few and many.
     #[arg(long, value_delimiter = ',', default_values_t = [10.0, 30.0])]
     counted: Vec<f64>,
-    /// Leaves instructions out.
-    #[arg(long)]
-    only_time: bool,
     /// Writes instructions by part to this file, the data of figure servartuka-1. What was not measured now stays in
     /// it.
     #[arg(long)]
@@ -62,36 +49,6 @@ pub(crate) struct Arguments {
 const COUNTED: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(14);
 
-/// User time of a call in microseconds, in a round in which no call was lost.
-struct Sample {
-    mode: &'static str,
-    product: Product,
-    round: usize,
-    user_us: f64,
-}
-
-fn user_time(
-    arguments: &Arguments,
-    mode: Mode,
-    product: Product,
-    driver: &mut Driver,
-) -> Result<Option<f64>> {
-    let target = mode.start(product, &arguments.programs, driver, |command| command)?;
-    let plan = RunPlan::at(arguments.rate, Duration::from_secs(arguments.seconds));
-    let run = target.measure(driver, &RunPlan { hold: Duration::from_secs(1), ..plan })?;
-    let MeasuredRun { outcome, usage, others } = run;
-    let user_us = usage.user_share() * usage.total_ns as f64 / 1e3 / outcome.completed.max(1) as f64;
-    eprintln!(
-        "{:28} {:10} {user_us:7.1} us user, {:.0} % of all; {} of {} failed; other work took {others:.2} processors",
-        mode.name,
-        product.name(),
-        100.0 * usage.user_share(),
-        outcome.failed(),
-        outcome.started,
-    );
-    Ok((outcome.failed() == 0).then_some(user_us))
-}
-
 /// How often a run is tried: where the machine is so busy that a call is lost, it tells nothing.
 const TRIES: usize = 4;
 
@@ -100,7 +57,7 @@ fn count(
     arguments: &Arguments,
     what: (Mode, Product),
     rate: f64,
-    driver: &mut Driver,
+    driver: &mut LoadGenerator,
 ) -> Result<(Profile, f64)> {
     for _ in 0..TRIES {
         let (profile, completed, failed) = try_count(arguments, what, rate, driver)?;
@@ -117,7 +74,7 @@ fn try_count(
     arguments: &Arguments,
     (mode, product): (Mode, Product),
     rate: f64,
-    driver: &mut Driver,
+    driver: &mut LoadGenerator,
 ) -> Result<(Profile, f64, u64)> {
     let scratch = Scratch::new("callgrind")?;
     let files = scratch.path();
@@ -137,7 +94,7 @@ fn try_count(
         mode.name,
         product.name(),
         outcome.failed(),
-        outcome.started
+        outcome.calls.len()
     );
     std::thread::sleep(LINGER);
     drop(target);
@@ -152,14 +109,14 @@ fn try_count(
         }
         fs::rename(files, kept)?;
     }
-    Ok((profile, outcome.completed as f64, outcome.failed()))
+    Ok((profile, outcome.completed() as f64, outcome.failed()))
 }
 
 /// Instructions of a call.
 fn instructions(
     arguments: &Arguments,
     (mode, product): (Mode, Product),
-    driver: &mut Driver,
+    driver: &mut LoadGenerator,
 ) -> Result<Parts> {
     let [few, many] = arguments.counted[..] else { bail!("--counted takes two rates") };
     let (less, few) = count(arguments, (mode, product), few, driver)?;
@@ -174,39 +131,8 @@ fn instructions(
     Ok((more.parts(rules) - less.parts(rules)).each(many - few))
 }
 
-fn times(arguments: &Arguments, driver: &mut Driver) -> Result<Vec<Sample>> {
-    let mut samples = Vec::new();
-    for round in 0..arguments.rounds {
-        for mode in modes(arguments) {
-            for &product in &arguments.products {
-                let user_us = user_time(arguments, mode, product, driver)?;
-                samples.extend(user_us.map(|user_us| Sample { mode: mode.name, product, round, user_us }));
-            }
-        }
-    }
-    Ok(samples)
-}
-
 fn modes(arguments: &Arguments) -> impl Iterator<Item = Mode> {
     MODES.into_iter().filter(|mode| mode.name.contains(&arguments.modes))
-}
-
-/// The user times of a mode: both programs' medians, and the median of the rounds' own ratios.
-fn time_row(samples: &[Sample], mode: &str) -> Vec<String> {
-    let of = |product| samples.iter().filter(move |sample| sample.mode == mode && sample.product == product);
-    let [ours, theirs] =
-        Product::ALL.map(|product| of(product).map(|sample| sample.user_us).collect::<Vec<_>>());
-    let ratio = |ours: &Sample| {
-        let theirs = of(Product::Kamailio).find(|theirs| theirs.round == ours.round)?;
-        Some(theirs.user_us / ours.user_us)
-    };
-    let ratios: Vec<f64> = of(Product::Sarabande).filter_map(ratio).collect();
-    let (least, most) = spread(ratios.iter().copied());
-    let ratio = match ratios[..] {
-        [] => "-".to_owned(),
-        _ => format!("{:.2} ({least:.2} - {most:.2})", median(&ratios)),
-    };
-    vec![mode.to_owned(), number(median(&ours), 1), number(median(&theirs), 1), ratio]
 }
 
 fn record(file: &Path, counted: &[(Mode, Product, Parts)]) -> Result<()> {
@@ -230,16 +156,7 @@ fn record(file: &Path, counted: &[(Mode, Product, Parts)]) -> Result<()> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut driver = Driver::new(SERVERS)?;
-    let samples = times(arguments, &mut driver)?;
-    if !samples.is_empty() {
-        let mut shown = table(["mode", "Sarabande, us", "Kamailio, us", "Kamailio / Sarabande"]);
-        shown.add_rows(modes(arguments).map(|mode| time_row(&samples, mode.name)));
-        println!("user time of a call\n{shown}");
-    }
-    if arguments.only_time {
-        return Ok(());
-    }
+    let mut driver = LoadGenerator::new(SERVERS, SERVERS)?;
     let mut counted = Vec::new();
     for mode in modes(arguments) {
         for &product in &arguments.products {

@@ -1,37 +1,31 @@
-//! The simulator and `SimPy` on the same models: events a second of an M/M/1 queue, messages a second of a SIP proxy.
-//! And messages a second of topology 3 of the Overload paper, for which nobody has written it in `SimPy`.
+//! The speed of the simulator: events a second of an M/M/1 queue, messages a second of a SIP proxy and of topology 3 of the
+//! Overload paper.
 //!
-//! `bench sim --python PYTHON` wants an interpreter that has the package of `bench/simpy/requirements.txt`. Rounds
-//! alternate; each takes processor time, not wall time. Of a queue, the two events of a job count (arrival, end of
-//! service); of a model, each message that arrives at a host or an agent.
+//! Rounds take processor time, not wall time. Of a queue, the two events of a job count (arrival, end of service); of a
+//! model, each message that arrives at a host or an agent.
 
 use anyhow::{Context, Result, ensure};
 use base::{Instant, Rng};
 use clap::Args;
-use config::scenario::{Costs, Scenario};
+use config::scenario::Scenario;
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
-use sarabande_bench::scenarios::{PROXY_RATE, proxy, topology_3};
-use serde_json::Value;
+use sarabande_bench::report::median;
+use sarabande_bench::scenarios::{proxy, topology_3};
 use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket, Trace};
-use std::path::PathBuf;
-use std::process::Command;
 
 #[derive(Args)]
 #[command(
-    about = "Measures the simulator against SimPy on an M/M/1 queue and a SIP proxy, and alone on topology 3"
+    about = "Measures the simulator on an M/M/1 queue, a SIP proxy and topology 3 of the Overload paper"
 )]
 pub(crate) struct Arguments {
-    /// Python interpreter with `SimPy`; without, only the engine is measured.
-    #[arg(long)]
-    python: Option<PathBuf>,
-    /// Jobs of a round of the engine; `SimPy` gets a twentieth, at least 1000.
+    /// Jobs of a round of the queue.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     jobs: u64,
     /// Load of the queue, above 0 and below 1.
     #[arg(long, default_value_t = 0.8)]
     load: f64,
-    /// Simulated seconds of the models; `SimPy` gets a fifth.
+    /// Simulated seconds of the models.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(10..))]
     seconds: u64,
     /// Calls a second that topology 3 is offered.
@@ -105,30 +99,6 @@ fn model(scenario: &Scenario, seed: u64) -> Result<Round> {
     Ok(Round { speed: results.messages as f64 / seconds, mean })
 }
 
-fn simpy_queue(python: &PathBuf, jobs: u64, load: f64, seed: u64) -> Result<Round> {
-    let arguments = [jobs.to_string(), load.to_string(), seed.to_string()];
-    simpy(python, concat!(env!("CARGO_MANIFEST_DIR"), "/simpy/mm1.py"), &arguments, ["events", "mean_wait"])
-}
-
-fn simpy_proxy(python: &PathBuf, seconds: u64, seed: u64) -> Result<Round> {
-    let service = Costs::default().message.as_secs_f64();
-    let arguments = [seconds.to_string(), PROXY_RATE.to_string(), service.to_string(), seed.to_string()];
-    simpy(python, concat!(env!("CARGO_MANIFEST_DIR"), "/simpy/proxy.py"), &arguments, ["messages", "setup"])
-}
-
-/// Runs a script that prints how much it did in how many seconds, and a mean; `keys` names the first and the last.
-fn simpy(python: &PathBuf, script: &str, arguments: &[String], keys: [&str; 2]) -> Result<Round> {
-    let output = Command::new(python)
-        .arg(script)
-        .args(arguments)
-        .output()
-        .with_context(|| format!("{} cannot be run", python.display()))?;
-    ensure!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
-    let printed: Value = serde_json::from_slice(&output.stdout)?;
-    let number = |key: &str| printed[key].as_f64().with_context(|| format!("{script} printed no {key}"));
-    Ok(Round { speed: number(keys[0])? / number("seconds")?, mean: number(keys[1])? })
-}
-
 /// Processor time of this process so far.
 fn processor_time() -> Result<Duration> {
     // The first number is the time on a processor in nanoseconds; there is one thread.
@@ -137,51 +107,24 @@ fn processor_time() -> Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Prints and returns the median of the rounds' speeds.
-fn report(name: &str, unit: &str, rounds: &[Round]) -> f64 {
-    let mut speeds: Vec<f64> = rounds.iter().map(|round| round.speed).collect();
-    speeds.sort_by(f64::total_cmp);
-    let median = speeds[speeds.len() / 2];
+/// Prints the median of the rounds' speeds.
+fn report(name: &str, unit: &str, rounds: u64, round: impl Fn(u64) -> Result<Round>) -> Result<()> {
+    let rounds = (0..rounds).map(round).collect::<Result<Vec<_>>>()?;
+    let speeds: Vec<f64> = rounds.iter().map(|round| round.speed).collect();
     let mean = rounds.iter().map(|round| round.mean).sum::<f64>() / rounds.len() as f64;
-    println!("{name:20} {median:>12.0} {unit}/s, mean {mean:.6}");
-    median
-}
-
-/// Alternates rounds of ours and of `SimPy`, and prints both and their ratio.
-fn compare(
-    args: &Arguments,
-    [name, unit]: [&str; 2],
-    ours: impl Fn(u64) -> Result<Round>,
-    theirs: impl Fn(&PathBuf, u64) -> Result<Round>,
-) -> Result<()> {
-    let (mut own, mut other) = (Vec::new(), Vec::new());
-    for seed in 0..args.rounds {
-        own.push(ours(seed)?);
-        if let Some(python) = &args.python {
-            other.push(theirs(python, seed)?);
-        }
-    }
-    let speed = report(name, unit, &own);
-    if !other.is_empty() {
-        println!("ratio {:>26.1}", speed / report(&format!("{name}, SimPy"), unit, &other));
-    }
+    println!("{name:20} {:>12.0} {unit}/s, mean {mean:.6}", median(&speeds));
     Ok(())
 }
 
 pub(crate) fn run(args: &Arguments) -> Result<()> {
-    let Arguments { jobs, load, seconds, rate, .. } = *args;
+    let Arguments { jobs, load, seconds, rate, rounds, .. } = *args;
     ensure!(load > 0.0 && load < 1.0, "--load {load} is not between 0 and 1");
     if !args.models {
         // Pollaczek and Khinchine for exponential services of mean 1.
         println!("M/M/1 at load {load}: the exact mean wait is {:.3}", load / (1.0 - load));
-        let theirs = |python: &PathBuf, seed| simpy_queue(python, (jobs / 20).max(1_000), load, seed);
-        compare(args, ["queue", "events"], |seed| engine(jobs, load, seed), theirs)?;
+        report("queue", "events", rounds, |seed| engine(jobs, load, seed))?;
     }
-    let one = proxy(seconds);
-    let theirs = |python: &PathBuf, seed| simpy_proxy(python, seconds.div_ceil(5), seed);
-    compare(args, ["proxy", "messages"], |seed| model(&one, seed), theirs)?;
-    let three = topology_3(seconds, rate);
-    let rounds: Result<Vec<_>> = (0..args.rounds).map(|seed| model(&three, seed)).collect();
-    report("topology 3", "messages", &rounds?);
-    Ok(())
+    let (one, three) = (proxy(seconds), topology_3(seconds, rate));
+    report("proxy", "messages", rounds, |seed| model(&one, seed))?;
+    report("topology 3", "messages", rounds, |seed| model(&three, seed))
 }

@@ -85,7 +85,7 @@ pub fn users_file(text: &str, path: &Path) -> Option<PathBuf> {
     (!users.contains("://")).then(|| path.parent().unwrap_or(Path::new("")).join(users))
 }
 
-/// Checks the text of a file. `file` is its name in messages, and the place from which `key_file` is found.
+/// Checks the text of a file. `file` is its name in messages, and the place from which the files that it names are found.
 ///
 /// # Errors
 /// Every problem found, in the order of the text. Text that is not TOML is not looked into further.

@@ -21,21 +21,21 @@ use serde_json::Value;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
-    AdaptiveName, AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer,
-    FeedbackName, Flag, GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress,
-    NetworkText, PolicyName, Ratio, SECOND, Share, Shared, Size, Time, YEAR,
+    AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag,
+    GIB, HOUR, HopAddress, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
+    SECOND, Share, Shared, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
 use crate::table::{NAME, REQUIRED};
 use crate::typed::{Level, LogFormat};
 use ::route::{Dialogs, Fork, Forward, INVITE_TIMEOUT, RING_TIME};
-use balance::{HealthSettings, OutlierSettings, Weights};
+use balance::{HealthSettings, Weights};
 pub(crate) use calls::*;
 use control::ProbeSettings;
 use distribute::{Law, Settings};
 pub(crate) use listen::*;
-use node::{Distribution, Orphans, ProxySettings};
+use node::{Distribution, ProxySettings};
 pub(crate) use protection::*;
 pub(crate) use queue::*;
 pub(crate) use registrar::*;
@@ -45,16 +45,16 @@ pub(crate) use scale::*;
 /// The longest time to the first answer; zero for any time.
 pub(crate) type InviteTimeout = Setting<Time<0, { 30 * SECOND }>>;
 
-/// Work per method, or that it is estimated.
-pub(crate) type RawWeights = Entry<Choice<AdaptiveName>, BTreeMap<String, Setting<Ratio>>>;
+/// Work per method.
+pub(crate) type RawWeights = BTreeMap<String, Setting<Ratio>>;
+
+/// A secret, or the file that holds it.
+pub(crate) type Secret<K> = Entry<K, RawSecretFile>;
 
 /// As a file has them.
 pub(crate) fn usual_weights() -> String {
     format!("{{ INVITE = {}, BYE = 1.0 }}", Weights::INVITE)
 }
-
-/// One datagram of the largest size must fit, and the kernel takes the size as a signed 32-bit number and doubles it.
-type SocketBuffer = Size<{ 64 * KIB }, { 1023 * MIB }>;
 
 table! {
     /// A complete configuration file of Sarabande.
@@ -88,7 +88,7 @@ table! {
         dns: RawDns,
     }
 
-    let HealthSettings { slow_start, max_rest, forget_after, .. } = HealthSettings::default();
+    let HealthSettings { slow_start, max_rest, ejects, .. } = HealthSettings::default();
 
     /// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and is the
     /// label `pool` of the members' metrics. One pool gets all requests; of several, each `[[route]]` says which.
@@ -104,14 +104,8 @@ table! {
         members: Vec<Entry<MemberAddress, RawMember>> where { "minItems": 1 } => REQUIRED,
         /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is
         /// not named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
-        /// The same in all pools with policy `tlwl` that have figures here. Or `"adaptive"`: estimated for each pool from
-        /// how long members take for requests that find them idle, beginning with the usual ones; its members are in no
-        /// other pool then, and no next hops.
-        weights: Option<RawWeights> => usual_weights(),
-        /// `"adaptive"`: the members' capacities beside each other are estimated from the same times, within an eighth and
-        /// eight; its members are in no other pool then, and no next hops. Not with the policies `hash` and `fnv-hash`,
-        /// since calls would move, nor with `rwma`.
-        capacity: Option<Setting<Choice<AdaptiveName>>> => "that of each member",
+        /// The same in all pools with policy `tlwl`.
+        weights: RawWeights => usual_weights(),
         /// How requests are forwarded: `"transaction"`, where this process answers 100, retransmits, and tries another
         /// member when one answers 503, is unreachable or does not answer, within the limits of `[proxy]`;
         /// `"stateless"`, for clients and members that all use UDP, which takes less processor time, but only UAC and
@@ -145,20 +139,12 @@ table! {
         /// parties go on without it, and no call is seen to end: one counts as load of its member until it is
         /// answered. Only with `dialogs = "route"`, and without `max_calls`, `policy = "cjsq"` and `scale`.
         record_route: Setting<Flag> = true,
-        /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
-        /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, also as to routes, access
-        /// lists and rates, `"drop"` does not answer. The same in all pools.
-        orphans: Setting<Choice<Orphans>> = Orphans::default(),
         /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
         slow_start: Setting<Time<0, DAY>> = slow_start,
         /// Longest rest of a member that answers 503, whatever its Retry-After says. Where no member takes calls, one
         /// that has rested for 10 s because it asked for that gets a call now and then all the same, and takes calls
         /// again if it answers.
         max_rest: Setting<Time<SECOND, DAY>> = max_rest,
-        /// Time after which the calls of a member that does not answer count as lost. Until then they count, since it
-        /// may come back with them, as after a pause or a fault of the network. They are lost at once when its port
-        /// is closed (ICMP port unreachable to a probe), or when it is back and answers 481 to what belongs to them.
-        forget_after: Setting<Time<0, DAY>> = forget_after,
         /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An
         /// INVITE beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
         max_calls: Setting<Count<0, { u32::MAX }>> = 0,
@@ -171,7 +157,13 @@ table! {
         /// 503. The same in all pools, which have one table.
         max_sessions: Setting<Count<1000, { u32::MAX }>> = balance::SessionSettings::MAX_SESSIONS as u32,
         probe: RawProbe,
-        outlier: RawOutlier,
+        /// Whether a failing member is ejected: it gets no new calls for 10 s, the second time in a row for 20 s, and so on
+        /// up to 5 minutes. It fails with five failures in a row (500, 502, 504, 580, or no answer to an INVITE within
+        /// `invite_timeout` that another member then answers) while others answer; or if more than half of at least 20
+        /// answers in 5 s are failures, more than three times the share of all others and ten points above it. At most
+        /// half of the members are ejected, and where no other member takes calls they get them all the same. A failed
+        /// INVITE counts in the load for as long as a successful one takes.
+        outlier: Setting<Flag> = ejects,
         overload: RawProtection,
         queue: Option<RawQueue> => "none",
         scale: Option<RawScale>,
@@ -209,7 +201,8 @@ table! {
         record_route: Setting<Flag> = true,
         /// As `invite_timeout` of a pool.
         invite_timeout: InviteTimeout = INVITE_TIMEOUT,
-        /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
+        /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes, and
+        /// more than 64 * `t1`. Where there are no transactions it counts as load for so long.
         /// A reload does not change it.
         timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>> = timers.c,
         /// Most transactions at a time; a request in progress has two, and one that has just ended keeps them for up
@@ -221,9 +214,6 @@ table! {
         /// thread has left. A short one is told to try again after 10 s. Requests within dialogs have a quarter more.
         /// What the process needs for finding transactions and for itself comes on top.
         max_memory: Setting<Size<{ 16 * MIB }, { 1024 * GIB }>> = limits.memory,
-        /// Most branches of a request that forks, which members and pools share: of a pool with more members the rest
-        /// does not ring.
-        max_branches: Setting<Count<1, 15>> = limits.branches.into(),
     }
 
     let Settings { law, keep, period, high, low, delta_c, .. } = Distribution::default().settings;
@@ -262,14 +252,11 @@ table! {
         stateful: Option<Setting<CallRate<1>>> => "the load is measured",
         /// Calls a second that this proxy carries without transactions, over all threads; at least `stateful`.
         stateless: Option<Setting<CallRate<1>>> => "the load is measured",
-        /// What a call costs more that is kept, with transactions or with its dialog as well, as part of one that is
-        /// passed on.
-        state_cost: Option<Setting<Share<10, 10_000>>> => "0.35, with dialogs 0.9",
         /// With `"authentication"`: what a call costs more that is challenged and verified, as part of one without.
         authentication_cost: Setting<Share<10, 10_000>> = 1.0,
     }
 
-    let HealthSettings { regular, fall, rise, .. } = HealthSettings::default();
+    let HealthSettings { regular, fall, .. } = HealthSettings::default();
     let ProbeSettings { interval, timeout, .. } = ProbeSettings::default();
 
     /// OPTIONS probes to each member. Any final answer but 503 is a good one. A member that answers calls but no
@@ -287,30 +274,6 @@ table! {
         /// Probes in a row without a good answer after which a server counts as dead, unless it answers requests
         /// meanwhile. A closed port (ICMP port unreachable) is enough at once.
         fall: Setting<Count<1, 100>> = fall,
-        /// Good answers in a row after which it counts as alive again.
-        rise: Setting<Count<1, 100>> = rise,
-    }
-
-    let OutlierSettings { enabled, interval, min_answers, ejection, max_ejection } =
-        OutlierSettings::default();
-
-    /// Which member gets no new calls for a while, since it fails what the others do not: five times in a row with
-    /// 500, 502, 504 or 580, or no answer for `invite_timeout` to an INVITE that another member then answers, while
-    /// others answer; or in an interval more than half, and more than three times the share of all others and ten
-    /// points. At most half of the members are away for that, and where no other takes calls they get them all the
-    /// same.
-    struct RawOutlier {
-        /// Whether outliers are ejected, and an INVITE that a server fails counts for its load as long as one takes
-        /// that succeeds.
-        enabled: Setting<Flag> = enabled,
-        /// Time over which shares of failures are counted.
-        interval: Setting<Time<100, HOUR>> = interval,
-        /// Fewest final answers to new requests in an interval from which a member's share of failures is judged.
-        min_answers: Setting<Count<1, 1_000_000>> = min_answers,
-        /// Length of the first ejection; the second in a row is twice as long, the third three times.
-        ejection: Setting<Time<100, DAY>> = ejection,
-        /// Longest ejection.
-        max_ejection: Setting<Time<100, DAY>> = max_ejection,
     }
 
     let sessions = balance::SessionSettings::default();
@@ -320,15 +283,9 @@ table! {
         /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Less than `"500ms"` only in a network of your
         /// own. A reload does not change it for `[proxy]`.
         t1: Setting<Time<1, { 10 * SECOND }>> = transaction::Timers::default().t1,
-        /// How long an INVITE with a provisional answer counts as load when nothing more is heard of it; more than
-        /// 64 * `t1`. The counterpart of Timer C, RFC 3261 §16.6, which is to exceed three minutes.
-        invite: Setting<Time<1, DAY>> = sessions.invite_timeout,
         /// How long a call counts as load when no message passes, which is what a lost BYE looks like. One whose 200
         /// gets no ACK, since its caller is gone, counts for 128 * `t1`.
         call: Setting<Time<1, { 30 * DAY }>> = sessions.call_lifetime,
-        /// How long an ended session is remembered after its last message, so that late retransmissions reach the
-        /// same server; at least 64 * `t1`.
-        linger: Option<Setting<Time<1, HOUR>>> => "64 * `t1`",
     }
 
     /// Keys of the tokens in Record-Route and Via that lead requests and responses back to their server. Balancers
@@ -336,14 +293,18 @@ table! {
     struct RawToken {
         /// The key. Without one a random key is made at the first start and kept as `NAME.token-key`, readable by its
         /// owner only: in the state directory of the service (`STATE_DIRECTORY`, as systemd sets it), or else beside
-        /// this file. A `NAME.key` of an earlier version is still used.
-        key: Option<Setting<KeyText>> => "made once and kept",
-        /// File with the key, instead of `key`: the 16 bytes, or their text.
-        key_file: Option<Setting<KeyPath>> => "none",
+        /// this file. Or a file with the 16 bytes, or their text: `{ file = "token.key" }`.
+        key: Option<Secret<KeyText>> => "made once and kept",
         /// Keys whose tokens are still accepted. To change keys, move the old one here for one `lifetime`.
         previous_keys: Vec<Setting<KeyText>>,
         /// How long a token is accepted. Longer than the longest call.
         lifetime: Setting<Time<MINUTE, YEAR>> = Duration::from_hours(24),
+    }
+
+    /// A secret in a file of its own.
+    struct RawSecretFile {
+        /// The file, from the directory of this one.
+        file: Option<Setting<KeyPath>> => REQUIRED,
     }
 
     /// HTTP: status, metrics and administration. On an address that other machines can reach it asks for a token.
@@ -353,12 +314,9 @@ table! {
         /// on its way. A reload does not change it.
         listen: Setting<AdminListen> = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8060))),
         /// The token; one that is set is asked for on loopback, too. Without one a random token is made at the first
-        /// start that needs it and kept where `NAME.token-key` is, as `NAME.admin-token`, readable by its owner only. A
-        /// reload does not change it.
-        token: Option<Setting<BearerText>> => "made once and kept",
-        /// File with the token, instead of `token`.
-        /// A reload does not change it.
-        token_file: Option<Setting<KeyPath>> => "none",
+        /// start that needs it and kept where `NAME.token-key` is, as `NAME.admin-token`, readable by its owner only. Or
+        /// a file with the token: `{ file = "admin.token" }`. A reload does not change it.
+        token: Option<Secret<BearerText>> => "made once and kept",
     }
 
     /// What servers can take, as `sarabande monitor --report` beside each of them finds out and sends every second
@@ -367,20 +325,13 @@ table! {
         /// Local address and port, over TCP.
         listen: Option<Setting<CapacityListen>> => REQUIRED,
         /// The key of each server, which its monitor has, too, by the address or name that the monitor gives with
-        /// `--as`: `"10.0.0.1" = "..."`. Whoever has it may say what that server can take, and no other.
-        keys: BTreeMap<String, Setting<KeyText>> => "none",
-        /// Files with such keys, instead of `keys`: `"10.0.0.1" = "sip1.key"`. Each holds the 16 bytes, or their text.
-        key_files: BTreeMap<String, Setting<KeyPath>> => "none",
-        /// One key for the monitors of all servers that have none in `keys` or `key_files`. Whoever has it may say what
-        /// each of these servers can take, so one server that is broken into is enough to keep calls from all.
-        key: Option<Setting<KeyText>> => "none",
-        /// File with that key, instead of `key`.
-        key_file: Option<Setting<KeyPath>> => "none",
+        /// `--as`: `"10.0.0.1" = "..."`, or `"10.0.0.1" = { file = "sip1.key" }`, a file with the 16 bytes, or their
+        /// text. Its holder can announce the capacity of that server alone. `"*"` is the key of all servers without one
+        /// of their own: a break-in at one of them can keep calls from all.
+        keys: BTreeMap<String, Secret<KeyText>> => REQUIRED,
         /// Networks that monitors may connect from; everyone where there is none.
         from: Vec<Setting<NetworkText>>,
     }
-
-    let delay = overload::local::delay::DelaySettings::default();
 
     /// What is done when more is asked for than this process can serve: it refuses new requests with 503, early and at
     /// little cost, so that those that it takes are answered in time. What belongs to calls in progress is never
@@ -388,18 +339,14 @@ table! {
     struct RawOverload {
         /// Which new requests are refused: by their expected wait (`"delay"`); by how busy the threads are
         /// (`"occupancy"`); all, above 800 messages that wait, until there are less than 600 (`"bang-bang"`); or
-        /// none (`"none"`), which collapses above capacity.
+        /// none (`"none"`), which collapses above capacity. With any but `"none"` a thread with more messages than time
+        /// serves responses and what belongs to dialogs first, then emergency calls, new requests, and OPTIONS; drops
+        /// copies of what waits; and gives up what has waited for 500 ms. Otherwise messages wait in the sockets, first
+        /// come first served.
         local: Setting<Choice<ScenarioLocal>> = ScenarioLocal::Delay,
-        /// Of `delay`: from this expected wait on nothing new is taken; from half of it on less than everything.
-        /// Emergency calls and others with priority have twice the room.
-        wait: Setting<Time<2, SECOND>> = delay.bound,
         /// Of `bang-bang`: the Retry-After of its refusals. Neighbours that keep to it go away and come back all at
         /// once, which is worse than none.
         retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
-        /// Whether a thread with more messages than time serves responses and what belongs to dialogs first, then
-        /// emergency calls, new requests, and OPTIONS; drops copies of what waits; and gives up what has waited for
-        /// 500 ms. Without it messages wait in the sockets, first come first served.
-        triage: Setting<Flag> = true,
         /// What is said to neighbours that ask for it, so that they refuse in place of this process (RFC 7339, RFC 7415):
         /// how many requests a second (`"rate"`), what part of them (`"loss"`), or nothing (`"none"`). With either,
         /// what neighbours say is kept to as well. See docs/overload/neighbours.md.

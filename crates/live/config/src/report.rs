@@ -33,11 +33,11 @@ pub(crate) struct Report<'t> {
 /// Somebody may have written an entry of `[capacity.keys]` the wrong way round: what stands first is the secret then, and is
 /// not shown.
 fn without_secret(key: String) -> String {
-    let is_secret = |name: &str| KeyText::read(&name.trim_matches('"').into()).is_ok();
-    match key.rsplit_once('.') {
-        Some((table, name)) if table == "capacity.keys" && is_secret(name) => table.to_owned(),
-        _ => key,
-    }
+    let is_secret = |name: &str| KeyText::read(&name.into()).is_ok();
+    let name = key
+        .strip_prefix("capacity.keys.")
+        .and_then(|name| name.trim_start_matches('"').split(['"', '.']).next());
+    if name.is_some_and(is_secret) { "capacity.keys".to_owned() } else { key }
 }
 
 impl<'t> Report<'t> {

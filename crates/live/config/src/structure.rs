@@ -33,7 +33,9 @@ impl Pruner<'_, '_> {
             match member(schema, key.get_ref(), is_table) {
                 None => self.unknown(&path, parent, &key, schema),
                 // TOML reads a name with dots as tables inside each other.
-                Some(_) if is_table && names_values(schema) => {
+                Some(any)
+                    if value.get_ref().as_table().is_some_and(|named| names_values(schema, any, named)) =>
+                {
                     let remedy = "expected quotes around a name with dots: \"sip.example.com\" = ...";
                     self.report.key_problem(&path, remedy);
                 }
@@ -61,7 +63,8 @@ impl Pruner<'_, '_> {
         let has_leaf = shapes.iter().any(|shape| !is_table(shape) && shape.get("items").is_none());
         // Secrets are kept out of messages, also where they stand in the wrong place.
         let any = schema.get("additionalProperties");
-        let secret = shapes.iter().any(|shape| is_secret(shape)) || items.or(any).is_some_and(is_secret);
+        let are_secret = |schema: &Value| self::shapes(schema).into_iter().any(is_secret);
+        let secret = are_secret(schema) || items.or(any).is_some_and(are_secret);
         let shown = if secret { 0..0 } else { span.clone() };
         let refusal = match value.into_inner() {
             DeValue::Table(members) => match table {
@@ -123,8 +126,6 @@ impl Pruner<'_, '_> {
         let meant = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
         let remedy = if parent == "listen" && &**key.get_ref() == "sctp" {
             "there are listeners for UDP, TCP, TLS and WebSocket, none for SCTP; remove this".to_owned()
-        } else if parent.rsplit('.').next() == Some("queue") && &**key.get_ref() == "move" {
-            "calls leave a silent member with or without a queue: set `invite_timeout` of the pool in place of this".to_owned()
         } else {
             format!("unknown key; {place}{meant}")
         };
@@ -189,10 +190,14 @@ pub(crate) fn is_table(shape: &Value) -> bool {
     shape.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// Whether the user chooses the keys of the table, and their values are no tables.
-fn names_values(table: &Value) -> bool {
-    let any = table.get("additionalProperties").filter(|any| any.is_object());
-    any.is_some_and(|any| !shapes(any).into_iter().any(is_table))
+/// Whether the user chooses the keys of a table, and the `value` of one is no table, or a secret's, which is not the one
+/// that was `read`.
+fn names_values(table: &Value, value: &Value, read: &DeTable<'_>) -> bool {
+    let is_named = table.get("additionalProperties").is_some_and(Value::is_object);
+    let has_secret = shapes(value).into_iter().any(is_secret);
+    let is_other =
+        |shape: &Value| read.iter().all(|(key, _)| members(shape).all(|known| known != &**key.get_ref()));
+    is_named && shapes(value).into_iter().all(|shape| !is_table(shape) || (has_secret && is_other(shape)))
 }
 
 fn is_secret(shape: &Value) -> bool {

@@ -10,13 +10,14 @@ pub use listen::*;
 pub use scale::*;
 
 use crate::kind::name_of;
-use balance::{HealthSettings, PolicyKind, Protection};
+use balance::{HealthSettings, MemberLaw, PolicyKind};
 use base::{Peer, Transport};
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
+use elastic::queue::Accrual;
 use elastic::update::{Keys, Server};
 use node::{
-    CapacitySource, DialogSettings, Distribution, Orphans, OverloadControl, ProxySettings, QueueSetup,
+    CapacitySource, DialogSettings, Distribution, OverloadControl, ProxySettings, QueueSetup,
     RegistrarSettings,
 };
 use route::{Access, Dialogs, Fork, Forward, Network, RateSettings, Rule};
@@ -139,7 +140,7 @@ impl Config {
             .into_iter()
             .chain(self.neighbour_warnings())
             .chain(self.key_warnings())
-            .chain(self.table_pools().flat_map(PoolConfig::warnings))
+            .chain(self.table_pools().filter_map(PoolConfig::warning))
             .chain(self.stateless_warnings())
             .collect()
     }
@@ -167,8 +168,8 @@ impl Config {
     fn key_warnings(&self) -> Vec<String> {
         let Some(capacity) = &self.capacity else { return Vec::new() };
         if capacity.keys.shared.is_some() {
-            let text = "capacity.key: whoever has this key can announce any capacity for every server without a key of its own, and \
-                        each of their monitors has it; give each server its own under [capacity.key_files]";
+            let text = "capacity.keys.\"*\": whoever has this key can announce any capacity for every server without a key of its own, \
+                        and each of their monitors has it; give each server its own";
             return vec![text.to_owned()];
         }
         let is_monitored = |pool: &&PoolConfig| {
@@ -193,8 +194,7 @@ impl Config {
             name => has_others || name.to_string().parse().is_ok_and(|name: Server| own.contains_key(&name)),
         };
         let without = members.filter(|(_, member)| !has_key(&member.address)).map(|(pool, member)| format!(
-            "capacity.keys: {}, a member of pool.{}, has none, so no monitor can say what it takes; add one under \
-             [capacity.key_files]",
+            "capacity.keys: {}, a member of pool.{}, has none, so no monitor can say what it takes; add one",
             member.address, pool.name
         ));
         without.collect()
@@ -353,8 +353,6 @@ pub struct PoolConfig {
     pub policy: PolicyKind,
     /// At least one; no two alike; in the order of the file.
     pub members: Vec<MemberSettings>,
-    /// What happens to in-dialog requests out of nowhere.
-    pub orphans: Orphans,
     /// When members count as dead and as back, and who is ejected.
     pub health: HealthSettings,
     /// OPTIONS probes.
@@ -363,10 +361,8 @@ pub struct PoolConfig {
     pub sessions: balance::SessionSettings,
     /// The queue in front of the members, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
-    /// How members are kept from more than they can do.
-    pub protection: Protection,
-    /// The longest Retry-After of a request that is refused for that; zero for none.
-    pub retry_after: Duration,
+    /// The law of the limit that keeps members from more than they can do, if there is one.
+    pub member_law: Option<MemberLaw>,
     /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
     pub invite_timeout: Duration,
     /// Who starts and stops its servers, if anybody does.
@@ -378,23 +374,22 @@ pub fn orders(policy: PolicyKind, queue: Option<&QueueSetup>) -> String {
     match queue {
         None => format!("policy {policy}"),
         Some(queue) => {
-            let (order, source) = (name_of(queue.settings.choice), name_of(queue.source));
-            format!("queue {order}, capacity {source}")
+            let rules = if queue.settings.accrual == Accrual::PerSecond { ", the paper's rules" } else { "" };
+            format!("queue, capacity {}{rules}", name_of(queue.source))
         }
     }
 }
 
 impl PoolConfig {
-    fn warnings(&self) -> impl Iterator<Item = String> {
-        let Self { name, protection, queue, members, health, retry_after, .. } = self;
-        let is_bounded = protection.law.is_some() || members.iter().any(|member| member.max_rate > 0);
-        let at_once = (is_bounded && queue.is_none() && retry_after.is_zero()).then_some(
-            "overload.retry_after = \"0s\": callers that are refused may come back at once, all together; set some seconds",
-        );
-        let quick = (health.regular && health.fall == 1).then_some(
-            "probe.fall = 1: under load one late answer takes a member out, and the others get its calls; set 2 or more",
-        );
-        at_once.into_iter().chain(quick).map(move |text| format!("pool.{name}: {text}"))
+    fn warning(&self) -> Option<String> {
+        let Self { name, health, .. } = self;
+        let quick = health.regular && health.fall == 1;
+        quick.then(|| {
+            format!(
+                "pool.{name}: probe.fall = 1: under load one late answer takes a member out, and the others get its calls; set 2 or \
+                 more"
+            )
+        })
     }
 }
 

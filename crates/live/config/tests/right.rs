@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use balance::{Adaptive, HealthSettings, PolicyKind, SessionSettings, Weights};
+use balance::{HealthSettings, PolicyKind, SessionSettings, Weights};
 use base::Rate;
 use config::{Config, PoolConfig, PoolOrigin, load, parse};
 use control::ProbeSettings;
-use elastic::queue::Moves;
-use node::{Orphans, ProxySettings};
+use node::ProxySettings;
 use route::{Access, Conditions, Dialogs, Failover, Forward, Network, Pools, SourceLimit, Target};
 use wire::Method;
 
@@ -69,21 +68,7 @@ fn every_key_of_routes_is_read() {
     let names: Vec<_> =
         config.pools.iter().map(|pool| (&pool.name[..], pool.origin, pool.forward, pool.dialogs)).collect();
     insta::assert_debug_snapshot!("routes", (&config.routes, names, &config.access, &config.rates));
-    let east = config.pools.iter().find(|pool| pool.name == "east").and_then(|pool| pool.queue.as_ref());
-    let moves = east.and_then(|queue| queue.settings.moves);
-    assert_eq!(moves, Some(Moves::after(std::time::Duration::from_millis(100))));
     assert_eq!(config.summary(), "11 routes, 4 pools");
-}
-
-/// A route may have its own time where the pool has none.
-#[test]
-fn calls_of_a_queue_may_move_whatever_the_time_of_its_pool_is() {
-    let text = std::fs::read_to_string("tests/right/routes.toml").expect("it is there");
-    let text = text.replace("invite_timeout = \"100ms\"", "invite_timeout = \"0s\"");
-    let config = parse(&text, "some.toml").expect("a right file");
-    let east = config.pools.iter().find(|pool| pool.name == "east").expect("it is there");
-    assert!(east.invite_timeout.is_zero());
-    assert!(east.queue.as_ref().is_some_and(|queue| queue.settings.moves.is_some()));
 }
 
 #[test]
@@ -195,20 +180,6 @@ fn each_spelling_of_tlwl_sets_its_weights() {
 }
 
 #[test]
-fn weights_and_capacities_can_be_estimated() {
-    let adaptive = |lines| pool(lines).health.adaptive;
-    assert_eq!(adaptive("weights.INVITE = 2.0"), Adaptive::default());
-    assert_eq!(adaptive("weights = \"adaptive\""), Adaptive { weights: true, capacity: false });
-    let both = "policy = \"tlwl\"\nweights = \"adaptive\"\ncapacity = \"adaptive\"";
-    assert_eq!(adaptive(both), Adaptive { weights: true, capacity: true });
-    assert_eq!(pool(both).sessions.weights, Weights::default(), "what it begins with");
-    assert_eq!(
-        adaptive("policy = \"cjsq\"\ncapacity = \"adaptive\""),
-        Adaptive { weights: false, capacity: true }
-    );
-}
-
-#[test]
 fn each_policy_is_chosen_by_its_name() {
     for kind in PolicyKind::ALL {
         assert_eq!(pool(&format!("policy = {:?}", kind.name())).policy, kind);
@@ -220,7 +191,7 @@ fn each_policy_is_chosen_by_its_name() {
 #[test]
 fn a_file_that_says_nothing_leaves_the_defaults_of_the_crates() {
     let pool = pool("");
-    assert_eq!((pool.policy, pool.orphans), (PolicyKind::default(), Orphans::default()));
+    assert_eq!(pool.policy, PolicyKind::default());
     assert_eq!((pool.health, pool.probes), (HealthSettings::default(), ProbeSettings::default()));
     let max_sessions = SessionSettings::MAX_SESSIONS;
     assert_eq!(pool.sessions, SessionSettings { max_sessions, ..SessionSettings::default() });
@@ -379,11 +350,12 @@ fn keys_of_monitors_are_warned_of() {
             && name.contains("sip.example.com, a member")),
         "{first:?}"
     );
-    for shared in
-        [format!("key = \"{one}\""), format!("key = \"{one}\"\nkeys = {{ \"10.0.0.1\" = \"{other}\" }}")]
-    {
+    for shared in [
+        format!("keys.\"*\" = \"{one}\""),
+        format!("keys = {{ \"*\" = \"{one}\", \"10.0.0.1\" = \"{other}\" }}"),
+    ] {
         let told = warnings(&shared);
-        assert!(matches!(&told[..], [told] if told.starts_with("capacity.key: ")), "{told:?}");
+        assert!(matches!(&told[..], [told] if told.starts_with("capacity.keys.\"*\": ")), "{told:?}");
     }
 }
 

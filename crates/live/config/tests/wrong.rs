@@ -1,17 +1,60 @@
-//! Every file in `wrong/` is refused, with these words: the snapshots are what a user reads.
+//! Every wrong file is refused, with these words: the snapshots are what a user reads.
 
 use std::path::{Path, PathBuf};
 
 use config::{Config, Errors};
 
-/// Paths in messages are relative to this directory, which is where tests run.
+/// Paths in messages are relative to the directory of the crate, which is where tests run.
 const WRONG: &str = "tests/wrong";
 
-fn files() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(WRONG).expect("the directory is part of the crate");
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
-    files.sort();
-    files
+/// A kind of file.
+struct FileKind {
+    /// Where the wrong ones are.
+    wrong: &'static str,
+    /// Begins the names of their snapshots.
+    prefix: &'static str,
+    /// Right ones that have every key.
+    complete: &'static [&'static str],
+    /// Says what is wrong with a text.
+    parse: fn(&str, &str) -> Option<Errors>,
+}
+
+const KINDS: [FileKind; 3] = [
+    FileKind {
+        wrong: WRONG,
+        prefix: "",
+        complete: &["tests/right/complete.toml"],
+        parse: |text, file| config::parse(text, file).err(),
+    },
+    FileKind {
+        wrong: "tests/scenarios/wrong",
+        prefix: "scenario__",
+        complete: &["tests/scenarios/right/complete.toml"],
+        parse: |text, file| config::scenario::parse(text, file).err(),
+    },
+    FileKind {
+        wrong: "tests/topologies/wrong",
+        prefix: "topology__",
+        complete: &["tests/topologies/right/complete.toml", "tests/topologies/right/paths.toml"],
+        parse: |text, file| config::topology::parse(text, file).err(),
+    },
+];
+
+impl FileKind {
+    /// The wrong files with their texts, and what is said of each.
+    fn refused(&self) -> Vec<(PathBuf, String, Errors)> {
+        let entries = std::fs::read_dir(self.wrong).expect("the directory is part of the crate");
+        let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
+        files.sort();
+        assert!(!files.is_empty());
+        let read = |file: PathBuf| {
+            let text = std::fs::read_to_string(&file).expect("text");
+            let errors = (self.parse)(&text, &file.display().to_string());
+            let errors = errors.unwrap_or_else(|| panic!("{} is accepted", file.display()));
+            (file, text, errors)
+        };
+        files.into_iter().map(read).collect()
+    }
 }
 
 fn refused(result: Result<Config, Errors>, what: &Path) -> Errors {
@@ -20,20 +63,21 @@ fn refused(result: Result<Config, Errors>, what: &Path) -> Errors {
 
 #[test]
 fn each_wrong_file_is_refused_with_its_remedies() {
-    for file in files() {
-        let errors = refused(config::load(&file), &file);
-        let name = file.file_stem().expect("a file name").to_string_lossy().into_owned();
-        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-            insta::assert_snapshot!(name, errors);
-        });
+    for kind in KINDS {
+        for (file, _, errors) in kind.refused() {
+            let name = file.file_stem().expect("a file name").to_string_lossy().into_owned();
+            insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+                insta::assert_snapshot!(format!("{}{name}", kind.prefix), errors);
+            });
+        }
     }
 }
 
 #[test]
 fn every_problem_of_a_readable_file_has_a_line_and_a_key() {
-    for file in files() {
-        for problem in refused(config::load(&file), &file).problems {
-            let lines = std::fs::read_to_string(&file).expect("text").lines().count().max(1);
+    for (file, text, errors) in KINDS.iter().flat_map(FileKind::refused) {
+        for problem in errors.problems {
+            let lines = text.lines().count().max(1);
             let (line, column) = problem.position.expect("a position");
             assert!((1..=lines).contains(&line) && column >= 1, "{}: {problem:?}", file.display());
             // A repeated table header is the one mistake that is about no key.
@@ -51,7 +95,7 @@ fn secrets_are_never_shown() {
         "shapes",
         "syntax_secret",
         "admin",
-        "admin_token",
+        "admin_token_file",
         "registrar",
         "capacity",
         "capacity_keys",
@@ -80,23 +124,28 @@ fn text_that_is_not_utf8_is_placed() {
     assert_eq!(errors.problems[0].position, Some((2, 12)));
 }
 
-/// Damages a complete file at each place in many ways. Nothing panics, no refusal is empty, and what serde would have
+/// Damages complete files at each place in many ways. Nothing panics, no refusal is empty, and what serde would have
 /// said, which has neither key nor remedy, never shows.
 #[test]
 fn any_damage_is_told_in_the_same_form() {
-    let whole = std::fs::read_to_string("tests/right/complete.toml").expect("a file of the crate");
-    let mut refusals = 0;
-    for (at, old) in whole.char_indices() {
-        for new in ["", "[", "}", "\"", ".", "\n", "0", "-", "é"] {
-            let text = format!("{}{new}{}", &whole[..at], &whole[at + old.len_utf8()..]);
-            let Err(errors) = config::parse(&text, "tests/right/damaged.toml") else { continue };
-            refusals += 1;
-            assert!(!errors.problems.is_empty(), "{text}");
-            for problem in errors.problems {
-                let told = !problem.key.is_empty() || problem.remedy.starts_with("this is not TOML");
-                assert!(told && !problem.remedy.is_empty(), "{problem:?}\n{text}");
+    for FileKind { complete, parse, .. } in KINDS {
+        let mut refusals = 0;
+        for path in complete {
+            let whole = std::fs::read_to_string(path).expect("a file of the crate");
+            for (at, old) in whole.char_indices() {
+                for new in ["", "[", "}", "\"", ".", "\n", "0", "-", "é"] {
+                    let text = format!("{}{new}{}", &whole[..at], &whole[at + old.len_utf8()..]);
+                    // Files that it names are found from its directory.
+                    let Some(errors) = parse(&text, path) else { continue };
+                    refusals += 1;
+                    assert!(!errors.problems.is_empty(), "{text}");
+                    for problem in errors.problems {
+                        let told = !problem.key.is_empty() || problem.remedy.starts_with("this is not TOML");
+                        assert!(told && !problem.remedy.is_empty(), "{problem:?}\n{text}");
+                    }
+                }
             }
         }
+        assert!(refusals > 1000, "{refusals} refusals: the damage did none");
     }
-    assert!(refusals > 1000, "{refusals} refusals: the damage did none");
 }

@@ -158,8 +158,8 @@ impl<E: Egress> Control<E> {
             ControlInput::Settings { settings, is_other_resolver } => {
                 self.take_over(now, *settings, is_other_resolver, out);
             }
-            ControlInput::Tokens { tokens, epoch_unix } => {
-                (self.settings.shards.tokens, self.settings.shards.epoch_unix) = (tokens, epoch_unix);
+            ControlInput::ClockSet { epoch_unix } => {
+                self.settings.shards.epoch_unix = epoch_unix;
                 self.is_changed = true;
             }
             ControlInput::ResolverRead { is_other } => {
@@ -185,11 +185,6 @@ impl<E: Egress> Control<E> {
             ControlInput::GivenBack => self.given_back(),
             ControlInput::SuccessionOver => self.stopping.is_over = true,
             ControlInput::Joins { process, drained, dead } => self.joins(now, process, (drained, dead), out),
-            ControlInput::Estimates { node, weights, capacity } => {
-                if let Some(slot) = self.members.slot(node) {
-                    self.members.adopt_estimates(slot, weights, capacity);
-                }
-            }
             ControlInput::OtherLoads { process, loads } => self.other_loads(process, loads, out),
             ControlInput::Gone(process) => self.gone(process, out),
             ControlInput::WorkLeft(left) => self.work_left(now, &left, out),
@@ -424,8 +419,7 @@ impl<E: Egress> Control<E> {
                 members: self.settings.members.iter().filter(|member| member.pool == id).count(),
                 nodes: if is_only { Members::All } else { Members::of(those) },
                 queue: pool.queue.clone(),
-                protection: pool.protection,
-                retry_after: pool.retry_after,
+                member_law: pool.member_law,
                 invite_timeout: pool.invite_timeout,
             }
         };

@@ -8,7 +8,7 @@
 use crate::probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
 use balance::{
     Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Node, NodeId, Outlier,
-    PoolId, Sign, Slot, Weights,
+    PoolId, Sign, Slot,
 };
 use base::Instant;
 use core::time::Duration;
@@ -326,7 +326,6 @@ impl<A: Copy + Eq> Membership<A> {
             | Sign::Unreachable { .. }
             | Sign::Answer { .. }
             | Sign::Tally { .. }
-            | Sign::ServiceTime { .. }
             | Sign::Memory { .. } => None,
         };
         self.events.extend(event.map(|(slot, event)| MembershipEvent::Member(slot, event)));
@@ -344,11 +343,6 @@ impl<A: Copy + Eq> Membership<A> {
     pub fn was_dead(&mut self, now: Instant, slot: Slot) {
         self.cluster.was_dead(now, slot);
         self.carry_out(now);
-    }
-
-    /// Goes on from what another process has estimated of a member.
-    pub fn adopt_estimates(&mut self, slot: Slot, weights: Option<Weights>, capacity: Option<f64>) {
-        self.cluster.adopt_estimates(slot, weights, capacity);
     }
 
     /// New calls were refused since no member takes any.

@@ -6,9 +6,9 @@ use crate::names::{FoundAddresses, Question};
 use crate::process::{ProcessId, WorkLeft};
 use crate::questions::QuestionId;
 use crate::settings::ControlSettings;
-use balance::{Load, NodeId, Slot, Weights};
+use balance::{Load, NodeId, Slot};
 use base::Peer;
-use node::{HopName, Resolved, Setup, ShardEvent, Tokens};
+use node::{HopName, Resolved, Setup, ShardEvent};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -24,10 +24,8 @@ pub enum ControlInput<'a> {
         /// Whether what the DNS said before does not count.
         is_other_resolver: bool,
     },
-    /// The clock of the tokens was set, or what tells them apart has changed.
-    Tokens {
-        /// The marks in messages.
-        tokens: Arc<Tokens>,
+    /// The wall clock was set.
+    ClockSet {
         /// Unix time of [`Instant::ZERO`](base::Instant::ZERO) in seconds.
         epoch_unix: u64,
     },
@@ -94,15 +92,6 @@ pub enum ControlInput<'a> {
         drained: &'a [(NodeId, Drainer)],
         /// The nodes that were dead there.
         dead: &'a [NodeId],
-    },
-    /// What another process has estimated of a node ([`balance::Adaptive`]).
-    Estimates {
-        /// The node.
-        node: NodeId,
-        /// What transactions weigh there.
-        weights: Option<Weights>,
-        /// Its capacity.
-        capacity: Option<f64>,
     },
     /// Another process has this on these nodes.
     OtherLoads {

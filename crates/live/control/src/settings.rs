@@ -1,7 +1,7 @@
 //! What the control plane is set up with.
 
 use crate::{MemberSettings, ProbeSettings};
-use balance::{HealthSettings, PolicyKind, Protection};
+use balance::{HealthSettings, MemberLaw, PolicyKind};
 use base::{Flow, Peer};
 use core::time::Duration;
 use node::{QueueSetup, ShardSettings};
@@ -43,10 +43,8 @@ pub struct PoolSettings {
     pub probes: ProbeSettings,
     /// The queue in front of them, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
-    /// How members are kept from more than they can do.
-    pub protection: Protection,
-    /// The longest Retry-After of a request that is refused for that; zero for none.
-    pub retry_after: Duration,
+    /// The law of the limit that keeps members from more than they can do, if there is one.
+    pub member_law: Option<MemberLaw>,
     /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
     pub invite_timeout: Duration,
 }

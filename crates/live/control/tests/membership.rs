@@ -1,10 +1,8 @@
 //! Who is a member after reloads and answers of the DNS, and to whom a slot belongs.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-mod common;
-
+use crate::common::{A, B, Bed, C, CALL, at, member, settings};
 use balance::{Load, NodeId, PoolId, Slot};
-use common::{A, B, Bed, C, CALL, at, member, settings};
 use control::{
     ControlEffect, ControlInput, ControlSettings, Drainer, Drains, LogEntry, MemberEvent, MemberSettings,
     PoolSettings, ProcessId,

@@ -2,9 +2,7 @@
 //! alone.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-mod common;
-
-use common::{Bed, settings, udp};
+use crate::common::{Bed, settings, udp};
 use control::{ControlInput, ProbeSettings};
 use proptest::prelude::*;
 use std::net::SocketAddr;

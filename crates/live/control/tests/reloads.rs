@@ -2,11 +2,9 @@
 //! rings or waits goes on as it began, and reaches the member that it belongs to.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-mod common;
-
+use crate::common::{member, settings};
 use balance::{Load, PolicyKind, PoolId, TableCounts};
 use base::{Flow, Instant, Outbox, Peer, Transport};
-use common::{member, settings};
 use control::{Control, ControlInput, ControlSettings, Egress, MemberSettings, PoolSettings};
 use core::ops::{Deref, DerefMut};
 use elastic::estimate::Settings;

@@ -3,10 +3,9 @@
 //! turns in circles.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-mod common;
-
+use crate::common;
+use crate::common::{Bed, found, member, settings, udp};
 use balance::{NodeId, Slot};
-use common::{Bed, found, member, settings, udp};
 use control::{ControlEffect, ControlInput, ControlSettings, Drainer, QuestionId};
 use node::Setup;
 use proptest::prelude::*;

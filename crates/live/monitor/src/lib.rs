@@ -16,7 +16,6 @@
 mod captured;
 mod counts;
 pub mod file;
-pub mod fuzz;
 pub mod hep;
 mod monitor;
 mod packet;

@@ -45,6 +45,5 @@ pub use site::routes::Routes;
 pub use site::settings::Orphans;
 pub use site::sharing::{Decisions, Distribution, SharingReport};
 pub use token::branch::is_hop_branch;
-pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
 pub use token::owner::TokenOwner;
 pub use token::{CallHash, TokenKey, Tokens, keyed_hash, shard_of};

@@ -3,7 +3,6 @@
 
 use crate::common::*;
 use node::{NeighbourReport, OverloadControl, ShardIdentity};
-use overload::hop::rate::RateLawSettings;
 use overload::hop::{Law, Limit};
 use overload::local::occupancy::OccupancySettings;
 use overload::{FeedbackLaw, OverloadSettings, Scope};
@@ -11,15 +10,6 @@ use route::Network;
 use wire::{OverloadAlgorithm, OverloadFeedback, OverloadParams};
 
 const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
-
-const RATE: Law = Law::Rate(RateLawSettings {
-    period: Duration::from_millis(100),
-    target: Duration::from_millis(20),
-    horizon: Duration::from_millis(500),
-    memory: Duration::from_secs(1),
-    start: 0.95,
-    stop: 0.8,
-});
 
 /// A neighbour before us.
 fn upstream() -> SocketAddr {
@@ -92,14 +82,14 @@ const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
 #[test]
 fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
         assert!(text(&at_hop).contains(";oc;oc-algo=\"rate,loss\"\r\n"), "{service:?}");
         assert_eq!(text(&at_hop).matches(";oc;").count(), 1, "{service:?}");
         let mut without = ProxyBed::plain().with_mode(service);
         let at_hop = without.invite(&Req::new("INVITE", "call", client()));
         assert!(!text(&at_hop).contains(";oc"), "{service:?}");
-        let mut strange = self::bed(service, RATE, &["127.0.7.1:5060"]);
+        let mut strange = self::bed(service, Law::Rate, &["127.0.7.1:5060"]);
         let at_hop = strange.invite(&Req::new("INVITE", "call", client()));
         assert!(!text(&at_hop).contains(";oc"), "{service:?}: it is in no network of neighbours");
     }
@@ -108,7 +98,7 @@ fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
 #[test]
 fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
         let request = invite("call", upstream(), OFFER);
         let sent = bed.receive(0, upstream(), &request.bytes());
         let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
@@ -137,7 +127,7 @@ fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
 #[test]
 fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
         for (from, offer) in [(client(), OFFER), (upstream(), ""), (upstream(), ";oc;oc-algo=\"loss\"")] {
             let request = invite(&format!("{from}{}", offer.len()), from, offer);
             let sent = bed.receive(0, from, &request.bytes());
@@ -157,7 +147,7 @@ fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
 #[test]
 fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
         let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
         tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=5.1");
         assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Loss(0.0)));
@@ -183,7 +173,7 @@ fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
 #[test]
 fn what_finishes_calls_goes_on_whatever_the_limit() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
         let ringing = Req::new("INVITE", "ringing", client());
         bed.invite(&ringing);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
@@ -207,7 +197,7 @@ fn what_finishes_calls_goes_on_whatever_the_limit() {
 #[test]
 fn another_member_gets_what_one_does_not_want() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS);
+        let mut bed = bed(service, Law::Rate, &HOPS);
         let calls: Vec<_> = (0..20).map(|at| format!("a{at}")).collect();
         let first = bed.invite(&Req::new("INVITE", &calls[0], client()));
         tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
@@ -228,7 +218,7 @@ fn another_member_gets_what_one_does_not_want() {
 
 #[test]
 fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
-    let mut bed = bed(Service::BalanceTransactions, RATE, &HOPS);
+    let mut bed = bed(Service::BalanceTransactions, Law::Rate, &HOPS);
     bed.set_queues([Some(queue(100.0))]);
     let first = bed.invite(&Req::new("INVITE", "first", client()));
     tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
@@ -249,7 +239,7 @@ fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
 
 #[test]
 fn only_a_neighbour_speaks_and_for_itself_alone() {
-    let mut bed = bed(STATELESS, RATE, &["127.0.7.1:5060", HOPS[0]]);
+    let mut bed = bed(STATELESS, Law::Rate, &["127.0.7.1:5060", HOPS[0]]);
     let told = ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1";
     let (mut at_stranger, mut at_neighbour) = (None, None);
     for at in 0..40 {
@@ -276,7 +266,7 @@ fn only_a_neighbour_speaks_and_for_itself_alone() {
 #[test]
 fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
     for service in SERVICES {
-        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
         for at in 0..20 {
             let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
             let told = format!(";oc=0;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.{at}");
@@ -305,7 +295,7 @@ fn a_neighbour_that_never_answers_is_told_of_once() {
 
 #[test]
 fn a_member_that_answers_nothing_is_only_probed() {
-    let mut bed = bed(Service::BalanceTransactions, RATE, &HOPS[..1]);
+    let mut bed = bed(Service::BalanceTransactions, Law::Rate, &HOPS[..1]);
     for at in 0..3 {
         bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
     }
@@ -316,7 +306,7 @@ fn a_member_that_answers_nothing_is_only_probed() {
 #[test]
 fn all_shards_together_ask_for_what_the_process_can_take() {
     let told = |shards| {
-        let setup = bed(STATELESS, RATE, &HOPS[..1]).setup.clone();
+        let setup = bed(STATELESS, Law::Rate, &HOPS[..1]).setup.clone();
         let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
         let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
         (0..20).for_each(|number| busy_period(&mut bed, number, OFFER));
@@ -333,7 +323,7 @@ fn all_shards_together_ask_for_what_the_process_can_take() {
 #[test]
 fn the_ack_of_a_refusal_is_not_counted_as_work() {
     let told = |acknowledges: bool| {
-        let mut bed = bed(STATELESS, RATE, &HOPS[..1]);
+        let mut bed = bed(STATELESS, Law::Rate, &HOPS[..1]);
         for number in 0..20 {
             busy_period(&mut bed, number, OFFER);
             for at in 0..10 {
@@ -356,7 +346,7 @@ fn the_ack_of_a_refusal_is_not_counted_as_work() {
 #[test]
 fn a_shard_keeps_to_its_part_of_a_rate() {
     let sent = |shards| {
-        let setup = bed(STATELESS, RATE, &HOPS[..1]).setup.clone();
+        let setup = bed(STATELESS, Law::Rate, &HOPS[..1]).setup.clone();
         let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
         let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
         let at_hop = bed.invite(&Req::new("INVITE", "first", client()));

@@ -1,7 +1,7 @@
 //! Pools whose members have limits: what is refused where all are at their limit, and what never is.
 
 use crate::common::*;
-use balance::{NodeRefusal, Protection};
+use balance::NodeRefusal;
 use overload::member::MemberLaw;
 use route::Network;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,10 +57,9 @@ fn call_id(sent: &Sent) -> String {
     String::from_utf8_lossy(sent.message().call_id()).into_owned()
 }
 
-fn set_protection(bed: &mut ProxyBed, law: Option<MemberLaw>, retry_after: u64) {
+fn set_law(bed: &mut ProxyBed, law: Option<MemberLaw>) {
     let mut pools = bed.setup.pools.to_vec();
-    pools[0].protection = Protection { law, panic: 1.0 };
-    pools[0].retry_after = Duration::from_secs(retry_after);
+    pools[0].member_law = law;
     bed.set_pools(pools);
 }
 
@@ -77,7 +76,7 @@ impl Crowd {
     fn new(service: Service, hops: &[&str], law: Option<MemberLaw>) -> Self {
         let named: Vec<_> = hops.iter().map(|hop| (*hop, 0)).collect();
         let mut bed = ProxyBed::new(&[PROXY], &named).with_mode(service);
-        set_protection(&mut bed, law, 5);
+        set_law(&mut bed, law);
         bed.set(|setup| setup.settings.limits.transactions = 100_000);
         let member = |hop: &&str| (addr(hop), Member { service: 10, ..Member::default() });
         let members = hops.iter().map(member).collect();
@@ -204,19 +203,16 @@ fn where_all_members_are_at_their_limit_new_calls_get_503_and_reach_nobody() {
 }
 
 #[test]
-fn retry_after_is_as_the_configuration_has_it() {
-    for (longest, wanted) in [(0, vec![None]), (1, vec![Some(1)]), (3, vec![Some(1), Some(2), Some(3)])] {
-        let mut crowd = Crowd::new(Service::Balance, &HOPS[..1], None);
-        set_protection(&mut crowd.bed, None, longest);
-        set_max_rate(&mut crowd.bed, 10);
-        crowd.run(5_000, 10);
-        assert_eq!(crowd.retry_after, wanted.into_iter().collect(), "{longest} s");
-        assert!(crowd.refused().is_disjoint(&crowd.seen()));
-        // Ten a second, and those of half a second at once.
-        assert!((54..=55).contains(&crowd.seen().len()), "{}", crowd.seen().len());
-        let refused = crowd.refused().len() as u64;
-        assert_eq!(crowd.bed.shard.counters().at_limit.get(&(PoolId(0), "max_rate")), Some(&refused));
-    }
+fn callers_that_are_refused_do_not_come_back_together() {
+    let mut crowd = Crowd::new(Service::Balance, &HOPS[..1], None);
+    set_max_rate(&mut crowd.bed, 10);
+    crowd.run(5_000, 10);
+    assert_eq!(crowd.retry_after, (1..=5).map(Some).collect());
+    assert!(crowd.refused().is_disjoint(&crowd.seen()));
+    // Ten a second, and those of half a second at once.
+    assert!((54..=55).contains(&crowd.seen().len()), "{}", crowd.seen().len());
+    let refused = crowd.refused().len() as u64;
+    assert_eq!(crowd.bed.shard.counters().at_limit.get(&(PoolId(0), "max_rate")), Some(&refused));
 }
 
 #[test]

@@ -11,7 +11,6 @@ mod call_ends;
 mod call_state;
 mod calls;
 mod charges;
-mod circles;
 mod common;
 mod counts;
 mod dialogs;

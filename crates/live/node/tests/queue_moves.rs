@@ -1,8 +1,7 @@
-//! A call that its member leaves unanswered, in a pool with a queue: another member that has room gets it, on bytes.
+//! A call that its member leaves unanswered goes on to another one, in a pool with a queue as in any other, on bytes.
 
 use crate::common::*;
 use dialog::RecordEvent;
-use elastic::queue::Moves;
 use proptest::prelude::*;
 use route::BudgetSettings;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +13,6 @@ const A_WHILE: Duration = Duration::from_millis(102);
 
 fn setup(capacity: f64, source: CapacitySource) -> QueueSetup {
     let mut setup = QueueSetup { source, ..queue(capacity) };
-    setup.settings.moves = Some(Moves::after(BOUND));
     // Some calls of a member may be unanswered at a time.
     setup.capacity.threshold = Duration::from_millis(50);
     setup
@@ -23,8 +21,10 @@ fn setup(capacity: f64, source: CapacitySource) -> QueueSetup {
 /// Three members that take so many calls a second each.
 fn bed_of(mode: Service, setup: QueueSetup) -> Bed {
     let mut bed = Bed::new(Site::plain());
-    bed.set_services([mode]);
-    bed.set_queues([Some(setup)]);
+    bed.set(|all| {
+        let pool = PoolSetup { service: mode, queue: Some(Arc::new(setup)), ..all.pools[0].clone() };
+        all.pools = [PoolSetup { invite_timeout: BOUND, ..pool }].into();
+    });
     bed
 }
 
@@ -69,7 +69,7 @@ fn load_of(bed: &Bed, at: SocketAddr) -> Load {
 }
 
 fn moves(bed: &Bed) -> u64 {
-    bed.shard.queue_reports()[0].as_ref().map_or(0, |report| report.counts.moved)
+    (0..3).map(|slot| bed.shard.balancer().stats(Slot(slot)).moved).sum()
 }
 
 /// The caller acknowledges, hangs up, and nothing is left. The call is one arrival, whoever had it.
@@ -153,8 +153,6 @@ fn the_first_one_has_its_place_whatever_its_limit_is() {
     let mut nodes = bed.shard.balancer().nodes().to_vec();
     nodes[usize::from(bed.slot(first.to))].max_calls = 1;
     bed.set(|setup| setup.nodes = nodes.into());
-    // It gets calls again after a while.
-    bed.wait(Duration::from_secs(2));
     (0..3).for_each(|number| drop(invited(&mut bed, &format!("other{number}"))));
     let at_second = load_of(&bed, second.to).calls;
     assert_eq!(load_of(&bed, first.to).calls, 1);
@@ -229,44 +227,10 @@ fn what_is_cancelled_stays_so_with_whoever_answers() {
     }
 }
 
-/// Its number is another pool's now.
-#[test]
-fn nothing_moves_into_another_pool() {
-    let mut bed = bed();
-    let first = invited(&mut bed, "call");
-    let other: Vec<_> = (0..3).filter(|slot| *slot != usize::from(bed.slot(first.to))).collect();
-    let members = Members::of(other.iter().map(|slot| Slot(*slot as u16)));
-    bed.set(|setup| setup.pools = [PoolSetup { nodes: members, ..setup.pools[0].clone() }].into());
-    assert_eq!((bed.wait(A_WHILE), moves(&bed)), (Vec::new(), 0));
-}
-
-#[test]
-fn a_call_moves_once_somebody_has_room() {
-    let mut bed = bed_of(MODE, setup(4.0, CapacitySource::Fixed));
-    (0..3).for_each(|number| drop(invited(&mut bed, &format!("call{number}"))));
-    assert_eq!((bed.wait(Duration::from_millis(249)), moves(&bed)), (Vec::new(), 0));
-    assert!(bed.wait(BOUND).iter().all(|sent| is_request(sent, Method::Invite)));
-    assert!((1..=2).contains(&moves(&bed)), "who has stalled has no room: {}", moves(&bed));
-}
-
 fn two_retries() -> Failover {
     let mut failover = Failover::default();
     failover.budget = BudgetSettings { ratio: 0.0, least: 2, window: Duration::from_secs(10) };
     failover
-}
-
-#[test]
-fn where_nobody_of_the_pool_has_room_the_next_pool_of_the_route_gets_it() {
-    let mut bed = bed();
-    set_rules(&mut bed, [both(two_retries())]);
-    bed.set(|setup| {
-        let of = |slot| PoolSetup { nodes: Members::of([Slot(slot)]), ..setup.pools[0].clone() };
-        setup.pools = [of(0), PoolSetup { queue: None, ..of(1) }].into();
-    });
-    let (first, second) = moved(&mut bed);
-    assert_eq!(([&first, &second].map(|sent| bed.slot(sent.to)), moves(&bed)), ([0, 1], 1));
-    let ok = answered(&mut bed, &second, 200).remove(0);
-    finish(bed, &second, &ok);
 }
 
 /// Retries are for moves and for failover together.
@@ -281,52 +245,6 @@ fn moves_are_a_part_of_the_retry_budget() {
     (0..6).for_each(|number| drop(invited(&mut bed, &format!("call{number}"))));
     let sent = bed.wait(A_WHILE);
     assert_eq!((sent.len(), moves(&bed)), (2, 2));
-}
-
-#[test]
-fn who_has_stalled_gets_no_call_until_it_answers() {
-    let mut bed = bed_of(MODE, setup(200.0, CapacitySource::Fixed));
-    let (first, second) = moved(&mut bed);
-    answered(&mut bed, &second, 100);
-    // One more, since it may never answer that one call.
-    let others: Vec<_> = (0..2).map(|number| invited(&mut bed, &format!("more{number}")).to).collect();
-    assert!(others.contains(&first.to), "{others:?}");
-    bed.wait(A_WHILE);
-    answered(&mut bed, &second, 180);
-    let others: Vec<_> = (0..6).map(|number| invited(&mut bed, &format!("other{number}")).to).collect();
-    assert!(others.iter().all(|to| *to != first.to), "{others:?}");
-    answered(&mut bed, &first, 100);
-    let others: Vec<_> = (6..12).map(|number| invited(&mut bed, &format!("other{number}")).to).collect();
-    assert!(others.contains(&first.to), "{others:?}");
-}
-
-/// A single call that has moved is one that its member swallows, or one that it was slow with: that shows when it answers after all.
-#[test]
-fn a_call_that_is_answered_after_all_was_a_slow_one() {
-    let capacities = [true, false].map(|answers_after_all| {
-        let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Responses));
-        let (mut slow, mut next) = (None, 0);
-        for number in 0..250 {
-            let request = invited(&mut bed, &format!("call{number}"));
-            if *slow.get_or_insert(request.to) == request.to && number >= next {
-                next = number + 20;
-                let mut sent = bed.wait(A_WHILE);
-                sent.retain(|sent| sent.message().status().is_none());
-                answered(&mut bed, &sent[0], 486);
-                if answers_after_all {
-                    answered(&mut bed, &request, 100);
-                    answered(&mut bed, &request, 487);
-                }
-            } else {
-                answered(&mut bed, &request, 486);
-            }
-            bed.wait(Duration::from_millis(15));
-        }
-        let report = queue_report(&bed);
-        let slow = slow.map(|at| Slot(bed.slot(at)));
-        report.members.iter().find(|member| Some(member.slot) == slow).map(|member| member.capacity)
-    });
-    assert!(capacities[0] < capacities[1], "{capacities:?}");
 }
 
 /// The record of a call names the member that has answered it.

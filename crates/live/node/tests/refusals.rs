@@ -105,16 +105,6 @@ fn an_answer_leaves_by_a_socket_of_its_family() {
     bed.dropped(0, addr("[::1]:6000"), &request.bytes(), "no_target");
 }
 
-/// RFC 3261 §8.2.7: who answered statelessly takes the ACK; it concerns no node.
-#[test]
-fn the_ack_to_our_own_refusal_ends_here() {
-    let mut bed = Bed::new(Site::plain());
-    let invite = Req::new("INVITE", "own", client()).with("Proxy-Require", "foo");
-    let sent = refusal(&mut bed, &invite, 420);
-    let tag = String::from_utf8(sent.message().to_tag().unwrap().to_vec()).unwrap();
-    bed.dropped(0, client(), &invite.same_branch("ACK", Some(&tag)).bytes(), "refused_ack");
-}
-
 /// RFC 3261 §16.3 step 4: back unchanged is a loop; with another Request-URI it is a spiral and passes.
 #[test]
 fn loops_are_stopped_and_spirals_are_not() {
@@ -215,7 +205,6 @@ fn requests_of_an_unknown_dialog_follow_the_rule() {
     for method in ["BYE", "INVITE", "INFO", "UPDATE", "NOTIFY", "STRANGE"] {
         let with = |orphans| Bed::new(Site { orphans, ..Site::plain() });
         refusal(&mut with(Orphans::Reject), &orphan(method), 481);
-        with(Orphans::Drop).dropped(0, client(), &orphan(method).bytes(), "orphan");
         let mut bed = with(Orphans::Balance);
         let sent = bed.one(0, client(), &orphan(method).bytes());
         assert!(bed.is_node(sent.to));

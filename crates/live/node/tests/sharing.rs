@@ -210,26 +210,6 @@ fn each_call_is_kept_once() {
     }
 }
 
-/// The state must not be at two proxies because a share has changed between two copies of a request.
-#[test]
-fn a_retransmission_is_decided_as_its_first_copy() {
-    let mut chain = Chain::new(3);
-    chain.run("busy", 12, &[0.96, 0.95, 0.3]);
-    let invites: Vec<_> = (0..20).map(|n| Req::new("INVITE", &format!("call-{n}"), client())).collect();
-    let first: Vec<_> = invites.iter().map(|invite| chain.by_client(invite).at_callee.remove(0)).collect();
-    let before = chain.kept();
-    chain.run("relief", 12, &[0.1, 0.1, 0.1]);
-    let between = chain.kept();
-    for (invite, at_callee) in invites.iter().zip(&first) {
-        let again = chain.by_client(invite);
-        assert_eq!(again.at_callee, [], "absorbed");
-        assert_eq!(chain.answered(at_callee, 486).at_client[0].status(), 486);
-        assert_eq!(chain.by_client(&invite.same_branch("ACK", Some("bob"))).at_callee, []);
-    }
-    assert_eq!(chain.kept(), between);
-    assert!(before[1] + before[2] > 20, "some were passed on open: {before:?}");
-}
-
 /// Who keeps a call that another proxy has passed on does not answer 100 at once, but does so when nothing else has gone
 /// back within 200 ms.
 #[test]

@@ -92,7 +92,7 @@ fn nor_round_a_stop() {
 #[test]
 fn nor_round_routes_and_who_may_use_them() {
     for mode in MODES {
-        for orphans in [Orphans::Balance, Orphans::Reject, Orphans::Drop] {
+        for orphans in [Orphans::Balance, Orphans::Reject] {
             let mut bed = bed(mode);
             bed.set_pools([0, 1].map(|slot| hops(mode, Members::of([Slot(slot)]))));
             let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], Refusal::Forbidden).unwrap();
@@ -106,7 +106,6 @@ fn nor_round_routes_and_who_may_use_them() {
                     let names_first = request.routes.iter().any(|route| route.contains(HOPS[0]));
                     let expected = match (orphans, user) {
                         _ if leads_elsewhere(&request) => (vec![], vec![403]),
-                        (Orphans::Drop, _) => (vec![], vec![]),
                         (Orphans::Reject, _) => (vec![], vec![481]),
                         (Orphans::Balance, "closed") => (vec![], vec![403]),
                         (Orphans::Balance, "none") => (vec![], vec![404]),
@@ -121,9 +120,9 @@ fn nor_round_routes_and_who_may_use_them() {
     }
 }
 
-/// `orphans = "balance"` of a pool with sessions: what it balances is a new request.
+/// A pool with sessions beside next hops: what it balances is a new request.
 #[test]
-fn nor_by_the_key_that_passes_them_on() {
+fn nor_where_sessions_are_kept() {
     let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
     bed.set(|setup| setup.settings.rates = limited(10));
     let mut passed = 0;

@@ -3,7 +3,7 @@
 
 use crate::admin::token;
 use crate::stores::{redis, subscribers};
-use crate::{key, state, token_time};
+use crate::{key, state};
 use config::{
     CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, Tls, UsersPlace,
 };
@@ -82,10 +82,10 @@ fn of_secrets(config: &Config, path: &Path) -> Option<String> {
 
 /// Files that the server writes and that are named for something else, too.
 fn collisions(config: &Config, path: &Path) -> Vec<String> {
-    let mut written = vec![("the time of the tokens".to_owned(), token_time::beside(path))];
-    written.extend(
-        state::places(path, "sock").into_iter().map(|file| ("the socket of restarts".to_owned(), file)),
-    );
+    let mut written: Vec<_> = state::places(path, "sock")
+        .into_iter()
+        .map(|file| ("the socket of restarts".to_owned(), file))
+        .collect();
     let key = config.token.key.is_none().then(|| ("the token key".to_owned(), key::beside(path)));
     let token = token::kept(&config.admin, path).map(|file| ("the admin token".to_owned(), file));
     written.extend(key.into_iter().chain(token));
@@ -138,7 +138,6 @@ fn of_pool(pool: &PoolConfig) -> Vec<String> {
     });
     let lines: Vec<_> = match pool.scale.as_ref().map(|scale| &scale.driver) {
         Some(DriverConfig::Command { start, stop, list }) => [start, stop].into_iter().chain(list).collect(),
-        Some(DriverConfig::Local { start }) => vec![start],
         Some(DriverConfig::None | DriverConfig::Kubernetes(_)) | None => Vec::new(),
     };
     let mut missing: Vec<_> =

@@ -1,11 +1,9 @@
 //! The real clocks: the only file that reads them.
 
 use base::{Instant, UnixTime};
-use node::Reading;
-use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The one place where the real clocks are read: monotonic time since the process started, and what tokens need.
+/// The one place where the real clocks are read: monotonic time since the process started, and the time of day.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: std::time::Instant,
@@ -21,21 +19,6 @@ impl Clock {
     pub fn now(&self) -> Instant {
         let nanos = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Instant::from_nanos(nanos)
-    }
-
-    /// The wall clock, and the time since the machine has booted, its sleep included.
-    pub(crate) fn reading() -> Reading {
-        let wall = match SystemTime::now().duration_since(UNIX_EPOCH) {
-            Ok(since) => since.as_secs() as i64,
-            Err(before) => -(before.duration().as_secs() as i64),
-        };
-        Reading { wall, up: clock_gettime(ClockId::Boottime).tv_sec }
-    }
-
-    /// Unix time of [`Instant::ZERO`] in seconds, by a clock by which the machine booted at `boot`.
-    pub(crate) fn epoch_unix(&self, boot: i64) -> u64 {
-        let now = boot + Self::reading().up;
-        u64::try_from(now).unwrap_or(0).saturating_sub(self.origin.elapsed().as_secs())
     }
 
     /// The Unix time of [`Instant::ZERO`] by the machine's clock.

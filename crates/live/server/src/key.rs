@@ -1,19 +1,17 @@
 //! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that
 //! calls outlive a restart without any setting, and that of the admin interface.
 
-use crate::{state, whole};
+use crate::state;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where the secret of the configuration at `path` is kept. In earlier versions it had the name of many a TLS key,
-/// `NAME.key`. A file of this name that holds a secret is still used, so that an upgrade breaks no call.
+/// Where the secret of the configuration at `path` is kept.
 pub(crate) fn beside(path: &Path) -> PathBuf {
-    let file = state::place(path, "token-key");
-    let earlier = state::places(path, "key").into_iter().rev().find(|earlier| read(earlier).is_ok());
-    earlier.filter(|_| !file.exists()).unwrap_or(file)
+    state::place(path, "token-key")
 }
 
 /// A secret from the operating system.
@@ -30,7 +28,7 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
         read => return read,
     }
     let key = random()?;
-    let draft = whole::draft(file, &format!("{:032x}", u128::from_be_bytes(key)))?;
+    let draft = draft(file, &format!("{:032x}", u128::from_be_bytes(key)))?;
     let kept = std::fs::hard_link(&draft, file);
     let _ = std::fs::remove_file(&draft);
     match kept {
@@ -38,7 +36,7 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(file),
         Err(error) => Err(error),
         Ok(()) => {
-            whole::settle(file);
+            settle(file);
             Ok(key)
         }
     }
@@ -59,24 +57,29 @@ pub(crate) fn read(file: &Path) -> io::Result<[u8; 16]> {
     })
 }
 
+/// Writes a line to a file beside this one that only the owner can read, and returns its name. Linked or renamed it
+/// is whole.
+fn draft(file: &Path, line: &str) -> io::Result<PathBuf> {
+    let draft = file.with_added_extension(std::process::id().to_string());
+    // Left behind by a process that had the same number.
+    let _ = std::fs::remove_file(&draft);
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let written = writeln!(new, "{line}").and_then(|()| new.sync_all());
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written.map(|()| draft)
+}
+
+/// The directory has the name. Not every file system can be told to keep that; the file is there anyway.
+fn settle(file: &Path) {
+    let _ = file.parent().map(|parent| File::open(parent).and_then(|parent| parent.sync_all()));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn a_secret_of_the_earlier_name_is_used_and_a_tls_key_is_not() {
-        let path = std::env::temp_dir().join(format!("sarabande-key-name-test-{}.toml", std::process::id()));
-        let (own, earlier) = (path.with_extension("token-key"), path.with_extension("key"));
-        std::fs::write(&earlier, "-----BEGIN PRIVATE KEY-----\n").unwrap();
-        assert_eq!(beside(&path), own);
-        std::fs::write(&earlier, "000102030405060708090a0b0c0d0e0f").unwrap();
-        assert_eq!(beside(&path), earlier);
-        keep(&own).unwrap();
-        assert_eq!(beside(&path), own);
-        std::fs::remove_file(&own).unwrap();
-        std::fs::remove_file(&earlier).unwrap();
-    }
 
     #[test]
     fn the_secret_is_made_once_and_kept_for_the_owner_only() {

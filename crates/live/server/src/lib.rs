@@ -2,12 +2,11 @@
 //!
 //! [`Server::start`] opens everything that a configuration names; [`Server::run`] carries the traffic until a stop is
 //! asked for; a [`Handle`] asks and commands from outside.
+#![forbid(unsafe_code)]
 
 pub mod admin;
-pub mod agents;
 mod ask;
 pub mod capacity;
-mod capture;
 mod check;
 mod clock;
 mod control;
@@ -15,7 +14,6 @@ mod descriptors;
 pub mod figures;
 mod handle;
 mod key;
-pub mod latency;
 pub mod log;
 mod opened;
 mod proc;
@@ -24,14 +22,11 @@ mod registrations;
 mod run;
 mod scale;
 mod shards;
-pub mod socket;
 mod start_error;
 mod state;
 mod stores;
 mod takeover;
-mod token_time;
 mod utilisation;
-mod whole;
 
 pub use check::{Findings, check, check_users};
 pub use clock::Clock;

@@ -2,14 +2,14 @@
 
 use crate::capacity;
 use crate::shards::MOST_SOCKETS;
-use crate::shards::listen::{cannot_listen, datagram_ports, listener_of, open, open_one};
-use crate::socket::UdpSocket;
+use crate::shards::listen::{RECEIVE_BUFFER, datagram_ports, listener_of, open, open_one};
 use crate::start_error::StartError;
 use crate::takeover::claim::Claim;
 use base::Peer;
 use config::Config;
 use node::{Port, Ports};
 use route::Network;
+use sockets::{UdpSocket, cannot_listen};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -40,13 +40,12 @@ impl Opened {
         let taken = claim.as_mut().and_then(|claim| claim.admin.take());
         let admin = admin(config.admin.listen, taken)?;
         let capacity = capacity(config, claim.is_some())?;
-        let buffer = config.listen.receive_buffer;
         let sockets = match &mut claim {
-            None => open_all(ports, threads, buffer)?,
-            Some(claim) => adopt(std::mem::take(&mut claim.sets), ports, threads, buffer)?,
+            None => open_all(ports, threads)?,
+            Some(claim) => adopt(std::mem::take(&mut claim.sets), ports, threads)?,
         };
         if let Some(granted) = sockets.iter().flatten().find_map(|socket| socket.receive_buffer().ok())
-            && let Some(text) = too_small(granted, buffer)
+            && let Some(text) = too_small(granted)
         {
             tracing::warn!("{text}");
         }
@@ -75,13 +74,13 @@ impl Opened {
     }
 }
 
-/// What is said where the kernel has granted less room for datagrams than the configuration asks for.
-fn too_small(granted: usize, wanted: usize) -> Option<String> {
-    (granted < wanted).then(|| {
-        let (granted, asked) = (granted >> 10, wanted >> 10);
+/// What is said where the kernel has granted less room for datagrams than it was asked for.
+fn too_small(granted: usize) -> Option<String> {
+    (granted < RECEIVE_BUFFER).then(|| {
+        let (granted, asked) = (granted >> 10, RECEIVE_BUFFER >> 10);
         format!(
-            "[listen] receive_buffer: the kernel grants {granted} KiB of {asked} KiB: in a burst datagrams are lost. Set \
-             net.core.rmem_max = {wanted} (packaging/90-sarabande.conf goes to /etc/sysctl.d; then `sysctl --system`) and restart"
+            "the kernel grants {granted} KiB of {asked} KiB for datagrams that wait: in a burst some are lost. Set \
+             net.core.rmem_max = {RECEIVE_BUFFER} (packaging/90-sarabande.conf goes to /etc/sysctl.d; then `sysctl --system`) and restart"
         )
     })
 }
@@ -114,10 +113,10 @@ fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener
 
 /// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound
 /// before any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
-fn open_all(ports: &Ports, threads: usize, buffer: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
-    drop(open(ports, false, buffer)?);
+fn open_all(ports: &Ports, threads: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
+    drop(open(ports, false)?);
     // With it, even where there is only one: a process that takes over may have more threads.
-    (0..threads).map(|_| open(ports, true, buffer)).collect()
+    (0..threads).map(|_| open(ports, true)).collect()
 }
 
 /// Listening sockets of each thread: those of the process before, or new ones. The kernel spreads connections over the
@@ -168,7 +167,6 @@ fn adopt(
     sets: Vec<Vec<Option<UdpSocket>>>,
     ports: &Ports,
     threads: usize,
-    buffer: usize,
 ) -> io::Result<Vec<Vec<UdpSocket>>> {
     let most = sets.len().div_ceil(threads) * datagram_ports(ports).count();
     if most > MOST_SOCKETS {
@@ -184,13 +182,13 @@ fn adopt(
         for (socket, port) in set.into_iter().zip(datagram_ports(ports)) {
             let socket = match socket {
                 Some(socket) => socket,
-                None => open_one(port, true, buffer)?,
+                None => open_one(port, true)?,
             };
             of_threads[index % threads].push(socket);
         }
     }
     for sockets in of_threads.iter_mut().filter(|sockets| sockets.is_empty()) {
-        *sockets = open(ports, true, buffer)?;
+        *sockets = open(ports, true)?;
     }
     Ok(of_threads)
 }
@@ -201,8 +199,8 @@ mod tests {
 
     #[test]
     fn less_room_than_asked_for_is_told_with_its_remedy() {
-        assert_eq!(too_small(4 << 20, 4 << 20), None);
-        let text = too_small(208 << 10, 4 << 20).expect("less is granted");
+        assert_eq!(too_small(4 << 20), None);
+        let text = too_small(208 << 10).expect("less is granted");
         assert!(text.contains("grants 208 KiB of 4096 KiB"), "{text}");
         assert!(text.contains("net.core.rmem_max = 4194304"), "{text}");
     }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Memory and threads of this process.
@@ -48,48 +47,6 @@ pub(crate) fn sleeps() -> io::Result<u64> {
 pub(crate) fn open_files() -> io::Result<usize> {
     // Reading the directory takes one more.
     Ok(fs::read_dir("/proc/self/fd")?.count().saturating_sub(1))
-}
-
-/// A socket of this network namespace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Socket {
-    pub(crate) local: SocketAddr,
-    /// Port 0 where the socket is not connected.
-    pub(crate) remote: SocketAddr,
-    /// Whether it is a TCP socket that accepts connections.
-    pub(crate) is_listening: bool,
-}
-
-impl Socket {
-    /// The sockets in a table of `/proc/net`: `tcp`, `tcp6`, `udp` or `udp6`.
-    pub(crate) fn table(name: &str) -> io::Result<Vec<Self>> {
-        let file = fs::read_to_string(format!("/proc/net/{name}"))?;
-        // The first line names the columns.
-        Ok(file.lines().skip(1).filter_map(Self::parse).collect())
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        /// `TCP_LISTEN` of the kernel.
-        const LISTEN: &str = "0A";
-        let mut fields = line.split_whitespace().skip(1);
-        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
-        Some(Self { local, remote, is_listening: fields.next()? == LISTEN })
-    }
-}
-
-/// An address as four-byte words of the host's byte order, each as eight digits, and a port: `0100007F:13C4`.
-fn address(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
-    let ip = match ip.len() {
-        8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
-        32 => {
-            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
-            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(words.as_flattened()).ok()?))
-        }
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
 /// A control group of a thread: see cgroups(7).
@@ -180,44 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_is_counted() {
-        let before = sleeps().unwrap();
-        (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
-        let after = sleeps().unwrap();
-        assert!((before + 5..before + 100).contains(&after), "{before}, then {after}");
-    }
-
-    #[test]
     fn an_open_file_is_counted() {
         let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let files: Vec<_> = (0..100).map(|_| fs::File::open("/dev/null").unwrap()).collect();
         let open = open_files().unwrap();
         assert!(open >= files.len() && most.is_none_or(|most| open as u64 <= most), "{open} of {most:?}");
-    }
-
-    #[cfg(target_endian = "little")]
-    #[test]
-    fn sockets_are_read_with_their_addresses() {
-        let line = "   1: 0100007F:13C4 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 99 1 0";
-        let expected = Socket {
-            local: "127.0.0.1:5060".parse().unwrap(),
-            remote: "0.0.0.0:0".parse().unwrap(),
-            is_listening: true,
-        };
-        assert_eq!(Socket::parse(line), Some(expected));
-        let line =
-            "  22: B80D0120000000000000000001000000:13C5 B80D0120000000000000000002000000:C001 01 0:0 0";
-        let expected = Socket {
-            local: "[2001:db8::1]:5061".parse().unwrap(),
-            remote: "[2001:db8::2]:49153".parse().unwrap(),
-            is_listening: false,
-        };
-        assert_eq!(Socket::parse(line), Some(expected));
-        for broken in
-            ["", "1:", "1: 0100007F 0:0 0A", "1: 0100007:13C4 00000000:0000 0A", "1: é000007:1 0:0 0A"]
-        {
-            assert_eq!(Socket::parse(broken), None, "{broken:?}");
-        }
     }
 
     #[test]

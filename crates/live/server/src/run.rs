@@ -13,21 +13,19 @@ use crate::shards::alarm::Alarm;
 use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
 use crate::shards::listen::expand;
-use crate::shards::wake::Waker;
 use crate::shards::{
     Command, LateHandovers, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle,
 };
-use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::start_error::StartError;
 use crate::stores::Stores;
 use crate::takeover::owned::OtherProcess;
 use crate::takeover::{self, offer::Holdings};
-use crate::token_time::TokenTime;
 use crate::utilisation::ModelProcessor;
 use balance::{CallLimits, SentCalls};
 use base::{Instant, Outbox};
 use config::{Config, Connections};
 use node::{Ports, Setup, Shard, ShardIdentity};
+use sockets::{ReceiveBatch, SendBatch, UdpSocket, Waker};
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,6 +38,9 @@ use streams::tls::TlsSetup;
 use streams::{ConnectionLimits, StreamBatch, StreamListener, StreamSettings, StreamSetup, Streams};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+
+/// Most bytes that wait for the peer of a connection to read them.
+const SEND_BUFFER: usize = 256 << 10;
 
 /// A server with all its sockets open.
 pub struct Server {
@@ -88,14 +89,12 @@ impl Server {
         let token = admin::token::required(&config.admin, path.as_deref())?;
         let secret = secret(&config, path.as_deref())?;
         let stores = stores(&config, path.as_deref())?;
-        let token_time = TokenTime::start(path.as_deref(), config.token.lifetime);
         // One column more than threads, for the process before.
         let board = Arc::new(Board::new(count + 1));
-        let kept = (secret, token_time);
         let shared = (Arc::clone(&board), stores.clone(), records(&config, path.as_deref())?);
         let records = shared.2.clone();
         let mut control =
-            Control::start(clock, path.clone(), config.clone(), ports.clone(), kept, shared).await?;
+            Control::start(clock, path.clone(), config.clone(), ports.clone(), secret, shared).await?;
         control.certificates = certificates;
         control.name_members();
         let tls = control.certificates.setup().cloned();
@@ -186,8 +185,7 @@ fn listen_for_streams(
     ports: &Ports,
     first: &Setup,
 ) -> io::Result<()> {
-    let &Connections { most, most_per_address, new_per_second, idle, handshake, send_buffer, memory, .. } =
-        connections;
+    let &Connections { most, most_per_address, new_per_second, idle, handshake, memory, .. } = connections;
     let origins = connections.origins.as_slice().into();
     let threads = workers.len();
     if listeners.iter().all(Vec::is_empty) {
@@ -196,11 +194,19 @@ fn listen_for_streams(
     let most = descriptors::most_connections(most, threads * first.topology.nodes().len());
     let limits = ConnectionLimits::new(most, most_per_address, new_per_second);
     // Room for what two connections may leave unread, however many threads there are.
-    let memory = (memory / threads).max(2 * send_buffer);
+    let memory = (memory / threads).max(2 * SEND_BUFFER);
     let admission = Arc::default();
     let opens_websocket = false;
-    let settings =
-        StreamSettings { idle, handshake, send_buffer, opens_websocket, memory, origins, admission, tls };
+    let settings = StreamSettings {
+        idle,
+        handshake,
+        send_buffer: SEND_BUFFER,
+        opens_websocket,
+        memory,
+        origins,
+        admission,
+        tls,
+    };
     for (worker, listeners) in workers.iter_mut().zip(listeners).filter(|(_, own)| !own.is_empty()) {
         let locals = ports.iter().map(|port| port.local).collect();
         let (limits, settings) = (Arc::clone(&limits), settings.clone());
@@ -259,7 +265,7 @@ fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
         Err(error) => {
             tracing::warn!(file = %file.display(), %error, "no place to keep the token key: after a restart, calls now \
-                in progress are found no more. Set [token] key or key_file");
+                in progress are found no more. Set [token] key");
             key::random()
         }
     }

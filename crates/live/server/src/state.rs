@@ -1,4 +1,4 @@
-//! Where a process keeps state that has to outlive it: keys, the clock of the tokens, bindings, the socket for a
+//! Where a process keeps state that has to outlive it: keys, bindings, the socket for a
 //! successor.
 
 use std::env;
@@ -13,7 +13,7 @@ const USUAL: &str = "/var/lib/sarabande";
 
 /// Where the file with this extension is kept of the configuration at `path`: in the state directory of the service
 /// if it has one and there is no such file beside the configuration already, else beside that. `sarabande.toml` has
-/// `sarabande.clock`.
+/// `sarabande.token-key`.
 pub(crate) fn place(path: &Path, extension: &str) -> PathBuf {
     let beside = path.with_extension(extension);
     match directory() {

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::file::RECORDS;
     use core::time::Duration;
-    use location::contract;
+    use invariants::store as contract;
     use redb::backends::FileBackend;
     use redb::{ReadableDatabase, ReadableTableMetadata, StorageBackend};
     use std::io::{Error, Result as IoResult};

@@ -29,7 +29,5 @@ pub use crate::redis::{OnReply, Redis, RedisSettings};
 pub use embedded::{Embedded, OpenError};
 pub use records::{RecordDatabase, RecordDatabaseStatus, RecordFile};
 pub use remote::{SettingsError, Status};
-pub use users::{
-    LookUpError, OnSecret, SubscriberColumns, SubscriberSettings, Subscribers, UserFile, UserFileError,
-};
+pub use users::{LookUpError, OnSecret, SubscriberSettings, Subscribers, UserFile, UserFileError};
 pub use writer::OnReplaced;

@@ -1,7 +1,8 @@
 //! The embedded store fulfils the contract, and loses nothing that it has acknowledged, even when it is killed.
 
 use base::UnixTime;
-use location::{Aor, MemoryLimits, Record, Replaced, Store, contract};
+use invariants::store as contract;
+use location::{Aor, MemoryLimits, Record, Replaced, Store};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -141,7 +142,7 @@ fn child() {
 fn a_killed_process_loses_nothing_that_it_has_acknowledged() {
     let path = file("kill");
     let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", "embedded::child", "--nocapture"])
         .env(CHILD, &path)
         .stdout(Stdio::piped())
         .spawn()

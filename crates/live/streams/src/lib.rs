@@ -13,7 +13,6 @@ mod carrier;
 mod connection;
 mod counts;
 mod dialogs;
-pub mod fuzz;
 mod limits;
 mod listener;
 mod settings;

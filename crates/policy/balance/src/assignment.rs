@@ -3,7 +3,6 @@
 use crate::lease::CallLease;
 use crate::members::Members;
 use crate::policy::{Candidate, Candidates, NewCall};
-use crate::pool::Pool;
 use crate::store::SessionStore;
 use crate::transaction::TransactionId;
 use crate::{Decision, Node, NodeRefusal, Policy, Request, SessionState, Slot, Why};
@@ -64,23 +63,8 @@ pub(crate) struct Picture<'a> {
     pub(crate) store: &'a SessionStore,
     /// Those of the request's pool.
     pub(crate) members: &'a Members,
-    /// Whether the limits hold that are found of members, and whether the pool goes on with dead ones.
-    pub(crate) rules: PoolRules,
-}
-
-/// What holds for the choice among the members of a pool.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolRules {
-    /// The limits hold that are found of members.
+    /// Whether the limits hold that are found of members.
     pub(crate) is_limited: bool,
-    /// So many members are dead that all are taken to be alive.
-    pub(crate) panics: bool,
-}
-
-impl From<&Pool> for PoolRules {
-    fn from(pool: &Pool) -> Self {
-        Self { is_limited: pool.protection.law.is_some(), panics: pool.panics }
-    }
 }
 
 impl Picture<'_> {
@@ -293,7 +277,7 @@ impl Picture<'_> {
     }
 
     pub(crate) fn candidates(&self, method: Method) -> Candidates<'_> {
-        Candidates::takers(self.now, (self.nodes, self.members), self.store, method, self.rules)
+        Candidates::takers(self.now, (self.nodes, self.members), self.store, method, self.is_limited)
     }
 
     fn fresh(

@@ -1,6 +1,6 @@
 //! One shard's balancer: what a request or a response means for sessions, leases and pools.
 
-use crate::assignment::{Assignment, Picture, PoolRules, carry_out, take_call};
+use crate::assignment::{Assignment, Picture, carry_out, take_call};
 use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
 use crate::policy::{Candidate, Only};
@@ -31,10 +31,10 @@ pub struct CandidateVerdict {
 /// One shard's balancer: sessions, leases, and pools with their policies.
 ///
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools),
-///   [`set_policy`](Self::set_policy), [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits),
-///   [`set_epoch`](Self::set_epoch), [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
+///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_epoch`](Self::set_epoch),
+///   [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
-///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_on`](Self::move_on),
+///   [`again`](Self::again), [`move_on`](Self::move_on),
 ///   [`move_back`](Self::move_back), [`pick`](Self::pick), [`watch`](Self::watch), [`is_passed_by`](Self::is_passed_by),
 ///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered),
 ///   [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
@@ -81,9 +81,6 @@ impl Balancer {
                 self.store.stats[index] = NodeStats::default();
                 self.store.evidence[index] = Evidence::default();
                 self.store.guards.forget(Slot(index as u16));
-                if let Some(samples) = self.store.samples.get_mut(index) {
-                    *samples = None;
-                }
                 self.store.watch_no_more(Slot(index as u16));
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
                 // A pause that was seen here may not have come round yet; one from before a death is over.
@@ -93,7 +90,6 @@ impl Balancer {
             }
             self.store.guard(Slot(index as u16), &before, node);
         }
-        self.store.set_samples(&self.nodes);
         self.on_change();
     }
 
@@ -124,12 +120,6 @@ impl Balancer {
     /// The times and weights.
     pub fn settings(&self) -> &SessionSettings {
         &self.store.settings
-    }
-
-    /// Changes the policy of a pool; sessions and leases stay.
-    pub fn set_policy(&mut self, pool: PoolId, policy: Box<dyn Policy>) {
-        self.pools.get_mut(pool).policy = policy;
-        self.pools.on_nodes(&self.nodes);
     }
 
     /// How many other shards share the nodes.
@@ -190,27 +180,12 @@ impl Balancer {
         self.note_held_back(now, request, decision)
     }
 
-    /// A node has left an INVITE unanswered for so long that this one, if it takes new ones, gets it as well: there
-    /// it counts from now on. The first one fails it like any other if it answers nothing at all within the time of a
+    /// A node has left an INVITE unanswered for so long that another one, none of `except`, gets it as well: there it
+    /// counts from now on. The first one fails it like any other if it answers nothing at all within the time of a
     /// transaction.
-    pub fn move_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
-        self.move_by(now, request, |picture, _| picture.again(request, &[], &mut Only(slot)))
-    }
-
-    /// The same with the node that the policy chooses, none of `except`.
     pub fn move_on(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
-        let decision = self.move_by(now, request, |picture, policy| picture.again(request, except, policy));
-        self.note_held_back(now, request, decision)
-    }
-
-    fn move_by(
-        &mut self,
-        now: Instant,
-        request: &Request<'_>,
-        assignment: impl FnMut(&Picture<'_>, &mut dyn Policy) -> Assignment,
-    ) -> Decision {
         let left = self.store.unanswered_of(request);
-        let decision = self.carry_out(now, request, assignment);
+        let decision = self.again(now, request, except);
         if let Decision::Forward { slot, .. } = decision {
             self.store.stats[slot.index()].moved += 1;
             self.store.watch(left);
@@ -218,16 +193,16 @@ impl Balancer {
         decision
     }
 
-    /// Of the nodes that a request has [moved](Self::move_to) between, this one, which got it `since` then, has
+    /// Of the nodes that a request has [moved on](Self::move_on) between, this one, which got it `since` then, has
     /// answered first: it counts there again. It has its place there whatever the limit of calls is, and even if
-    /// another one has failed it since. Returns whether the other one has answered nothing so far.
+    /// another one has failed it since.
     pub fn move_back(
         &mut self,
         now: Instant,
         request: &Request<'_>,
         (slot, since): (Slot, Instant),
         is_cancelled: bool,
-    ) -> bool {
+    ) {
         let left = self.store.unanswered_of(request);
         let picture = self.picture(now, request.pool);
         let assignment = picture.back(request, slot);
@@ -237,7 +212,6 @@ impl Balancer {
             self.store.resume(request, since, is_cancelled);
             self.store.watch(left);
         }
-        left.is_some()
     }
 
     /// Whether this node has had a request since then, and has answered nothing to it so far. Not where nobody takes
@@ -249,8 +223,8 @@ impl Balancer {
     /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.
     pub fn pick(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         let pool = self.pools.get_mut(request.pool);
-        let (rules, Pool { policy, members, .. }) = (PoolRules::from(&*pool), pool);
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, rules };
+        let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited };
         let why = if except.is_empty() { Why::Policy } else { Why::Moved };
         let Some(slot) = picture.choose(request, except, why, &mut **policy) else {
             return picture.refusal(request, except, why).map_or(Decision::NoServer, Decision::AtLimit);
@@ -283,7 +257,7 @@ impl Balancer {
     fn picture(&self, now: Instant, pool: PoolId) -> Picture<'_> {
         let pool = self.pools.get(pool);
         let members = &pool.members;
-        Picture { now, nodes: &self.nodes, store: &self.store, members, rules: pool.into() }
+        Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited: pool.law.is_some() }
     }
 
     fn carry_out(
@@ -295,8 +269,8 @@ impl Balancer {
         // Chosen again when another shard was faster: it has got on meanwhile, so this does not go round for long.
         for _ in 0..=self.nodes.len() {
             let pool = self.pools.get_mut(request.pool);
-            let (rules, Pool { policy, members, .. }) = (PoolRules::from(&*pool), pool);
-            let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, rules };
+            let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
+            let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited };
             let assignment = assignment(&picture, &mut **policy);
             if !self.store.has_room(&assignment) {
                 return assignment.without_room();
@@ -312,7 +286,7 @@ impl Balancer {
     }
 
     /// Counts a new request at the nodes whose limits keep it away. Not where a node is asked for by name
-    /// ([`request_to`](Self::request_to), [`move_to`](Self::move_to)): whoever asks chooses among the others.
+    /// ([`request_to`](Self::request_to)): whoever asks chooses among the others.
     fn note_held_back(&mut self, now: Instant, request: &Request<'_>, decision: Decision) -> Decision {
         if self.store.guards.is_any() {
             for (slot, by) in self.picture(now, request.pool).held_back(request, decision) {

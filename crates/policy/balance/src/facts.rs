@@ -4,7 +4,6 @@
 use crate::session::NOBODY;
 use crate::{CallKey, NodeRefusal, OutcomeTally, PoolId, Slot, Tags};
 use base::Instant;
-use core::time::Duration;
 use wire::Method;
 
 /// Which way a request goes.
@@ -181,14 +180,5 @@ pub enum Sign {
     Recovered {
         /// The node.
         slot: Slot,
-    },
-    /// Median time of requests of a method that found it idle.
-    ServiceTime {
-        /// The node.
-        slot: Slot,
-        /// The method.
-        method: Method,
-        /// Until the first answer above 100: the median of a batch.
-        median: Duration,
     },
 }

@@ -8,23 +8,6 @@ use overload::member::{MemberLaw, MemberLimit, RateCap, Work};
 use std::sync::Arc;
 use wire::Method;
 
-/// How a pool keeps its members from more than they can do.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Protection {
-    /// The law of the limit that is found for each member; `None` for no such limit.
-    pub law: Option<MemberLaw>,
-    /// The pool goes on with all members, dead ones included, where a larger share than this is dead. At 1 it does so
-    /// only where no member takes calls.
-    pub panic: f64,
-}
-
-impl Default for Protection {
-    /// No limit is found.
-    fn default() -> Self {
-        Self { law: None, panic: 1.0 }
-    }
-}
-
 /// How the limits of a member stand in one shard: the limit that is found from its answers, and `max_rate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberRoom {

@@ -24,7 +24,6 @@ pub mod policy;
 mod pool;
 mod refusals;
 mod room;
-mod service_times;
 mod session;
 mod settings;
 mod stats;
@@ -33,17 +32,16 @@ mod transaction;
 mod weights;
 
 pub use balancer::{Balancer, CandidateVerdict};
-pub use cluster::{
-    Adaptive, Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier,
-};
+pub use cluster::{Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier};
 pub use facts::{Decision, Direction, Request, Response, Sign, Why};
-pub use guards::{MemberRoom, Protection};
+pub use guards::MemberRoom;
 pub use ids::{NodeId, PoolId, Slot};
 pub use lease::{Load, LoadCell};
 pub use limits::{CallLimits, SentCalls};
 pub use members::Members;
 pub use node::{Health, Node, NodeRefusal};
-pub use outlier::{OutcomeTally, OutlierSettings};
+pub use outlier::OutcomeTally;
+pub use overload::member::MemberLaw;
 pub use policy::{Candidate, Policy, PolicyKind};
 pub use pool::Pool;
 pub use session::{CallKey, SessionState, SessionView, TableCounts, Tags};

@@ -1,7 +1,6 @@
 //! A node as the balancer sees it: who it is, how much it can take, and why it may take no new calls.
 
 use crate::ids::{NodeId, PoolId};
-use crate::{Adaptive, Weights};
 use base::Instant;
 use core::time::Duration;
 use overload::member::RateCap;
@@ -70,11 +69,6 @@ pub struct Node {
     pub id: NodeId,
     /// Relative capacity, 1.0 unless set; loads are divided by it.
     pub capacity: f64,
-    /// Whether its weights and its capacity are estimated.
-    pub adaptive: Adaptive,
-    /// Estimated weights of its transactions. `None`: the configured ones hold
-    /// ([`SessionSettings::weights`](crate::SessionSettings::weights)).
-    pub weights: Option<Arc<Weights>>,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
     /// Most new calls a second, over all shards; 0 for no limit.
@@ -137,8 +131,6 @@ impl Node {
         Self {
             id,
             capacity: 1.0,
-            adaptive: Adaptive::default(),
-            weights: None,
             max_calls: 0,
             max_rate: 0,
             rate_cap: Arc::default(),

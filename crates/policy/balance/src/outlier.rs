@@ -13,33 +13,10 @@
 use core::ops::AddAssign;
 use core::time::Duration;
 
-/// When a member counts as an outlier, and for how long it is ejected.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct OutlierSettings {
-    /// Whether outliers are ejected.
-    pub enabled: bool,
-    /// Time over which answers are counted.
-    pub interval: Duration,
-    /// Fewest final answers of a member in an interval from which its share of failures is judged.
-    pub min_answers: u32,
-    /// Length of the first ejection; the second in a row is twice as long, the third three times.
-    pub ejection: Duration,
-    /// Longest ejection.
-    pub max_ejection: Duration,
-}
-
-impl Default for OutlierSettings {
-    /// Those of a configuration that says nothing of them.
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            interval: Duration::from_secs(5),
-            min_answers: 20,
-            ejection: Duration::from_secs(10),
-            max_ejection: Duration::from_mins(5),
-        }
-    }
-}
+/// Time over which answers are counted.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
+/// Fewest final answers of a member in an interval from which its share of failures is judged.
+const MIN_ANSWERS: u32 = 20;
 
 /// Server failures in a row that make an outlier. Even where one call in ten fails, that is chance once in 100,000
 /// times.
@@ -115,8 +92,8 @@ impl OutcomeTally {
 
     /// Whether a member with this is an outlier by its share, beside all `others`; not where there is too little to
     /// say.
-    pub(crate) fn stands_out(&self, others: &Self, settings: &OutlierSettings) -> bool {
-        let enough = self.ended >= settings.min_answers && others.ended >= MIN_OTHERS;
+    pub(crate) fn stands_out(&self, others: &Self) -> bool {
+        let enough = self.ended >= MIN_ANSWERS && others.ended >= MIN_OTHERS;
         enough && self.share() > 0.5 && self.share() > 3.0 * others.share() + 0.1
     }
 }
@@ -142,8 +119,7 @@ mod tests {
 
     #[test]
     fn what_every_member_gives_is_no_sign() {
-        let settings = OutlierSettings::default();
-        let judge = |own: OutcomeTally, others: OutcomeTally| own.stands_out(&others, &settings);
+        let judge = |own: OutcomeTally, others: OutcomeTally| own.stands_out(&others);
         assert!(!judge(tally(20, 20), tally(100, 100)));
         assert!(!judge(tally(20, 20), tally(100, 40)), "all have trouble");
         assert!(judge(tally(20, 20), tally(100, 20)));

@@ -1,7 +1,7 @@
 //! Pools: which nodes a new call may go to, and how one of them is chosen.
 
 use crate::members::Members;
-use crate::{Node, Policy, PoolId, Protection, Slot};
+use crate::{Node, Policy, PoolId, Slot};
 use overload::member::MemberLaw;
 
 /// A pool of a shard.
@@ -11,21 +11,19 @@ pub struct Pool {
     pub policy: Box<dyn Policy>,
     /// Among these.
     pub members: Members,
-    /// How these are kept from more than they can do.
-    pub protection: Protection,
-    /// Whether so many are dead that all are taken to be alive.
-    pub(crate) panics: bool,
+    /// The law of the limit that is found for each of them; `None` for no such limit.
+    pub law: Option<MemberLaw>,
 }
 
 impl Pool {
     /// A pool of every node.
     pub fn of_all(policy: Box<dyn Policy>) -> Self {
-        Self::new(policy, Members::All, Protection::default())
+        Self::new(policy, Members::All, None)
     }
 
     /// A pool of these nodes.
-    pub fn new(policy: Box<dyn Policy>, members: Members, protection: Protection) -> Self {
-        Self { policy, members, protection, panics: false }
+    pub fn new(policy: Box<dyn Policy>, members: Members, law: Option<MemberLaw>) -> Self {
+        Self { policy, members, law }
     }
 }
 
@@ -66,20 +64,11 @@ impl Pools {
     pub(crate) fn on_nodes(&mut self, nodes: &[Node]) {
         for pool in &mut self.0 {
             pool.policy.on_nodes(nodes);
-            let members = || {
-                pool.members
-                    .from(Slot(0), nodes.len())
-                    .map(|slot| &nodes[slot.index()])
-                    .filter(|node| node.member)
-            };
-            let dead = members().filter(|node| !node.is_up()).count();
-            pool.panics =
-                pool.protection.panic < 1.0 && dead as f64 > pool.protection.panic * members().count() as f64;
         }
     }
 
     /// The law of the limits of the node in a slot: of several pools the first that has one.
     pub(crate) fn law_of(&self, slot: Slot) -> Option<MemberLaw> {
-        self.0.iter().filter(|pool| pool.members.has(slot)).find_map(|pool| pool.protection.law)
+        self.0.iter().filter(|pool| pool.members.has(slot)).find_map(|pool| pool.law)
     }
 }

@@ -61,7 +61,7 @@ pub struct NodeStats {
     /// New calls (and other dialog-less requests) assigned.
     pub assigned: u64,
     /// Those of them that another node of the pool has as well, since it left them unanswered
-    /// ([`Balancer::move_to`](crate::Balancer::move_to)).
+    /// ([`Balancer::move_on`](crate::Balancer::move_on)).
     pub moved: u64,
     /// New requests that its limits kept from it, by [`NodeStats::LIMITS`]: another node got them, or nobody.
     pub held_back: [u64; NodeStats::LIMITS.len()],

@@ -8,12 +8,10 @@ use crate::evidence::Evidence;
 use crate::guards::Guards;
 use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
-use crate::service_times::TimeSamples;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{FirstAnswer, Transaction, TransactionId};
 use crate::{
-    Adaptive, Direction, EndReason, Node, NodeStats, Request, SessionSettings, SessionState, SessionView,
-    Sign, Slot,
+    Direction, EndReason, Node, NodeStats, Request, SessionSettings, SessionState, SessionView, Sign, Slot,
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
@@ -57,8 +55,6 @@ pub(crate) struct SessionStore {
     /// By slot.
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) guards: Guards,
-    /// By slot; empty where nothing is estimated of any node.
-    pub(crate) samples: Vec<Option<Box<TimeSamples>>>,
     pub(crate) signs: Vec<Sign>,
     /// Of INVITEs that begin calls, if anybody wants to know.
     pub(crate) first_answers: Option<Vec<FirstAnswer>>,
@@ -87,7 +83,6 @@ impl SessionStore {
             stats: Vec::new(),
             evidence: Vec::new(),
             guards: Guards::default(),
-            samples: Vec::new(),
             signs: Vec::new(),
             first_answers: None,
             held: Slab::default(),
@@ -228,12 +223,7 @@ impl SessionStore {
         let unanswered = !request.in_dialog && self.is_unanswered(at);
         let cell = self.leases.cell(slot);
         self.stats[slot.index()].opened(cell.total().transactions);
-        let samples = self.samples_of(slot);
-        let alone =
-            samples.is_some() && cell.total().transactions == 0 && request.direction == Direction::ToPool;
-        let weights =
-            samples.and_then(|samples| samples.weights.as_deref()).unwrap_or(&self.settings.weights);
-        let lease = self.leases.transaction(slot, weights.work(request.method));
+        let lease = self.leases.transaction(slot, self.settings.weights.work(request.method));
         let session = self.table.get_mut(at);
         let key = self.transactions.insert(Transaction {
             started: now,
@@ -245,7 +235,6 @@ impl SessionStore {
             dialog: request.dialog(),
             begins: request.method == Method::Invite && !request.in_dialog,
             fresh: request.direction == Direction::ToPool && !request.in_dialog,
-            alone,
             unanswered,
             answered: false,
             progressed: false,
@@ -257,24 +246,6 @@ impl SessionStore {
         }
         let deadline = now + self.settings.transaction_timeout;
         self.transactions[key].timer = self.wheel(unanswered).set(deadline, key);
-    }
-
-    /// Keeps samples of the nodes of which something is estimated.
-    pub(crate) fn set_samples(&mut self, nodes: &[Node]) {
-        let is_estimated = |node: &Node| node.adaptive != Adaptive::default();
-        let count = if nodes.iter().any(is_estimated) { nodes.len() } else { 0 };
-        self.samples.resize_with(count, || None);
-        for (samples, node) in self.samples.iter_mut().zip(nodes) {
-            if is_estimated(node) {
-                samples.get_or_insert_default().weights.clone_from(&node.weights);
-            } else {
-                *samples = None;
-            }
-        }
-    }
-
-    fn samples_of(&self, slot: Slot) -> Option<&TimeSamples> {
-        self.samples.get(slot.index())?.as_deref()
     }
 
     fn wheel(&mut self, unanswered: bool) -> &mut TimerWheel {
@@ -423,7 +394,6 @@ impl SessionStore {
             self.leave_unanswered(since, key, false);
             let open = &mut self.transactions[key];
             (open.started, open.answered, open.cancelled) = (since, true, is_cancelled);
-            open.alone = false;
         }
     }
 

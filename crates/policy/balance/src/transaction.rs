@@ -52,8 +52,6 @@ pub(crate) struct Transaction {
     pub(crate) begins: bool,
     /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
     pub(crate) fresh: bool,
-    /// A request that found its node idle, until it is answered above 100: that is its service time.
-    pub(crate) alone: bool,
     /// Its session may go for want of room: its timer is in `SessionStore::unanswered`.
     pub(crate) unanswered: bool,
     /// Whether any response came.

@@ -1,16 +1,11 @@
 //! What happens to the calls themselves: who gets them, what sticks, what moves, what each ending ends.
-mod common;
 
+use crate::common::*;
 use balance::policy::{Cjsq, Tlwl};
 use balance::*;
 use base::Instant;
-use common::*;
 use std::collections::BTreeMap;
 use wire::Method;
-
-fn seconds(s: u64) -> Instant {
-    Instant::from_millis(s * 1_000)
-}
 
 fn tlwl(nodes: usize) -> Balancer {
     balancer(Box::new(Tlwl::new(0)), &vec![1.0; nodes])
@@ -253,13 +248,8 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
         balancer.response(seconds(1), &response(call, Method::Invite, 1, 486));
     }
     assert_eq!(balancer.stats(Slot(1)).assigned, 1);
-    let [stays, new] = [cluster.nodes()[0].id, NodeId(u32::MAX)].map(|id| ClusterMember {
-        id,
-        capacity: 1.0,
-        max_calls: 0,
-        max_rate: 0,
-        pool: PoolId::default(),
-    });
+    let stays = members(&[1.0])[0];
+    let new = ClusterMember { id: NodeId(u32::MAX), ..stays };
     cluster.pause(seconds(1), Slot(1), seconds(60), false);
     cluster.set_members(seconds(2), &[stays]);
     balancer.set_nodes(cluster.nodes());

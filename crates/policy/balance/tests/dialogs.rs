@@ -1,19 +1,13 @@
 //! How long a call counts when its beginning or its end is seen in part only: branches of a call that was forked
 //! upstream, answers that come too late, and dialogs that a token alone tells of.
-mod common;
 
+use crate::common::*;
 use balance::policy::Cjsq;
 use balance::*;
-use base::Instant;
-use common::*;
 use wire::Method;
 
 const SLOT: Slot = Slot(0);
 const HALF_AN_HOUR: u64 = 1_800;
-
-fn seconds(s: u64) -> Instant {
-    Instant::from_millis(s * 1_000)
-}
 
 fn one_node() -> Balancer {
     balancer(Box::new(Cjsq::new(0)), &[1.0])

@@ -1,20 +1,15 @@
 //! What probes, answers and silence in the traffic, and the operator make of a node's health.
-mod common;
 
+use crate::common::*;
 use balance::policy::{RoundRobin, Tlwl};
 use balance::*;
 use base::Instant;
-use common::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::Method;
 
 /// When an INVITE is sent again.
 const T1: Duration = Duration::from_millis(500);
-
-fn seconds(s: u64) -> Instant {
-    Instant::from_millis(s * 1_000)
-}
 
 /// A pool as the server sets it up by default: probes every 2 s, two failures are death.
 fn pool(nodes: usize) -> Cluster {
@@ -30,11 +25,6 @@ fn slots(cluster: &Cluster) -> impl Iterator<Item = Slot> + use<> {
 
 fn health(cluster: &Cluster) -> Vec<Health> {
     cluster.nodes().iter().map(|node| node.health).collect()
-}
-
-fn news(cluster: &mut Cluster) -> Vec<HealthNews> {
-    let news = |effect| if let HealthEffect::Note(news) = effect { Some(news) } else { None };
-    cluster.drain_effects().filter_map(news).collect()
 }
 
 /// Servers that answer calls at once and know no OPTIONS, behind one shard; probed every 2 s, each probe fails.
@@ -56,12 +46,7 @@ impl Deaf {
     }
 
     fn heed(&mut self, now: Instant) {
-        let signs: Vec<_> = self.balancer.drain_signs().collect();
-        for sign in signs {
-            self.cluster.sign(now, sign);
-        }
-        self.news.extend(news(&mut self.cluster));
-        self.balancer.set_nodes(self.cluster.nodes());
+        self.news.extend(heed(now, &mut self.balancer, &mut self.cluster));
     }
 
     fn probes_fail(&mut self, now: Instant) {

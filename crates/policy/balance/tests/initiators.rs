@@ -1,10 +1,9 @@
 //! Calls that have a Call-ID in common and were begun by parties with different tags: each is a call of its own.
-mod common;
 
+use crate::common::*;
 use balance::policy::Cjsq;
 use balance::*;
 use base::Instant;
-use common::*;
 use proptest::prelude::*;
 use std::time::Duration;
 use wire::Method;
@@ -56,8 +55,7 @@ struct Bed {
 impl Bed {
     fn new(call_of: fn(u64) -> u64) -> Self {
         let mut cluster = cluster(&[1.0; 3]);
-        let limited = members(&[1.0; 3]).into_iter().map(|member| ClusterMember { max_calls: 1, ..member });
-        cluster.set_members(Instant::ZERO, &limited.collect::<Vec<_>>());
+        cluster.set_members(Instant::ZERO, &limited_members(&[1.0; 3], 1));
         let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0; 3]);
         balancer.set_nodes(cluster.nodes());
         Self { balancer, now: Instant::ZERO, call_of }

@@ -1,18 +1,16 @@
 //! Nodes that have as many calls as they may have.
-mod common;
 
+use crate::common::*;
 use balance::policy::Tlwl;
 use balance::*;
 use base::Instant;
-use common::*;
 use std::sync::Arc;
 use wire::Method;
 
 /// One node that may have one call, and has it.
 fn full(policy: Box<dyn Policy>) -> Balancer {
     let mut cluster = cluster(&[1.0]);
-    let limited: Vec<_> = members(&[1.0]).into_iter().map(|m| ClusterMember { max_calls: 1, ..m }).collect();
-    cluster.set_members(Instant::ZERO, &limited);
+    cluster.set_members(Instant::ZERO, &limited_members(&[1.0], 1));
     let mut balancer = Balancer::new(SessionSettings::default(), policy);
     balancer.set_nodes(cluster.nodes());
     slot_of(balancer.request(Instant::ZERO, &request(0, Method::Invite, 1)));

@@ -1,10 +1,10 @@
 //! A member that fails requests which the others answer.
-mod common;
 
+use crate::common;
+use crate::common::*;
 use balance::policy::{RoundRobin, Tlwl};
 use balance::*;
 use base::Instant;
-use common::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::Method;
@@ -65,10 +65,7 @@ impl Pool {
     }
 
     fn heed(&mut self, now: Instant) {
-        self.balancer.drain_signs().for_each(|sign| self.cluster.sign(now, sign));
-        let news = |effect| if let HealthEffect::Note(news) = effect { Some(news) } else { None };
-        self.news.extend(self.cluster.drain_effects().filter_map(news));
-        self.balancer.set_nodes(self.cluster.nodes());
+        self.news.extend(heed(now, &mut self.balancer, &mut self.cluster));
         assert_eq!(self.balancer.audit(), Ok(()));
         let members = self.cluster.nodes().len();
         assert!(2 * self.ejected(now) <= members, "at most half");
@@ -84,8 +81,7 @@ impl Pool {
 }
 
 fn no_ejection() -> HealthSettings {
-    let outlier = OutlierSettings { enabled: false, ..OutlierSettings::default() };
-    HealthSettings { outlier, ..HealthSettings::default() }
+    HealthSettings { ejects: false, ..HealthSettings::default() }
 }
 
 const ONE_FAILS: [(u16, Duration); 4] = [(200, A_SECOND), (500, AT_ONCE), (200, A_SECOND), (200, A_SECOND)];

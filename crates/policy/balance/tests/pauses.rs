@@ -1,17 +1,12 @@
 //! Nodes that answered 503: who gets no new calls, for how long, and what when nobody else is left.
-mod common;
 
+use crate::common::*;
 use balance::policy::Tlwl;
 use balance::*;
 use base::Instant;
-use common::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::Method;
-
-fn seconds(s: u64) -> Instant {
-    Instant::from_millis(s * 1_000)
-}
 
 fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> Decision {
     balancer.request(seconds(at), &request(call, Method::Invite, 1))
@@ -112,9 +107,7 @@ fn where_all_rest_for_long_each_gets_a_trial() {
 #[test]
 fn the_last_resort_takes_no_more_than_it_may() {
     let mut cluster = cluster(&[1.0; 2]);
-    let limited: Vec<_> =
-        members(&[1.0; 2]).into_iter().map(|m| ClusterMember { max_calls: 1, ..m }).collect();
-    cluster.set_members(Instant::ZERO, &limited);
+    cluster.set_members(Instant::ZERO, &limited_members(&[1.0; 2], 1));
     cluster.drain(Slot(1), true);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     balancer.set_nodes(cluster.nodes());

@@ -1,21 +1,16 @@
 //! `max_calls`: never one call too many, none refused while there is a place, on one shard or several.
-mod common;
 
+use crate::common::*;
 use balance::policy::{Candidates, Hash, NewCall, Tlwl};
 use balance::*;
 use base::Instant;
-use common::*;
 use std::sync::{Arc, Barrier};
 use wire::Method;
 
 #[test]
 fn max_calls_counts_the_calls_of_other_shards_too() {
-    let mut cluster = cluster(&[1.0; 2]);
-    let limited: Vec<_> =
-        members(&[1.0; 2]).into_iter().map(|m| ClusterMember { max_calls: 3, ..m }).collect();
-    cluster.set_members(Instant::ZERO, &limited);
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
-    balancer.set_nodes(cluster.nodes());
+    balancer.set_nodes(limited(3).nodes());
     balancer.set_others(Slot(0), Load { calls: 3, transactions: 0, work: 0 });
     let taken = (0..5).map(|call| balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
     let forwarded = taken.filter(|d| matches!(d, Decision::Forward { slot: Slot(1), .. })).count();
@@ -39,13 +34,9 @@ fn sharing_by(policy: &dyn Policy, nodes: &[Node]) -> ([Balancer; 2], Arc<CallLi
     (shards, call_limits)
 }
 
-fn limited_members(max_calls: u32) -> Vec<ClusterMember> {
-    members(&[1.0; 2]).into_iter().map(|m| ClusterMember { max_calls, ..m }).collect()
-}
-
 fn limited(max_calls: u32) -> Cluster {
     let mut cluster = cluster(&[1.0; 2]);
-    cluster.set_members(Instant::ZERO, &limited_members(max_calls));
+    cluster.set_members(Instant::ZERO, &limited_members(&[1.0; 2], max_calls));
     cluster
 }
 
@@ -113,7 +104,7 @@ fn places_follow_the_limit_and_the_death_of_a_member() {
     }
     let taken = |call_limits: &CallLimits| [0, 1].map(|slot| call_limits.calls(Slot(slot)));
     assert_eq!(taken(&call_limits), [0, 0], "no limit, nothing to share");
-    cluster.set_members(Instant::ZERO, limited_members(7).as_slice());
+    cluster.set_members(Instant::ZERO, limited_members(&[1.0; 2], 7).as_slice());
     one.set_nodes(cluster.nodes());
     other.set_nodes(cluster.nodes());
     assert_eq!(taken(&call_limits), [6, 6]);
@@ -131,7 +122,7 @@ fn places_follow_the_limit_and_the_death_of_a_member() {
     one.set_nodes(cluster.nodes());
     other.set_nodes(cluster.nodes());
     assert_eq!(taken(&call_limits), [0, 6]);
-    cluster.set_members(Instant::ZERO, limited_members(0).as_slice());
+    cluster.set_members(Instant::ZERO, limited_members(&[1.0; 2], 0).as_slice());
     one.set_nodes(cluster.nodes());
     assert_eq!(taken(&call_limits), [0, 3], "the other shard has not heard of it");
     run_out(&mut other);
@@ -166,7 +157,7 @@ impl Policy for Slow {
 fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_booking() {
     let nodes = limited(10);
     let ([mut one, other], call_limits) = sharing(nodes.nodes());
-    one.set_policy(PoolId::default(), Box::new(Slow { other, calls: 0 }));
+    one.set_pools(vec![Pool::of_all(Box::new(Slow { other, calls: 0 }))]);
     let decide = |call| one.request(Instant::ZERO, &request(call, Method::Invite, 1));
     let taken = (0..40).map(decide).filter(|d| matches!(d, Decision::Forward { .. })).count() as u32;
     assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [10, 10]);

@@ -1,10 +1,9 @@
 //! What each policy promises about where calls go.
-mod common;
 
+use crate::common::*;
 use balance::policy::*;
 use balance::*;
 use base::{Instant, Rng};
-use common::*;
 use rand::RngCore;
 use wire::Method;
 

@@ -1,14 +1,9 @@
 //! The health of nodes of several pools: each pool has settings of its own, and is compared with itself alone.
-mod common;
 
+use crate::common::*;
 use balance::*;
 use base::Instant;
-use common::*;
 use std::time::Duration;
-
-fn at(seconds: u64) -> Instant {
-    Instant::from_millis(1_000 * seconds)
-}
 
 /// Two nodes in each of two pools.
 fn cluster(settings: [HealthSettings; 2]) -> Cluster {
@@ -27,39 +22,31 @@ fn plain() -> HealthSettings {
     HealthSettings { fall: 1, slow_start: Duration::ZERO, ..HealthSettings::default() }
 }
 
-fn news(cluster: &mut Cluster) -> Vec<HealthNews> {
-    let note = |effect| match effect {
-        HealthEffect::Note(news) => Some(news),
-        HealthEffect::Ask { .. } | HealthEffect::Clear { .. } => None,
-    };
-    cluster.drain_effects().filter_map(note).collect()
-}
-
 #[test]
 fn each_pool_has_its_own_settings() {
     let mut cluster = cluster([plain(), HealthSettings { fall: 3, ..plain() }]);
     for slot in [0, 2] {
-        cluster.probed(at(1), Slot(slot), false);
+        cluster.probed(seconds(1), Slot(slot), false);
     }
     assert_eq!([0, 2].map(|slot: usize| cluster.nodes()[slot].is_up()), [false, true]);
     let max_rest = Duration::from_secs(5);
     cluster.set_pools(&[plain(), HealthSettings { max_rest, ..plain() }]);
-    cluster.pause(at(1), Slot(1), at(61), true);
-    cluster.pause(at(1), Slot(3), at(61), true);
-    assert_eq!([1, 3].map(|slot: usize| cluster.nodes()[slot].paused_until), [at(61), at(6)]);
+    cluster.pause(seconds(1), Slot(1), seconds(61), true);
+    cluster.pause(seconds(1), Slot(3), seconds(61), true);
+    assert_eq!([1, 3].map(|slot: usize| cluster.nodes()[slot].paused_until), [seconds(61), seconds(6)]);
 }
 
 #[test]
 fn a_pool_without_a_living_member_is_told_of_whatever_the_others_do() {
     let mut cluster = cluster([plain(), plain()]);
-    cluster.probed(at(1), Slot(2), false);
-    cluster.probed(at(1), Slot(3), false);
+    cluster.probed(seconds(1), Slot(2), false);
+    cluster.probed(seconds(1), Slot(3), false);
     assert!(news(&mut cluster).contains(&HealthNews::NoneAlive { pool: PoolId(1), silent: true }));
-    cluster.probed(at(2), Slot(0), false);
+    cluster.probed(seconds(2), Slot(0), false);
     news(&mut cluster);
     // The first one back: the rest of its pool is expected, the dead of another pool are not.
-    cluster.probed(at(3), Slot(2), true);
-    let expected = [0, 3].map(|slot: usize| cluster.nodes()[slot].is_expected(at(3)));
+    cluster.probed(seconds(3), Slot(2), true);
+    let expected = [0, 3].map(|slot: usize| cluster.nodes()[slot].is_expected(seconds(3)));
     assert_eq!(expected, [false, true]);
 }
 
@@ -71,9 +58,9 @@ fn who_fails_is_compared_with_its_own_pool() {
     let judge = |tallies: [OutcomeTally; 4]| {
         let mut cluster = cluster([settings, settings]);
         for (slot, tally) in (0..).map(Slot).zip(tallies) {
-            cluster.sign(at(1), Sign::Tally { slot, tally });
+            cluster.sign(seconds(1), Sign::Tally { slot, tally });
         }
-        let later = at(1) + settings.outlier.interval + settings.outlier.interval;
+        let later = seconds(1) + Duration::from_secs(10);
         for slot in (0..4).map(Slot) {
             cluster.sign(later, Sign::Tally { slot, tally: OutcomeTally::default() });
         }

@@ -1,26 +1,25 @@
 //! Members that have more to do than they can: what goes elsewhere, what is refused, and what never is.
-mod common;
 
+use crate::common::*;
 use balance::policy::Tlwl;
 use balance::*;
 use base::Instant;
-use common::*;
 use core::time::Duration;
 use overload::member::MemberLaw;
 use wire::Method;
 
-const LAW: Protection = Protection { law: Some(MemberLaw::Gradient), panic: 1.0 };
+const LAW: Option<MemberLaw> = Some(MemberLaw::Gradient);
 
 fn balancer(
     count: usize,
-    protection: Protection,
+    law: Option<MemberLaw>,
     change: impl Fn(ClusterMember) -> ClusterMember,
 ) -> Balancer {
     let mut cluster = cluster(&vec![1.0; count]);
     let members: Vec<_> = members(&vec![1.0; count]).into_iter().map(change).collect();
     cluster.set_members(Instant::ZERO, &members);
     let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
-    balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, protection)]);
+    balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, law)]);
     balancer.set_nodes(cluster.nodes());
     balancer
 }
@@ -109,7 +108,7 @@ fn credentials_follow_to_a_member_at_its_limit() {
 
 #[test]
 fn max_rate_bounds_calls_a_second_and_nothing_else() {
-    let mut balancer = balancer(2, Protection::default(), |member| ClusterMember { max_rate: 10, ..member });
+    let mut balancer = balancer(2, None, |member| ClusterMember { max_rate: 10, ..member });
     let mut sent = [0; 2];
     for n in 0..10_000 {
         let now = Instant::from_millis(n);
@@ -124,7 +123,7 @@ fn max_rate_bounds_calls_a_second_and_nothing_else() {
 
 #[test]
 fn a_request_that_a_limit_keeps_away_is_counted_once() {
-    let mut balancer = balancer(1, Protection::default(), |member| ClusterMember { max_rate: 2, ..member });
+    let mut balancer = balancer(1, None, |member| ClusterMember { max_rate: 2, ..member });
     let now = Instant::from_millis(1);
     slot_of(balancer.request(now, &request(1, Method::Invite, 1)));
     assert_eq!(balancer.stats(Slot(0)).held_back, [0, 0], "it has reached its limit by this call");
@@ -224,30 +223,6 @@ fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
     assert_eq!(slot_of(balancer.request(now, &request(1, Method::Invite, 1))), Slot(0));
     let second = balancer.request(now, &request(2, Method::Invite, 1));
     assert_eq!(second, Decision::AtLimit(NodeRefusal::Rate));
-}
-
-#[test]
-fn a_pool_goes_on_with_all_members_where_more_are_dead_than_it_can_be() {
-    for (panic, shares) in [(1.0, false), (0.5, true)] {
-        let mut cluster = cluster(&[1.0; 3]);
-        for slot in [Slot(1), Slot(2)] {
-            cluster.probed(Instant::from_millis(1), slot, true);
-            cluster.probed(Instant::from_millis(1), slot, false);
-            cluster.probed(Instant::from_millis(1), slot, false);
-        }
-        let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
-        let protection = Protection { panic, ..LAW };
-        balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, protection)]);
-        balancer.set_nodes(cluster.nodes());
-        let mut sent = [0; 3];
-        for n in 0..300 {
-            let now = Instant::from_millis(2 + n);
-            sent[slot_of(balancer.request(now, &request(n, Method::Invite, 1))).index()] += 1;
-            balancer.response(now, &response(n, Method::Invite, 1, 180));
-        }
-        let wanted = if shares { [100, 100, 100] } else { [300, 0, 0] };
-        assert_eq!(sent, wanted, "panic above {panic}");
-    }
 }
 
 /// Members that come back at once begin with little each, whatever waits for them.

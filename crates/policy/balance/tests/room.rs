@@ -1,10 +1,9 @@
 //! What goes when the session table is full, and what stays.
-mod common;
 
+use crate::common::*;
 use balance::policy::Cjsq;
 use balance::*;
 use base::Instant;
-use common::*;
 use std::time::Duration;
 use wire::Method;
 

@@ -1,10 +1,9 @@
 //! Whatever the messages, their order, loss and repetition, the deaths, drains and reloads:
 //! every load equals the sum of its live leases, and all return to zero when traffic ends.
-mod common;
 
+use crate::common::*;
 use balance::*;
 use base::Instant;
-use common::*;
 use overload::member::MemberLaw;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -210,10 +209,9 @@ fn is_in((mask, _): (u8, usize), slot: Slot) -> bool {
     mask >> slot.0 & 1 == 1
 }
 
-/// Pools of some policies have limits, and some of these go on with all members where half are dead.
-fn protection((_, policy): (u8, usize)) -> Protection {
-    let law = [None, Some(MemberLaw::Gradient), Some(MemberLaw::Aimd)][policy % 3];
-    Protection { law, panic: if policy % 2 == 0 { 1.0 } else { 0.5 } }
+/// Pools of some policies have limits.
+fn law((_, policy): (u8, usize)) -> Option<MemberLaw> {
+    [None, Some(MemberLaw::Gradient), Some(MemberLaw::Aimd)][policy % 3]
 }
 
 fn direction(from_pool: bool) -> Direction {
@@ -251,7 +249,7 @@ impl Bed {
     fn set_pools(&mut self, pools: [(u8, usize); POOLS]) {
         self.pools = pools;
         let members = |pool| Members::of((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot)));
-        let make = |pool: (u8, usize)| Pool::new(policy(pool.1), members(pool), protection(pool));
+        let make = |pool: (u8, usize)| Pool::new(policy(pool.1), members(pool), law(pool));
         self.balancer.set_pools(pools.map(make).into());
     }
 
@@ -312,8 +310,7 @@ fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
     assert_room(balancer, count, &others, decision);
     if let Decision::AtLimit(by) = decision {
         let has_limit = |verdict: &CandidateVerdict| verdict.refusal.is_some_and(NodeRefusal::is_of_load);
-        let panics = protection(pool).panic < 1.0;
-        assert!(by.is_of_load() && (panics || verdicts.iter().any(has_limit)), "{by:?}");
+        assert!(by.is_of_load() && verdicts.iter().any(has_limit), "{by:?}");
     }
     let Decision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } = decision else { return };
     assert!(is_in(pool, slot), "a new call goes to a node of its pool");
@@ -331,8 +328,7 @@ fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
             || node.is_on_trial()
             || node.is_expected(now)
             || verdicts.iter().all(refuses) && node.is_half_open(now)
-            || (verdicts.iter().all(refuses) || protection(pool).panic < 1.0)
-                && node.last_resort_refusal(now, calls).is_none(),
+            || verdicts.iter().all(refuses) && node.last_resort_refusal(now, calls).is_none(),
         "a new call goes to a node that takes calls"
     );
     assert!(node.member && !node.draining && node.health != Health::Closed);
@@ -361,6 +357,20 @@ fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView],
     }
     if decision == Decision::NoRoom {
         assert!(all(before) >= most && before.expired == 0, "{before:?}");
+    }
+}
+
+fn session_settings(invite: f64, millis: [u64; 4], max_sessions: usize) -> SessionSettings {
+    let [transaction_timeout, invite_timeout, call_lifetime, linger] = millis.map(Duration::from_millis);
+    let weights = Weights::invite(invite);
+    SessionSettings {
+        weights,
+        transaction_timeout,
+        invite_timeout,
+        call_lifetime,
+        linger,
+        max_sessions,
+        ..SessionSettings::default()
     }
 }
 
@@ -413,20 +423,14 @@ fn apply(bed: &mut Bed, step: &Step) {
             cluster.set_members(*now, &some);
         }
         Step::Settings { invite, millis, max_sessions } => {
-            let [transaction_timeout, invite_timeout, call_lifetime, linger] =
-                millis.map(Duration::from_millis);
-            let weights = Weights::invite(invite);
-            balancer.set_settings(SessionSettings {
-                weights,
-                transaction_timeout,
-                invite_timeout,
-                call_lifetime,
-                linger,
-                max_sessions,
-                ..SessionSettings::default()
-            });
+            balancer.set_settings(session_settings(invite, millis, max_sessions));
         }
-        Step::Policy { pool, policy: index } => balancer.set_policy(PoolId(pool), policy(index)),
+        Step::Policy { pool, policy: index } => {
+            let mut pools = balancer.take_pools();
+            let pool = usize::from(pool) % pools.len();
+            pools[pool].policy = policy(index);
+            balancer.set_pools(pools);
+        }
         Step::Pools { pools } => bed.set_pools(pools),
         Step::Others { slot, calls } => {
             let load = Load { calls, transactions: calls, work: u64::from(calls) * 1_750 };

@@ -1,17 +1,12 @@
 //! What becomes of the calls of a member that falls silent: they count as long as it may come back with them.
-mod common;
 
+use crate::common::*;
 use balance::policy::Cjsq;
 use balance::*;
 use base::Instant;
-use common::*;
 use wire::Method;
 
 const SLOT: Slot = Slot(0);
-
-fn seconds(s: u64) -> Instant {
-    Instant::from_millis(s * 1_000)
-}
 
 struct Bed {
     cluster: Cluster,
@@ -22,16 +17,7 @@ impl Bed {
     /// A member with a limit of five, that has five calls and an INVITE in a dialog under way.
     fn full() -> Self {
         let mut cluster = Cluster::new(HealthSettings { fall: 1, ..HealthSettings::default() });
-        cluster.set_members(
-            Instant::ZERO,
-            &[ClusterMember {
-                id: NodeId(1),
-                capacity: 1.0,
-                max_calls: 5,
-                max_rate: 0,
-                pool: PoolId::default(),
-            }],
-        );
+        cluster.set_members(Instant::ZERO, &limited_members(&[1.0], 5));
         let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Cjsq::new(0)));
         balancer.set_nodes(cluster.nodes());
         let mut bed = Self { cluster, balancer };
@@ -57,12 +43,7 @@ impl Bed {
     }
 
     fn heed(&mut self, now: Instant) {
-        let signs: Vec<_> = self.balancer.drain_signs().collect();
-        for sign in signs {
-            self.cluster.sign(now, sign);
-        }
-        self.cluster.drain_effects().for_each(drop);
-        self.balancer.set_nodes(self.cluster.nodes());
+        heed(now, &mut self.balancer, &mut self.cluster);
     }
 
     fn probed(&mut self, at: u64, alive: bool) {
@@ -115,9 +96,7 @@ fn calls_are_lost_with_the_process() {
 fn sessions_end_with_calls_that_are_lost() {
     let mut bed = Bed::full();
     bed.cluster = Cluster::new(HealthSettings::default());
-    let member =
-        ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() };
-    bed.cluster.set_members(Instant::ZERO, &[member]);
+    bed.cluster.set_members(Instant::ZERO, &members(&[1.0]));
     bed.heed(seconds(2));
     for call in 0..3_000 {
         bed.call(seconds(2), call);

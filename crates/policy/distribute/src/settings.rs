@@ -47,9 +47,6 @@ pub struct Settings {
     /// the paper's server (section 2.2). For the law `level`: one that is four times too small makes it oscillate, a
     /// large one only slow.
     pub state_cost: f64,
-    /// Part of the distance to its goal that the law `level` goes in a period. A node sees what its neighbours make
-    /// of it one period late, and two nodes correct the same difference: above a half they would overshoot for ever.
-    pub gain: f64,
     /// How many calls that were forwarded without state are remembered at least, for their retransmissions: as many
     /// as may come in 64*T1 = 32 s (RFC 3261 §17.1.1.2). About 40 bytes each.
     pub remembered: usize,
@@ -66,7 +63,6 @@ impl Default for Settings {
             low: 0.8,
             delta_c: 50.0,
             state_cost: 5700.0 / 4700.0 - 1.0,
-            gain: 0.25,
             remembered: 200_000,
         }
     }

@@ -6,7 +6,7 @@
 //!   of the bindings that there are, with the new bindings and the answer as its result.
 //! - [`Registration`] takes one REGISTER through a store: read, decide, replace, answer.
 //! - [`targets`] are the contacts of an address-of-record in the order in which they are tried.
-//! - [`Store`] is what a store has to do, [`MemoryStore`] the one in memory; [`contract`] checks any of them.
+//! - [`Store`] is what a store has to do, [`MemoryStore`] the one in memory; `invariants::store` checks any of them.
 //!
 //! # Stores
 //! A store keeps one [`Record`] for each address-of-record: all of its bindings, encoded. It has two operations, and
@@ -40,8 +40,6 @@ mod aor;
 mod ask;
 mod authorization;
 mod binding;
-pub mod contract;
-pub mod fuzz;
 mod memory;
 mod outbound;
 mod record;

@@ -8,19 +8,16 @@ use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// First byte of a record. Another form of records gets another one.
-const FORM: u8 = 1;
-/// Added to the family of a source with a connection. Records without connections are the same as before there were
-/// any.
-const CONNECTED: u8 = 0x10;
+const FORM: u8 = 2;
 
 /// The bindings of an address-of-record as bytes, the same for every store. Numbers stand with their highest byte
 /// first:
 ///
 /// ```text
-/// record   form (1)  count (2)  binding*
+/// record   form (2)  count (2)  binding*
 /// binding  updated (8, ms)  expires (4, s)  cseq (4)  q (2)  source  uri  params  call-id  path
 /// source   0 | family (1, 4 or 6)  transport (1)  peer (4 or 16) port (2)  local (4 or 16) port (2)
-///          with 16 added to the family, the connection (4) follows
+///          connection (4, 0 for none)
 /// others   length (2)  bytes
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -100,8 +97,7 @@ fn push_source(source: Option<&Source>, out: &mut Vec<u8>) {
         IpAddr::V6(_) => None,
     });
     let is_v4 = v4.iter().all(Option::is_some);
-    let connected = if source.connection.is_some() { CONNECTED } else { 0 };
-    out.extend_from_slice(&[if is_v4 { 4 } else { 6 } | connected, transport]);
+    out.extend_from_slice(&[if is_v4 { 4 } else { 6 }, transport]);
     for (socket, v4) in sockets.iter().zip(v4) {
         match (is_v4, v4, socket.ip()) {
             (true, Some(address), _) => out.extend_from_slice(&address.octets()),
@@ -110,9 +106,8 @@ fn push_source(source: Option<&Source>, out: &mut Vec<u8>) {
         }
         out.extend_from_slice(&socket.port().to_be_bytes());
     }
-    if let Some(Connection(number)) = source.connection {
-        out.extend_from_slice(&number.get().to_be_bytes());
-    }
+    let connection = source.connection.map_or(0, |Connection(number)| number.get());
+    out.extend_from_slice(&connection.to_be_bytes());
 }
 
 fn read(bytes: &[u8]) -> Option<Vec<Binding>> {
@@ -154,14 +149,12 @@ impl<'a> Reader<'a> {
 
     /// A source of this family, whose number has been read.
     fn source(&mut self, family: u8) -> Option<Source> {
-        let (family, is_connected) = (family & !CONNECTED, family & CONNECTED != 0);
         if family != 4 && family != 6 {
             return None;
         }
         let transport = *Transport::ALL.get(self.number(1)? as usize)?;
         let (peer, local) = (self.socket(family)?, self.socket(family)?);
-        let connection =
-            if is_connected { Some(Connection(NonZeroU32::new(self.number(4)? as u32)?)) } else { None };
+        let connection = NonZeroU32::new(self.number(4)? as u32).map(Connection);
         Some(Source { transport, peer, local, connection })
     }
 
@@ -170,13 +163,12 @@ impl<'a> Reader<'a> {
         let life = (UnixTime::from_millis(self.number(8)?), self.number(4)? as u32);
         // CSeq and q.
         self.take(4 + 2)?;
-        let family = self.number(1)? as u8;
-        let sockets = match family & !CONNECTED {
+        let source = match self.number(1)? {
             0 => 0,
-            4 => 1 + 2 * (4 + 2),
-            _ => 1 + 2 * (16 + 2),
+            4 => 1 + 2 * (4 + 2) + 4,
+            _ => 1 + 2 * (16 + 2) + 4,
         };
-        self.take(sockets + if family & CONNECTED == 0 { 0 } else { 4 })?;
+        self.take(source)?;
         for _ in 0..4 {
             let length = self.number(2)? as usize;
             self.take(length)?;
@@ -253,27 +245,6 @@ mod tests {
                 prop_assert_eq!(Record::of(&record.bindings()).map(|again| again.bindings()), Some(record.bindings()));
             }
         }
-    }
-
-    /// A record as stores have it from versions that knew no connections; one without a connection is still written
-    /// so.
-    #[test]
-    fn records_of_former_versions_are_read() {
-        let mut bytes = vec![FORM, 0, 1];
-        bytes.extend_from_slice(&1_700_000_000_000_u64.to_be_bytes());
-        bytes.extend_from_slice(&[0, 0, 14, 16, 0, 0, 0, 7, 3, 232]);
-        bytes.extend_from_slice(&[4, 0, 198, 51, 100, 7, 0x9c, 0x40, 203, 0, 113, 1, 0x13, 0xc4]);
-        bytes.extend_from_slice(b"\x00\x0dsip:a@[::1]:5\x00\x00\x00\x02id\x00\x00");
-        let record = Record::from_bytes(&bytes).expect("a record");
-        let [binding] = &record.bindings()[..] else { panic!("one binding") };
-        let (peer, local) = (([198, 51, 100, 7], 40_000).into(), ([203, 0, 113, 1], 5060).into());
-        let source = Source { transport: Transport::Udp, peer, local, connection: None };
-        assert_eq!((binding.source, binding.expires, &*binding.call_id), (Some(source), 3_600, &b"id"[..]));
-        assert_eq!(Record::of(&record.bindings()), Some(record.clone()));
-        let connected = Source { connection: NonZeroU32::new(9).map(Connection), ..source };
-        let with = Record::of(&[Binding { source: Some(connected), ..binding.clone() }]).expect("a record");
-        assert_eq!(with.as_bytes().len(), bytes.len() + 4);
-        assert_eq!(with.bindings()[0].source, Some(connected));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// A store that is called and answers; [`contract::check`](crate::contract::check) says what it has to fulfil.
+/// A store that is called and answers; `invariants::store::check` says what it has to fulfil.
 pub trait Store {
     /// The record of an address-of-record. It may hold bindings that have expired.
     fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError>;

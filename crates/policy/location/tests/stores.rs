@@ -3,9 +3,10 @@
 mod common;
 
 use common::{Bed, alice, at, read, settings, text, values};
+use invariants::store as contract;
 use location::{
     Aor, Ask, MemoryLimits, MemoryStore, Record, Registrar, Registration, Replaced, Reply, Step, Store,
-    StoreError, contract,
+    StoreError,
 };
 
 #[test]

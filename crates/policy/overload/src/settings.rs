@@ -1,7 +1,7 @@
 //! All that a host can be told about overload control.
 
-use crate::end_to_end::{self, Targets};
-use crate::hop::{Law, Receiver, Sender, SenderSettings};
+use crate::end_to_end::Targets;
+use crate::hop::{Law, Receiver, Sender};
 use crate::local::{BangBang, Controller, Delay, None as NoControl, Occupancy, bang_bang, delay, occupancy};
 use crate::retry_after::{self, During, RetryAfter};
 use crate::{RejectAt, RejectState, Scope, Triage};
@@ -45,7 +45,7 @@ pub enum FeedbackLaw {
     /// Each neighbour a fraction, a rate or a window.
     Hop(Law),
     /// The f of the local law for each target, along the path.
-    EndToEnd(end_to_end::EndToEndSettings),
+    EndToEnd,
 }
 
 /// Everything about overload that a host can be told. The default is no control at all.
@@ -100,22 +100,18 @@ impl OverloadSettings {
     pub(crate) fn receiver<N: Ord + Copy>(&self) -> Option<Receiver<N>> {
         match self.feedback {
             FeedbackLaw::Hop(law) => Some(Receiver::new(law, self.scope)),
-            FeedbackLaw::None | FeedbackLaw::EndToEnd(_) => None,
+            FeedbackLaw::None | FeedbackLaw::EndToEnd => None,
         }
     }
 
     /// The client's side of hop-by-hop feedback, for one downstream neighbour, if there is any.
     pub(crate) fn sender(&self) -> Option<Sender> {
-        matches!(self.feedback, FeedbackLaw::Hop(_))
-            .then(|| Sender::new(SenderSettings { scope: self.scope }))
+        matches!(self.feedback, FeedbackLaw::Hop(_)).then(|| Sender::new(self.scope))
     }
 
     /// The table of end-to-end feedback, if there is any.
     pub(crate) fn targets<N: Ord + Copy>(&self) -> Option<Targets<N>> {
-        match self.feedback {
-            FeedbackLaw::EndToEnd(settings) => Some(Targets::new(settings)),
-            FeedbackLaw::None | FeedbackLaw::Hop(_) => None,
-        }
+        (self.feedback == FeedbackLaw::EndToEnd).then(Targets::default)
     }
 }
 
@@ -138,6 +134,6 @@ mod tests {
             of(FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default()))),
             [true, true, false]
         );
-        assert_eq!(of(FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default())), [false, false, true]);
+        assert_eq!(of(FeedbackLaw::EndToEnd), [false, false, true]);
     }
 }

@@ -2,7 +2,7 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender, SenderSettings};
+use overload::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender};
 use overload::local::occupancy;
 use overload::signal::HostLoad;
 use overload::{MessageClass, Scope};
@@ -12,10 +12,6 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
-}
-
-fn sender(scope: Scope) -> Sender {
-    Sender::new(SenderSettings { scope })
 }
 
 fn feedback(limit: Option<Limit>, sequence: u64) -> Feedback {
@@ -38,7 +34,7 @@ fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
 #[test]
 fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = sender(Scope::NewRequests);
+    let mut sender = Sender::new(Scope::NewRequests);
     assert_eq!(sent(&mut sender, at(0), &mut rng), 1_000, "nothing known, nothing held back");
     sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.0)), 5), &mut rng);
     assert_eq!(sent(&mut sender, at(999), &mut rng), 0);
@@ -51,7 +47,7 @@ fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
 #[test]
 fn values_that_come_out_of_order_are_ignored_unless_the_numbers_began_anew() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = sender(Scope::NewRequests);
+    let mut sender = Sender::new(Scope::NewRequests);
     let number = 100_000_000;
     sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.0)), number), &mut rng);
     for tardy in [number, number - 1, number - 3_000_000] {
@@ -73,7 +69,7 @@ fn values_that_come_out_of_order_are_ignored_unless_the_numbers_began_anew() {
 #[test]
 fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = sender(Scope::NewRequests);
+    let mut sender = Sender::new(Scope::NewRequests);
     sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.5)), 1), &mut rng);
     let mut taken = |own| {
         (0..10_000)
@@ -88,7 +84,7 @@ fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
 fn what_a_limit_counts_is_the_scope() {
     let mut rng = Rng::from_seed(1);
     for (scope, expected) in [(Scope::NewRequests, 100), (Scope::AllRequests, 35)] {
-        let mut sender = sender(scope);
+        let mut sender = Sender::new(scope);
         sender.on_feedback(at(0), &feedback(Some(Limit::Rate(100.0)), 1), &mut rng);
         let mut invites = 0_usize;
         for millis in 0..900 {
@@ -108,7 +104,7 @@ fn what_a_limit_counts_is_the_scope() {
 #[test]
 fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = sender(Scope::NewRequests);
+    let mut sender = Sender::new(Scope::NewRequests);
     let burst = |sender: &mut Sender, rng: &mut Rng| {
         (0..1_000).filter(|_| sender.judge(at(1), MessageClass::NewInvite, 1.0, rng).is_accept()).count()
     };
@@ -131,7 +127,7 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
 #[test]
 fn a_server_that_never_answers_is_left_alone() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = sender(Scope::NewRequests);
+    let mut sender = Sender::new(Scope::NewRequests);
     (0..3).for_each(|_| sender.on_settled(at(0), RequestOutcome::Silent));
     assert_eq!(sent(&mut sender, at(500), &mut rng), 0);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1, "one probe");
@@ -158,8 +154,7 @@ fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
 
 #[test]
 fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
-    let mut receiver =
-        Receiver::new(Law::Rate(overload::hop::rate::RateLawSettings::default()), Scope::NewRequests);
+    let mut receiver = Receiver::new(Law::Rate, Scope::NewRequests);
     let busy = HostLoad { utilisation: 1.0, queue: 20, wait: Duration::from_millis(20) };
     let mut shares = Vec::new();
     for period in 1..=300_u64 {
@@ -206,7 +201,7 @@ fn refused(sender: &mut Sender, rng: &mut Rng) -> usize {
 #[test]
 fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = sender(Scope::NewRequests);
+    let mut sender = Sender::new(Scope::NewRequests);
     let asked = refused(&mut sender, &mut rng);
     assert!((10..=16).contains(&asked), "six at first, then one a second: {asked}");
     assert_eq!(sender.under_way(), 0);
@@ -221,11 +216,7 @@ fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
 
 /// The three laws as a server runs them.
 fn laws() -> [Law; 3] {
-    [
-        Law::Loss(occupancy::OccupancySettings::default()),
-        Law::Rate(overload::hop::rate::RateLawSettings::default()),
-        Law::Window(overload::hop::window::WindowLawSettings::default()),
-    ]
+    [Law::Loss(occupancy::OccupancySettings::default()), Law::Rate, Law::Window]
 }
 
 /// Half a minute of any load and any outcomes between a server and four neighbours.
@@ -265,7 +256,7 @@ fn no_law_has_a_dead_end() {
     for (law, seed) in laws().into_iter().flat_map(|law| (0..20).map(move |seed| (law, seed))) {
         let mut rng = Rng::from_seed(seed);
         let mut receiver = Receiver::new(law, Scope::NewRequests);
-        let mut senders = [0; 4].map(|_| sender(Scope::NewRequests));
+        let mut senders = [0; 4].map(|_| Sender::new(Scope::NewRequests));
         storm(&mut receiver, &mut senders, &mut rng);
         // The server has nothing to do, and those who are let through are answered.
         let mut free = [None; 4];

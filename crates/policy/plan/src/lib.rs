@@ -25,11 +25,9 @@
 mod answer;
 mod paths;
 mod program;
-mod series;
 mod topology;
 
 pub use answer::{NodePlan, Plan, WayPlan};
 pub use paths::PathPlan;
 pub use program::{PlanError, Rule, solve, solve_with};
-pub use series::series;
 pub use topology::{Function, Link, Node, PATHS_MAX, Routing, Topology, TopologyError, Visit};

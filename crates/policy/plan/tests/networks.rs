@@ -1,8 +1,9 @@
 //! The program on networks whose answer is known: the paper's, forks, joins, nodes that are unlike.
 
 use plan::{
-    Function, Link, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, series, solve, solve_with,
+    Function, Link, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, solve, solve_with,
 };
+use proptest::prelude::*;
 
 /// The paper's server (section 2.2): 5700 calls/s without state, 4700 with.
 fn server(name: &str) -> Node {
@@ -35,12 +36,43 @@ fn servers_in_series_carry_what_the_paper_computes() {
     for (count, load) in [(1, 4700.0), (2, 5151.92), (3, 5322.52), (4, 5412.12)] {
         let plan = solve(&in_series(servers(count))).unwrap();
         near(plan.load, load);
-        near(plan.load, series(&servers(count)).unwrap());
+        near(plan.load, closed_form(&servers(count)).unwrap());
         for node in &plan.nodes {
             near(node.kept, load / count as f64);
             near(node.calls, load);
             assert!(node.bottleneck);
         }
+    }
+}
+
+/// The most calls a second that nodes in series carry, when each call's state is kept at one of them. `None` for no
+/// node, or where one of them never keeps state.
+///
+/// With `f_i` the cost of forwarding and `x_i` the extra cost of state, a load t leaves node i room for
+/// `(1 - f_i t) / x_i` calls with state. Together they have to keep t (equation 5 of the paper):
+///
+/// `t = sum(1 / x_i) / (1 + sum(f_i / x_i))`, and at most the least `1 / f_i`.
+fn closed_form(nodes: &[Node]) -> Option<f64> {
+    let forwards = nodes.iter().map(|node| node.stateless).reduce(f64::min)?;
+    let (mut room, mut taken) = (0.0, 0.0);
+    for node in nodes {
+        let extra = node.extra_cost(Function::State)?;
+        room += 1.0 / extra;
+        taken += node.forward_cost() / extra;
+    }
+    // Where state costs nothing, room is without end, and only forwarding counts.
+    Some(if room.is_finite() { forwards.min(room / (1.0 + taken)) } else { forwards })
+}
+
+proptest! {
+    #[test]
+    fn a_series_of_unlike_nodes_has_the_closed_form(
+        rates in prop::collection::vec((100.0..10_000.0_f64, 0.2..1.0_f64), 1..6),
+    ) {
+        let nodes: Vec<_> = rates.iter().map(|(rate, part)| Node::new("", *rate, rate * part)).collect();
+        let expected = closed_form(&nodes).unwrap();
+        let load = solve(&in_series(nodes)).unwrap().load;
+        prop_assert!((load / expected - 1.0).abs() < 1e-6, "{load}, expected {expected}");
     }
 }
 
@@ -218,7 +250,7 @@ fn who_could_never_keep_is_told() {
 fn state_that_costs_nothing_is_no_limit() {
     let nodes = vec![Node::new("S1", 100.0, 100.0), Node::new("S2", 50.0, 40.0)];
     near(solve(&in_series(nodes.clone())).unwrap().load, 50.0);
-    near(series(&nodes).unwrap(), 50.0);
+    near(closed_form(&nodes).unwrap(), 50.0);
 }
 
 /// A slow node beside one that is six orders of magnitude faster.

@@ -151,23 +151,6 @@ impl Actions {
         *self == Self::default()
     }
 
-    /// What is done, in the order in which it is done and with the words of the configuration.
-    pub fn describe(&self) -> Vec<String> {
-        let user = &self.user;
-        let strip = user.strip.iter().map(|prefix| format!("strip_prefix {}", prefix.escape_ascii()));
-        let add = (!user.prefix.is_empty()).then(|| format!("add_prefix {}", user.prefix));
-        let whole = user.whole.iter().map(|whole| format!("set_user {whole}"));
-        let host = self.host.iter().map(|host| format!("set_host {host}"));
-        let is_set = |name: &String| self.added.iter().any(|(added, _)| added == name);
-        let removed = self.removed.iter().filter(|name| !is_set(name));
-        let removed = removed.map(|name| format!("remove_header {name}"));
-        let added = self.added.iter().map(|(name, value)| {
-            let verb = if self.removed.contains(name) { "set_header" } else { "add_header" };
-            format!("{verb} {name}: {value}")
-        });
-        strip.chain(add).chain(whole).chain(host).chain(removed).chain(added).collect()
-    }
-
     /// The most bytes that a request with this Request-URI grows by.
     pub fn growth(&self, uri: &[u8]) -> usize {
         let user = self.user.whole.as_ref().map_or(self.user.prefix.len(), String::len) + 1;

@@ -43,7 +43,6 @@ mod algorithm;
 mod authenticator;
 mod bans;
 mod claim;
-pub mod fuzz;
 mod nonce;
 mod offer;
 mod replay;

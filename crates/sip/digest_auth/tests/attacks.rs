@@ -1,7 +1,7 @@
 //! What somebody without the password tries, and what it comes to.
-mod common;
 
-use common::*;
+use crate::common;
+use crate::common::*;
 use digest_auth::{
     Algorithm, Authenticator, BanSettings, Bans, NonceKey, Nonces, Offer, Replays, Settings, UriRule,
 };

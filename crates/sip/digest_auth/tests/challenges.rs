@@ -1,7 +1,7 @@
 //! What a challenge says, and who gets one.
-mod common;
 
-use common::{REALM, at, challenged, examine, home, server, usual};
+use crate::common;
+use crate::common::{REALM, at, challenged, examine, home, server, usual};
 use digest_auth::{Algorithm, Examined, Refusal, Role, Settings};
 use wire::{AuthText, Challenge};
 

@@ -1,7 +1,6 @@
 //! Digests that others have computed.
-mod common;
 
-use common::{REALM, Sent, at, challenged, examine, home, server, usual};
+use crate::common::{REALM, Sent, at, challenged, examine, home, server, usual};
 use digest_auth::{Algorithm, Examined, Hash, Offer, Secret, Settings, Verdict};
 
 /// What the digest is of, as RFC 7616 §3.4.1 puts it together.

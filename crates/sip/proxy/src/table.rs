@@ -366,11 +366,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_each_transaction_keeps_takes_eight_bytes() {
-        assert_eq!(size_of::<Leg>(), 8);
-    }
-
-    #[test]
     fn a_timer_is_read_back_from_the_wheel() {
         for branch in [None, Some(0), Some(MOST - 1)] {
             let timer = RequestTimer { at: 0x0fff_ffff, branch };

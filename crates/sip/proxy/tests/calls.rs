@@ -1,7 +1,6 @@
 //! What a proxy does with one call, on virtual time.
-mod common;
 
-use common::{Bed, CALL, Reply, STATELESS};
+use crate::common::{Bed, CALL, Reply, STATELESS};
 use core::time::Duration;
 use wire::Method::{Ack, Bye, Cancel, Invite, Options};
 

@@ -1,7 +1,6 @@
 //! What a proxy does with a request that has several targets, on virtual time.
-mod common;
 
-use common::{Bed, CALL, Reply};
+use crate::common::{Bed, CALL, Reply};
 use core::time::Duration;
 use wire::Method::{Ack, Cancel, Invite, Message, Options};
 

@@ -1,12 +1,11 @@
-//! Whatever happens in whatever order to requests that fork: the rules of RFC 3261 §16.7 and RFC 5393 §5.3.3, seen
-//! from outside.
-mod common;
+//! Whatever happens in whatever order to requests, which fork or do not: the rules of RFC 3261 §16.7 and RFC 5393
+//! §5.3.3, seen from outside.
 
-use common::{Bed, Msg, Reply, STATELESS};
+use crate::common::{Bed, Msg, Reply, STATELESS};
 use core::time::Duration;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::Method::{self, Cancel, Invite, Message};
+use wire::Method::{self, Ack, Cancel, Invite, Message};
 
 /// Callers have lower numbers, and what answers their CANCELs higher ones.
 const CANCELS: u64 = 1_000;
@@ -15,8 +14,11 @@ const CANCELS: u64 = 1_000;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Request(bool),
+    Repeat(usize),
+    Ack(usize),
     Cancel(usize),
     Answer(usize, usize),
+    AnswerCancel(usize),
     Unreachable(usize),
     /// From 1 ms to 9 minutes.
     Wait(u32),
@@ -28,7 +30,10 @@ fn step() -> impl Strategy<Value = Step> {
     let (number, status) = (0..64_usize, 0..STATUSES.len());
     prop_oneof![
         2 => any::<bool>().prop_map(Step::Request),
+        1 => number.clone().prop_map(Step::Repeat),
+        1 => number.clone().prop_map(Step::Ack),
         1 => number.clone().prop_map(Step::Cancel),
+        1 => number.clone().prop_map(Step::AnswerCancel),
         12 => (number.clone(), status).prop_map(|(branch, status)| Step::Answer(branch, status)),
         1 => number.prop_map(Step::Unreachable),
         3 => (0..20_u32).prop_map(Step::Wait),
@@ -50,7 +55,7 @@ struct Plan {
 fn plan() -> impl Strategy<Value = Plan> {
     let groups = proptest::collection::vec(1..5_u8, 1..5);
     let ring_time = proptest::option::of(1..40_u64);
-    let forks = (groups, 1..3_u8, ring_time, 1..70_u8, 1..16_u8).prop_map(
+    let forks = (groups, 0..3_u8, ring_time, 1..70_u8, 1..16_u8).prop_map(
         |(groups, hops, ring_time, breadth, most)| Plan {
             groups,
             hops,
@@ -125,6 +130,24 @@ impl World {
                 self.methods.insert(caller, method);
                 self.callers.insert(caller, Caller::default());
                 self.bed.request(method, caller);
+            }
+            Step::Repeat(number) => {
+                // One whose transaction is over would be new.
+                let known = pick(&self.methods, number)
+                    .filter(|caller| self.bed.has_transaction(self.methods[caller], *caller));
+                if let Some(caller) = known {
+                    self.bed.request(self.methods[&caller], caller);
+                }
+            }
+            Step::Ack(number) => {
+                if let Some(caller) = pick(&self.methods, number) {
+                    self.bed.request(Ack, caller);
+                }
+            }
+            Step::AnswerCancel(number) => {
+                if let Some(branch) = pick(&self.branches, number) {
+                    self.bed.answer(Cancel, branch, 200);
+                }
             }
             Step::Cancel(number) => {
                 if let Some(caller) =

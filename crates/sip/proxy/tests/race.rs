@@ -1,7 +1,6 @@
 //! Further next hops for an INVITE that those before leave without a response, on virtual time.
-mod common;
 
-use common::{Bed, CALL, WHOLE};
+use crate::common::{Bed, CALL, WHOLE};
 use core::time::Duration;
 use wire::Method::{Cancel, Invite, Options};
 

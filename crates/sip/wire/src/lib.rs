@@ -21,7 +21,6 @@ mod chars;
 mod cursor;
 mod edit;
 mod framing;
-pub mod fuzz;
 mod header;
 mod host;
 mod line;

@@ -1,4 +1,4 @@
-//! The crate's invariants (`wire::fuzz`) on generated and on damaged messages.
+//! The crate's invariants (`invariants::messages`) on generated and on damaged messages.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ proptest! {
     fn grammatical_messages_are_accepted_and_keep_the_invariants(message in request()) {
         let m = wire::scan(&message).expect("a message");
         prop_assert_eq!(m.fault(), None);
-        wire::fuzz::message(&message);
+        invariants::message(&message);
     }
 
     #[test]
@@ -114,20 +114,20 @@ proptest! {
                 _ => message.insert(at.min(message.len()), byte),
             }
         }
-        wire::fuzz::message(&message);
+        invariants::message(&message);
     }
 
     #[test]
     fn cut_messages_keep_the_invariants(message in request(), end in any::<prop::sample::Index>()) {
-        wire::fuzz::message(&message[..end.index(message.len())]);
+        invariants::message(&message[..end.index(message.len())]);
     }
 
     #[test]
     fn any_bytes_keep_the_invariants(bytes in vec(junk(), 0..300)) {
-        wire::fuzz::message(&bytes);
+        invariants::message(&bytes);
         let mut message = b"OPTIONS sip:a SIP/2.0\r\nVia: SIP/2.0/UDP h\r\n".to_vec();
         message.extend_from_slice(&bytes);
-        wire::fuzz::message(&message);
+        invariants::message(&message);
     }
 
     #[test]

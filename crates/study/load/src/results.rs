@@ -42,11 +42,6 @@ impl Times {
         self.0.mean()
     }
 
-    /// Every recorded value with its count, in ascending order, for a printed histogram.
-    pub fn iter_us(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
-    }
-
     /// Adds what another agent recorded.
     pub fn merge(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both histograms have the same bounds");

@@ -242,7 +242,6 @@ fn a_duplicate_that_found_no_room_leaves_no_key() {
 fn pauses_follow_their_laws() {
     let config = StallConfig {
         spacing: ms(1_000),
-        spacing_spread: Spread::Exponential,
         length: ms(40),
         length_spread: Spread::Measured(QuantileTable::new(&[1.0, 3.0]).unwrap()),
     };

@@ -44,9 +44,7 @@ impl Pair {
     }
 
     fn pop(&mut self) {
-        let expected = self.model.pop_first();
-        assert_eq!(self.queue.next_at(), expected.map(|(at, _)| at));
-        assert_eq!(self.queue.pop(), expected);
+        assert_eq!(self.queue.pop(), self.model.pop_first());
     }
 
     fn until(&mut self, wait: u64) {

@@ -8,6 +8,11 @@ const DATAGRAMS: LinkConfig = LinkConfig { delay: DELAY, reliable: None };
 const RELIABLE: Reliable = Reliable { timeout: Duration::from_millis(200), shared: true };
 const STREAM: LinkConfig = LinkConfig { delay: DELAY, reliable: Some(RELIABLE) };
 
+/// A rule for all messages at all times.
+const fn everywhere(what: FaultEffect) -> FaultRule {
+    FaultRule { from: None, to: None, when: Instant::ZERO..Instant::from_nanos(u64::MAX), what }
+}
+
 const fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
@@ -52,14 +57,12 @@ fn a_rule_holds_for_its_link_and_time_only() {
 #[test]
 fn loss_and_duplication_have_their_probabilities() {
     // 4 sigma of 10,000 trials: 4 sqrt(10,000 p (1 - p)).
-    let lost = 10_000 - arrived(&mut network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Loss(0.05))]));
+    let lost = 10_000 - arrived(&mut network(DATAGRAMS, &[everywhere(FaultEffect::Loss(0.05))]));
     assert!((412..=588).contains(&lost), "{lost}");
-    let doubled =
-        arrived(&mut network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Duplicate(0.1))])) - 10_000;
+    let doubled = arrived(&mut network(DATAGRAMS, &[everywhere(FaultEffect::Duplicate(0.1))])) - 10_000;
     assert!((880..=1_120).contains(&doubled), "{doubled}");
     // The copies of a datagram are lost one by one: 2 x 0.5 arrive.
-    let rules =
-        [FaultRule::everywhere(FaultEffect::Duplicate(1.0)), FaultRule::everywhere(FaultEffect::Loss(0.5))];
+    let rules = [everywhere(FaultEffect::Duplicate(1.0)), everywhere(FaultEffect::Loss(0.5))];
     let both = arrived(&mut network(DATAGRAMS, &rules));
     assert!((9_717..=10_283).contains(&both), "{both}");
 }
@@ -67,13 +70,13 @@ fn loss_and_duplication_have_their_probabilities() {
 #[test]
 fn delay_jitter_and_reordering_move_arrivals() {
     let more = Duration::from_millis(30);
-    let mut slow = network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Delay(more))]);
+    let mut slow = network(DATAGRAMS, &[everywhere(FaultEffect::Delay(more))]);
     assert_eq!(send(&mut slow, 0), [at(35)]);
-    let mut jittery = network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Jitter(more))]);
+    let mut jittery = network(DATAGRAMS, &[everywhere(FaultEffect::Jitter(more))]);
     let arrivals: Vec<_> = (0..1_000).flat_map(|_| send(&mut jittery, 0)).collect();
     let (first, last) = (arrivals.iter().min().unwrap(), arrivals.iter().max().unwrap());
     assert!(*first >= at(5) && *first < at(6) && *last > at(34) && *last <= at(35), "{first} {last}");
-    let mut unordered = network(DATAGRAMS, &[FaultRule::everywhere(FaultEffect::Reorder(0.25, more))]);
+    let mut unordered = network(DATAGRAMS, &[everywhere(FaultEffect::Reorder(0.25, more))]);
     let arrivals: Vec<_> = (0..10_000).flat_map(|ms| send(&mut unordered, ms)).collect();
     let held = (0..).zip(&arrivals).filter(|(ms, arrival)| **arrival == at(ms + 35)).count();
     assert!((2_327..=2_673).contains(&held), "{held}");
@@ -83,13 +86,13 @@ fn delay_jitter_and_reordering_move_arrivals() {
 #[test]
 fn a_stream_keeps_everything_in_order_and_pays_with_time() {
     let rules = [FaultEffect::Loss(0.2), FaultEffect::Duplicate(0.5), FaultEffect::Reorder(0.3, DELAY)]
-        .map(FaultRule::everywhere);
+        .map(everywhere);
     let mut stream = network(STREAM, &rules);
     let arrivals: Vec<_> = (0..10_000).flat_map(|ms| send(&mut stream, ms)).collect();
     assert_eq!(arrivals.len(), 10_000);
     assert!(arrivals.is_sorted());
     // Cut off from 0 to 1 s: sent again after 0.2, 0.4, 0.8 s, so at 1.4 s it gets through, and holds up the next.
-    let cut = FaultRule { when: at(0)..at(1_000), ..FaultRule::everywhere(FaultEffect::Partition) };
+    let cut = FaultRule { when: at(0)..at(1_000), ..everywhere(FaultEffect::Partition) };
     let mut stream = network(STREAM, &[cut]);
     assert_eq!(send(&mut stream, 0), [at(1_405)]);
     assert_eq!(send(&mut stream, 1_000), [at(1_405)]);
@@ -98,14 +101,14 @@ fn a_stream_keeps_everything_in_order_and_pays_with_time() {
 
 #[test]
 fn a_stream_that_never_gets_through_gives_up() {
-    let mut stream = network(STREAM, &[FaultRule::everywhere(FaultEffect::Loss(1.0))]);
+    let mut stream = network(STREAM, &[everywhere(FaultEffect::Loss(1.0))]);
     assert_eq!(send(&mut stream, 0), []);
 }
 
 #[test]
 fn a_fault_of_one_link_changes_nothing_on_another() {
-    let jitter = FaultRule::everywhere(FaultEffect::Jitter(DELAY));
-    let loss = FaultRule { from: Some(0), to: Some(1), ..FaultRule::everywhere(FaultEffect::Loss(0.5)) };
+    let jitter = everywhere(FaultEffect::Jitter(DELAY));
+    let loss = FaultRule { from: Some(0), to: Some(1), ..everywhere(FaultEffect::Loss(0.5)) };
     let (mut with, mut without) =
         (network(DATAGRAMS, &[loss, jitter.clone()]), network(DATAGRAMS, &[jitter]));
     for ms in 0..100 {

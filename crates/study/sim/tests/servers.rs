@@ -90,21 +90,6 @@ fn servers_that_are_level_take_turns_or_are_drawn() {
     assert!((0.6..32.0).contains(&spread(&random)), "{random:?}");
 }
 
-/// An INVITE takes these servers eight times as long as a BYE, in place of the usual 1.75.
-#[test]
-fn estimated_weights_share_calls_out_in_another_way() {
-    let with = |weights: &str| {
-        let balancer = format!("policy = \"tlwl\"\n{weights}");
-        balanced("rate = 30", 4, ["", &balancer, "holding = \"exp:20s\"\n[costs]\ninvite_work = 8"])
-    };
-    let [usual, named, estimated] =
-        ["", "weights = { INVITE = 1.75, BYE = 1.0 }", "weights = \"adaptive\""].map(with);
-    assert_eq!(usual.trace, named.trace);
-    assert_ne!(usual.trace, estimated.trace);
-    let [usual, estimated] = [usual, estimated].map(|run| run.streams[0].answer_delay.mean().as_secs_f64());
-    assert!(estimated < 1.02 * usual, "{estimated} s in place of {usual}");
-}
-
 /// A proxy of 40 calls a second that is offered more than it carries by this transport; `edge` and `more` are further
 /// text.
 fn overloaded(transport: &str, rate: u32, edge: &str, more: &str) -> RunResults {

@@ -5,7 +5,7 @@ use config::scenario::{Costs, Group, HostFault, LinkFaults, RunSettings, Scenari
 use distribute::{Law, Settings};
 use load::{RandomTime, RateStep};
 use proxy::ProxyTimers;
-use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, UtilisationRule, run_sharing};
+use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -190,11 +190,11 @@ fn calls_settle_after_a_proxy_restarts() {
     }
 }
 
-/// Part of the calls whose state one proxy keeps by this rule at a steady load, and part of its time in use.
-fn kept_at(rate: f64, rule: UtilisationRule) -> (f64, f64) {
+/// Part of the calls whose state one proxy keeps by its utilisation at a steady load, and part of its time in use.
+fn kept_at(rate: f64) -> (f64, f64) {
     let mut scenario = network(1, &[&[0]], rate);
     scenario.streams[0].load = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
-    let results = run_sharing(&scenario, &all(1, StateKeeping::ByUtilisation(rule)), 1);
+    let results = run_sharing(&scenario, &all(1, StateKeeping::ByUtilisation), 1);
     let stream = &results.streams[0];
     let without = stream.unmarked.rate(second(20), second(RUN_ENDS));
     let used = &results.hosts[0].utilisation[20..];
@@ -204,17 +204,14 @@ fn kept_at(rate: f64, rule: UtilisationRule) -> (f64, f64) {
 
 #[test]
 fn the_rule_of_cortes_keeps_state_below_three_quarters_of_utilisation_alone() {
-    let rule = UtilisationRule::OF_PAPER;
     // Utilisation with state, at these parts of what the proxy carries with state.
-    let ((low, _), (medium, used)) = (kept_at(0.5 * STATEFUL, rule), kept_at(0.68 * STATEFUL, rule));
+    let ((low, _), (medium, used)) = (kept_at(0.5 * STATEFUL), kept_at(0.68 * STATEFUL));
     assert!(low > 0.999 && medium > 0.9, "{low} {medium}");
     assert!((used - 0.68).abs() < 0.02, "{used}");
     // Above three quarters even without state.
-    let (high, used) = kept_at(0.85 * STATELESS, rule);
+    let (high, used) = kept_at(0.85 * STATELESS);
     assert!(high < 0.02, "{high}");
     assert!((used - 0.85).abs() < 0.02, "{used}");
-    let (perfect, _) = kept_at(0.5 * STATEFUL, UtilisationRule { is_lossy: false, ..rule });
-    assert!(perfect < 0.005, "{perfect}");
 }
 
 #[test]

@@ -1,13 +1,15 @@
-//! Runs random plans on the whole node, and says which seeds fail: `cargo run --release -p swarm -- --seeds 500`.
+//! Runs random plans on the whole node, and says which seeds fail: `cargo run --release -p swarm -- --seeds 500`. Runs
+//! scenarios, too: `cargo run --release -p swarm -- --scenario SCENARIO.toml`.
 
 #![forbid(unsafe_code)]
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Parser;
 use sim::stats::sweep::{all_cores, sweep};
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::num::NonZero;
-use swarm::SeedVerdict;
+use std::path::{Path, PathBuf};
+use swarm::{Honest, SeedVerdict, World};
 
 /// Puts the whole node through random faults, and checks from outside that no rule is broken.
 ///
@@ -27,11 +29,41 @@ struct Arguments {
     /// Shows the plan and the last messages of the first seed, and runs no other.
     #[arg(long)]
     verbose: bool,
+    /// Runs a scenario of `sarabande sim run` in place of seeds, and prints what its callers and servers counted.
+    ///
+    /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different
+    /// times, a background job of balancers and servers, nor for servers with several workers, a table of service
+    /// times, an `invite_work` other than 1.75, a `repeat_work` other than 0, or `ties` that are drawn. Proxies and
+    /// balancers take no time: what they cost is left out.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "seed", "jobs", "verbose"])]
+    scenario: Option<PathBuf>,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    if arguments.verbose { replay(arguments.seed) } else { many(&arguments) }
+    match &arguments.scenario {
+        Some(file) => on_bytes(file),
+        None if arguments.verbose => replay(arguments.seed),
+        None => many(&arguments),
+    }
+}
+
+fn on_bytes(file: &Path) -> Result<()> {
+    let scenario = config::scenario::load(file).map_err(|errors| anyhow!("{errors}"))?;
+    let plan = swarm::scenario::plan(&scenario).map_err(|refused| anyhow!(refused))?;
+    let left_out = swarm::scenario::left_out(&scenario);
+    if !left_out.is_empty() {
+        eprintln!("Proxies take no time on bytes. Left out: {}", left_out.join("; "));
+    }
+    let summary = World::new(plan, Honest).run().map_err(|broken| anyhow!("{}: {broken}", file.display()))?;
+    let results = serde_json::json!({
+        "title": scenario.title,
+        "seed": scenario.run.seed,
+        "trace": summary.trace.to_string(),
+        "callers": summary.callers,
+        "answerers": summary.answerers,
+    });
+    Ok(writeln!(stdout(), "{results:#}")?)
 }
 
 fn replay(seed: u64) -> Result<()> {

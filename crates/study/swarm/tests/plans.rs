@@ -32,14 +32,6 @@ fn no_plan_with_servers_that_are_started_and_stopped_fails() {
     assert!(counts.servers_started >= 5 && counts.servers_stopped >= 10, "{counts:?}");
 }
 
-/// Limits of members, floods and feedback are in one plan of ten.
-#[test]
-fn no_plan_of_too_many_calls_fails() {
-    let may_refuse = |site: &SitePlan| site.role.file().is_some_and(FilePlan::may_refuse);
-    let is_of_overload = |seed: &u64| draw(*seed).sites.iter().any(may_refuse);
-    none_fails(&(0..).filter(is_of_overload).take(SEEDS).collect::<Vec<_>>());
-}
-
 #[test]
 fn a_seed_goes_the_same_way_twice_and_another_one_another_way() {
     let trace = |seed| run(seed).outcome.map(|summary| summary.trace.digest());

@@ -25,6 +25,17 @@ fn seeds_are_run_and_one_is_shown() {
 }
 
 #[test]
+fn a_scenario_is_run_on_bytes() {
+    let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/short.toml");
+    let text =
+        "[run]\nduration = \"10s\"\n[host.core]\ncapacity = 100\n[calls.main]\npath = [\"core\"]\nrate = 5\n";
+    std::fs::write(file, text).unwrap();
+    let output = tester(&["--scenario", file]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("calls_completed"), "{output:?}");
+}
+
+#[test]
 fn output_that_cannot_be_written_is_an_error() {
     for arguments in [&["--seeds", "1"][..], &["--verbose"][..]] {
         let full = File::options().write(true).open("/dev/full").expect("a device of Linux");

@@ -224,8 +224,6 @@ impl Bed {
     /// The pools have these queues.
     pub fn set_queues(&mut self, queues: impl IntoIterator<Item = Option<QueueSetup>>) -> Vec<Sent> {
         self.set_each(queues, |pool, queue: Option<QueueSetup>| {
-            let moves = queue.as_ref().and_then(|queue| queue.settings.moves);
-            pool.invite_timeout = moves.map_or(Duration::ZERO, |moves| moves.after);
             pool.queue = queue.map(Arc::new);
         })
     }

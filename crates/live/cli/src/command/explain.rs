@@ -183,10 +183,7 @@ fn text(explanation: &ExplanationView) -> String {
         "token" => "a verified token names it, or the request comes from there".to_owned(),
         "moved" => format!("its member died before it answered; {policy} chose another one"),
         "search" => "nobody here knows the INVITE that it belongs to; whoever has that acts on it".to_owned(),
-        "rejected" => {
-            "it is in a dialog that nobody here knows, and gets 481 (`orphans` of the pool)".to_owned()
-        }
-        "dropped" => "it is in a dialog that nobody here knows (`orphans` of the pool)".to_owned(),
+        "rejected" => "it is in a dialog that nobody here knows, and gets 481".to_owned(),
         "busy" => "every member that takes new calls is at its limit (`overload` or `max_rate` of the pool): it gets 503".to_owned(),
         "unavailable" => match pool {
             Some(pool) => format!("no member of {pool} takes new calls: it gets 503"),
@@ -280,12 +277,8 @@ fn candidates(candidates: &[CandidateView], chosen: Option<PeerText>) -> String 
             refusal.as_ref().map_or("yes".to_owned(), |refusal| format!("no: {refusal}{limit}")),
         ]);
     }
-    let weights = candidates.iter().find_map(|candidate| candidate.weights.as_ref()).map(|weights| {
-        let each: Vec<_> = weights.iter().map(|(method, weight)| format!("{method} {weight:.2}")).collect();
-        format!("\nweights  estimated: {}", each.join(", "))
-    });
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    lines.join("\n") + &weights.unwrap_or_default()
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -300,7 +293,6 @@ mod tests {
             transactions: 2,
             work: 2.75,
             capacity: 1.5,
-            weights: None,
             limit_law: Some("gradient".to_owned()),
             unanswered: Some(9),
             limit: Some(8),
@@ -333,16 +325,6 @@ mod tests {
         let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
         assert_eq!(cells(lines[5]), "10.0.0.1:5060 3 2 2.75 1.50 no: draining");
         assert_eq!(cells(lines[6]), "> 10.0.0.2:5060 3 2 2.75 1.50 yes");
-    }
-
-    #[test]
-    fn it_says_what_transactions_weigh_where_that_is_estimated() {
-        let mut one = explanation(Some("10.0.0.2:5060"), "policy");
-        assert!(!text(&one).contains("weights"));
-        for candidate in &mut one.candidates {
-            candidate.weights = Some([("INVITE".to_owned(), 1.929)].into());
-        }
-        assert!(text(&one).ends_with("\nweights  estimated: INVITE 1.93"), "{}", text(&one));
     }
 
     #[test]

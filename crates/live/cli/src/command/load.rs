@@ -8,9 +8,9 @@ mod watch;
 
 use crate::print;
 use anyhow::{Context, Result};
+use instruments::agents::Snapshot;
 use load::RandomTime;
 use serde_json::{Value, json};
-use server::agents::Snapshot;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};

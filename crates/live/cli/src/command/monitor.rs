@@ -1,6 +1,7 @@
 //! `sarabande monitor`: the latency of a SIP server from outside, and what the server can take.
 
 mod capacity;
+mod page;
 
 use super::load::{duration, random};
 use crate::address;
@@ -9,13 +10,15 @@ use ::monitor::{Counts, Latency, Link, Monitor, Pairing, Report, Servers, Settin
 use anyhow::{Context as _, Result, anyhow, bail};
 use base::{Instant, UnixTime};
 use elastic::estimate;
-use server::capacity::sender::Reporting;
-use server::latency::view::WindowView;
-use server::latency::{self, CapacityEstimate, Estimated, Options, Running, Source};
+use instruments::latency::view::WindowView;
+use instruments::latency::{self, CapacityEstimate, Estimated, Options, Running, Source};
+use instruments::sender::{Reporting, Telling};
+use page::Shown;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -170,21 +173,29 @@ async fn watch(
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?);
     let interface = Some(arguments.interface.clone()).filter(|name| name != "any");
     let source = arguments.hep.map_or(Source::Interface(interface), Source::Hep);
+    let reporting = arguments.capacity.reporting(settings.servers.addresses())?;
+    let telling = reporting.as_ref().map(|to| Telling::start(to, settings.window)).transpose()?;
+    let targets = telling.as_ref().map(Telling::targets).unwrap_or_default();
+    let shown = Arc::new(Shown::new(&settings, targets));
     let options = Options {
         next_ports: arguments.next_port.clone(),
         write: arguments.write.clone(),
-        listen: arguments.listen,
         estimate,
-        reporting: arguments.capacity.reporting(settings.servers.addresses())?,
+        telling,
     };
-    let reporting = options.reporting.clone();
     let servers: Vec<_> = settings.servers.addresses().iter().map(ToString::to_string).collect();
-    let mut running: Running = latency::start(source, settings, options).await?;
+    let seen = Arc::clone(&shown);
+    let mut running: Running =
+        latency::start(source, settings, options, move |estimated| seen.add(estimated))?;
+    let http = match arguments.listen {
+        Some(address) => Some(page::start(address, shown).await?),
+        None => None,
+    };
     print_note!("measures {} ({})", servers.join(", "), arguments.pair);
     if let Some(Reporting { to, server, .. }) = reporting {
         print_note!("tells the capacity of {server} to {}", to.join(", "));
     }
-    if let Some(address) = running.http() {
+    if let Some(address) = http {
         print_note!("metrics at http://{address}/metrics, windows at http://{address}/api/windows");
     }
     if let Err(error) = notify::ready() {

@@ -6,7 +6,6 @@ mod output;
 mod run;
 mod values;
 mod vary;
-mod wire;
 
 use anyhow::Result;
 

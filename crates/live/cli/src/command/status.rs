@@ -243,9 +243,8 @@ fn queue(pool: &PoolHealth) -> Option<String> {
         _ => format!("; no call until an answer or a probe: {}", full.join(", ")),
     };
     let silent = if silent > 0 { format!("; without word of {silent}") } else { String::new() };
-    let moved = if queue.moved > 0 { format!(", {} moved", queue.moved) } else { String::new() };
     Some(format!(
-        "\nqueue of {}: {} waiting, {} delivered{moved}, {refused} refused; members take {most:.0} calls/s{silent}{full}",
+        "\nqueue of {}: {} waiting, {} delivered, {refused} refused; members take {most:.0} calls/s{silent}{full}",
         pool.name,
         plural(queue.waiting as u64, "call"),
         queue.delivered,
@@ -617,7 +616,7 @@ pub(crate) mod tests {
             })
         };
         let shown = json!({
-            "waiting": 1, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "moved": 0, "copies": 5,
+            "waiting": 1, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "copies": 5,
             "mean_wait_ms": 12.5,
             "members": [member("10.0.0.1:5060", 100.0, false), member("10.0.0.2:5060", 20.0, true)],
         });
@@ -625,8 +624,6 @@ pub(crate) mod tests {
         let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; without word of 1; \
                     no call until an answer or a probe: 10.0.0.2:5060";
         assert_eq!(queue(&pool).as_deref(), Some(line));
-        pool.queue.as_mut().expect("it was put there").moved = 4;
-        assert_eq!(queue(&pool), Some(line.replace("12 delivered", "12 delivered, 4 moved")));
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn a_file_of_the_other_kind_is_told_with_the_command_for_it() {
     for arguments in [vec!["run", &scenario], vec!["status", "--config", &scenario]] {
         assert!(error(&arguments).contains(&format!("`sarabande sim run {scenario}`")), "{arguments:?}");
     }
-    for more in [vec![], vec!["--wire"], vec!["--vary", "calls.main.rate=1,2"]] {
+    for more in [vec![], vec!["--vary", "calls.main.rate=1,2"]] {
         let arguments = [vec!["sim", "run", &pool], more].concat();
         assert!(error(&arguments).contains(&format!("`sarabande run {pool}`")), "{arguments:?}");
     }

@@ -99,7 +99,7 @@ fn a_monitor_reports_to_a_balancer_whichever_is_restarted() {
     let (member, listen) = (free().to_string(), free().to_string());
     let folder = folder("monitor-report");
     let role = format!(
-        "[pool.servers]\nmembers = [\"{member}\"]\n[capacity]\nlisten = \"{listen}\"\nkey = \"{KEY}\""
+        "[pool.servers]\nmembers = [\"{member}\"]\n[capacity]\nlisten = \"{listen}\"\nkeys.\"*\" = \"{KEY}\""
     );
     let monitor = |name: &str, key: &str, start: &str| {
         let hep = free().to_string();

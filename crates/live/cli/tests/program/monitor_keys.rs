@@ -91,7 +91,7 @@ fn nobody_speaks_for_a_server_with_the_key_of_another() {
     let role = format!(
         "[pool.servers]\nmembers = [\"a.test:5071\", \"127.0.0.1:5072\", \"b.test:5072\", \"127.0.0.1:5073\", \
          \"c.test:5073\", \"127.0.0.1:5074\"]\n[dns]\nservers = [\"{dns}\"]\n[capacity]\nlisten = \"{listen}\"\n\
-         key = \"{}\"\n[capacity.keys]\n\"a.test:5071\" = \"{}\"\n\"127.0.0.1:5072\" = \"{}\"\n\
+         [capacity.keys]\n\"*\" = \"{}\"\n\"a.test:5071\" = \"{}\"\n\"127.0.0.1:5072\" = \"{}\"\n\
          \"b.test:5072\" = \"{}\"\n\"c.test:5073\" = \"{}\"\n",
         text(9),
         text(1),
@@ -148,8 +148,8 @@ fn a_reload_changes_the_key_of_one_server() {
     let listen = free();
     let role = |keys: &str| {
         format!(
-            "[pool.servers]\nmembers = [\"127.0.0.1:5071\", \"127.0.0.1:5072\"]\n[capacity]\nlisten = \"{listen}\"\nkey = \
-             \"{}\"\n{keys}",
+            "[pool.servers]\nmembers = [\"127.0.0.1:5071\", \"127.0.0.1:5072\"]\n[capacity]\nlisten = \"{listen}\"\n\
+             [capacity.keys]\n\"*\" = \"{}\"\n{keys}",
             text(9)
         )
     };
@@ -161,8 +161,8 @@ fn a_reload_changes_the_key_of_one_server() {
     };
     assert_eq!(accepted("127.0.0.1:5071"), [true, false, false]);
     for (keys, expected) in [
-        (format!("keys = {{ \"127.0.0.1:5071\" = \"{}\" }}\n", text(1)), [false, true, false]),
-        (format!("keys = {{ \"127.0.0.1:5071\" = \"{}\" }}\n", text(2)), [false, false, true]),
+        (format!("\"127.0.0.1:5071\" = \"{}\"\n", text(1)), [false, true, false]),
+        (format!("\"127.0.0.1:5071\" = \"{}\"\n", text(2)), [false, false, true]),
         (String::new(), [true, false, false]),
     ] {
         let mut open = Connection::new(listen, 9);

@@ -51,7 +51,6 @@ fn printing(scenario: &str) -> Vec<Vec<&str>> {
         vec!["sim", "run", scenario],
         vec!["sim", "run", scenario, "--json"],
         vec!["sim", "run", scenario, "--vary", "calls.main.rate=10,20"],
-        vec!["sim", "run", scenario, "--wire"],
         vec!["demo", "--seconds", "1.5", "--policy", "tlwl"],
     ]
 }

@@ -1,14 +1,18 @@
 //! `[access]`, and the lists of listeners and routes.
 
 use super::conditions::several;
-use crate::kind::{Count, NetworkText};
+use crate::kind::NetworkText;
 use crate::raw::{ListenerParts, ListenerTable, RawAccess, RawConfig};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use base::Rate;
 use route::{Access, Network, RateSettings, Refusal, SourceLimit};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
+
+/// Bits of IPv4 and IPv6 in which one sender chooses its address.
+const SENDER: (u8, u8) = (32, 64);
+/// Bits of the network of a customer: the smallest of IPv4 that is routed, and what RFC 6177 gives a site.
+const NETWORK: (u8, u8) = (24, 48);
 
 /// Lists of networks as the file has them.
 pub(super) struct Lists<'r> {
@@ -69,9 +73,6 @@ pub(super) fn networks(settings: &[Setting<NetworkText>]) -> Vec<Network> {
 fn rates(config: &RawConfig, report: &mut Report<'_>) -> Option<RateSettings> {
     let raw = &config.access.rate;
     let burst = raw.burst.value();
-    let v4 = raw.ipv4_network.value();
-    let v6 = raw.ipv6_network.value();
-    let host = raw.ipv6_address.value();
     let mut exempt = networks(&raw.exempt);
     exempt.extend(networks(&config.overload.neighbours));
     exempt.extend(config.distribution.iter().flat_map(|raw| networks(&raw.neighbours)));
@@ -97,37 +98,19 @@ fn rates(config: &RawConfig, report: &mut Report<'_>) -> Option<RateSettings> {
             format!("expected at least `per_address`, {one}: a network has senders"),
         );
     }
-    if let (Some(host), Some(v6)) = (host, v6)
-        && v6 > host
-    {
-        blame_bits(&raw.ipv6_network, &raw.ipv6_address, report);
-    }
-    let limit = |per_second: u32, v4: u32, v6: u32, burst: Duration| {
+    let burst = burst?;
+    let limit = |per_second: u32, (v4, v6): (u8, u8)| {
         let burst = (f64::from(per_second) * burst.as_secs_f64()).ceil() as u32;
         let rate = Rate { per_second, burst };
-        (per_second > 0).then_some(SourceLimit { v4: v4 as u8, v6: v6 as u8, rate })
+        (per_second > 0).then_some(SourceLimit { v4, v6, rate })
     };
-    let (burst, v4, v6) = (burst?, v4?, v6?);
+    let refuse = &config.access.refuse;
     Some(RateSettings {
-        address: limit(address?, 32, host?, burst),
-        network: limit(network?, v4, v6, burst),
+        address: limit(address?, SENDER),
+        network: limit(network?, NETWORK),
         exempt,
-        refusal: raw.refuse.value()?,
+        // A source that is only too fast may come back: never 403.
+        refusal: if refuse.value()? == Refusal::Silence { Refusal::Silence } else { Refusal::Unavailable },
         counts_copies: is_default,
     })
-}
-
-/// Says it where the file has one of the two.
-fn blame_bits<const A: u32, const B: u32, const C: u32, const D: u32>(
-    network: &Setting<Count<A, B>>,
-    address: &Setting<Count<C, D>>,
-    report: &mut Report<'_>,
-) {
-    let remedy =
-        "expected `ipv6_network` to have at most as many bits as `ipv6_address`: a network holds its senders";
-    if network.is_set() {
-        report.conflict(network, remedy);
-    } else {
-        report.conflict(address, remedy);
-    }
 }

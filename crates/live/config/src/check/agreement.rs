@@ -1,5 +1,4 @@
-//! What several pools have to agree on: a session belongs to the process, and a request out of nowhere to no pool at
-//! all.
+//! What several pools have to agree on: a session belongs to the process.
 
 use crate::kind::Kind;
 use crate::raw::RawPool;
@@ -7,7 +6,7 @@ use crate::report::Report;
 use crate::setting::Setting;
 use crate::structure::join;
 use crate::typed::{PoolConfig, PoolOrigin};
-use balance::{Adaptive, PolicyKind};
+use balance::PolicyKind;
 
 /// Reports keys that two pools have with different values, where there is one value for all of them. `raw` finds a
 /// pool of the file by its name.
@@ -16,54 +15,25 @@ pub(super) fn check<'r>(
     raw: impl Fn(&str) -> Option<&'r RawPool>,
     report: &mut Report<'_>,
 ) {
-    estimates(pools, report);
     let of_file = pools.iter().filter(|pool| pool.origin == PoolOrigin::Table);
     let all: Vec<_> = of_file.filter_map(|pool| Some((pool, raw(&pool.name)?))).collect();
     let Some((&(first, first_raw), others)) = all.split_first() else { return };
     for &(pool, raw) in others {
-        if pool.orphans != first.orphans {
-            let why = "a request of an unknown dialog belongs to no pool";
-            tell("orphans", why, (first, &first_raw.orphans), (pool, &raw.orphans), report);
-        }
         if pool.sessions.max_sessions != first.sessions.max_sessions {
             let why = "all pools share one table of sessions";
             tell("max_sessions", why, (first, &first_raw.max_sessions), (pool, &raw.max_sessions), report);
         }
     }
     // Work is counted where a policy asks for it.
-    let is_by_work = |pool: &PoolConfig| pool.policy == PolicyKind::Tlwl && !pool.health.adaptive.weights;
-    let mut by_work = all.iter().filter(|(pool, _)| is_by_work(pool));
+    let mut by_work = all.iter().filter(|(pool, _)| pool.policy == PolicyKind::Tlwl);
     let Some(&(first, first_raw)) = by_work.next() else { return };
     for &(pool, raw) in by_work.filter(|(pool, _)| pool.sessions.weights != first.sessions.weights) {
         let why = "a member that is in several pools has one amount of work, so all with policy \"tlwl\" weigh alike";
-        if raw.weights.is_none() {
+        if raw.weights.is_empty() {
             tell("weights", why, (first, &first_raw.policy), (pool, &raw.policy), report);
         } else {
             let remedy = remedy("weights", why, &first.name);
             report.key_problem(&join(&join("pool", &pool.name), "weights"), remedy);
-        }
-    }
-}
-
-/// A member counts for the first pool that names it: what another one estimates would leave it out, and what is estimated
-/// would move calls of a pool that hashes.
-fn estimates(pools: &[PoolConfig], report: &mut Report<'_>) {
-    let share = |one: &PoolConfig, other: &PoolConfig| {
-        one.members.iter().any(|member| other.members.iter().any(|known| known.address == member.address))
-    };
-    for (index, pool) in pools.iter().enumerate() {
-        let Adaptive { weights, capacity } = pool.health.adaptive;
-        for (key, _) in [("weights", weights), ("capacity", capacity)].into_iter().filter(|(_, is)| *is) {
-            let mut others = pools.iter().enumerate().filter(|(at, _)| *at != index);
-            let Some((_, other)) = others.find(|(_, other)| share(pool, other)) else { continue };
-            let there = match other.origin {
-                PoolOrigin::Table => join("pool", &other.name),
-                PoolOrigin::Proxy | PoolOrigin::Route => join(&other.name, "next"),
-            };
-            let remedy = format!(
-                "a member is in `{there}` as well, and \"adaptive\" estimates members of one pool; remove it there, or this key"
-            );
-            report.key_problem(&join(&join("pool", &pool.name), key), remedy);
         }
     }
 }

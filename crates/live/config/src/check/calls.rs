@@ -52,26 +52,14 @@ fn read(
         }
     });
     let expires = given(raw.session_expires.as_ref());
-    let least = raw.session_min.value();
-    if let (Some(setting), Some(Some(expires)), Some(least)) = (&raw.session_expires, expires, least)
-        && expires < least
-    {
-        report.conflict(setting, "expected at least `session_min`; change one of the two");
-    }
-    if raw.session_expires.is_none() && raw.session_min.is_set() {
-        report.conflict(
-            &raw.session_min,
-            "only who asks for session timers has a minimum; set `session_expires`",
-        );
-    }
     let calls = CallSettings {
         most: raw.max_calls.value()? as usize,
         longest: given(raw.longest.as_ref())?,
-        silence: raw.silence.value()?,
         tell_answers: raw.answers.value()?,
+        ..CallSettings::default()
     };
     let seconds = |time: std::time::Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-    let session = SessionTimer { expires: expires?.map(seconds), least: seconds(least?) };
+    let session = SessionTimer { expires: expires?.map(seconds), ..SessionTimer::default() };
     Some(CallsConfig {
         dialogs: DialogSettings {
             calls,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::access::Lists;
-use super::token::{KEY, secret_file};
+use super::token::secret;
 use crate::kind::{KeyText, Kind as _, MemberAddress, Refusal};
 use crate::nearest::nearest;
 use crate::raw::RawCapacity;
@@ -15,6 +15,9 @@ use crate::structure::join;
 use crate::typed::{Admin, CapacityConfig, PoolConfig};
 use control::Address;
 use elastic::update::{Key, Keys, Server};
+
+/// The name of all servers without a key of their own.
+const ALL: &str = "*";
 
 /// `None` as well where something is wrong.
 pub(super) fn check(
@@ -41,27 +44,19 @@ pub(super) fn check(
 
 /// Who may speak for which server. No two keys are alike: whoever has one of them speaks for one server.
 fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut Report<'_>) -> Keys {
-    let (shared_path, shared) = match (&raw.key, &raw.key_file) {
-        (Some(key), None) => ("capacity.key", key.value()),
-        (None, Some(path)) => ("capacity.key_file", secret_file(path, directory, &KEY, report)),
-        (None, None) => ("", None),
-        (Some(key), Some(_)) => {
-            report.secret_conflict(key, "expected either `key` or `key_file`, not both; remove one");
-            ("", None)
-        }
-    };
-    let in_file = raw.keys.iter().map(|(name, key)| (join("capacity.keys", name), name, key.value()));
-    let mut given: Vec<_> = in_file.collect();
-    for (name, path) in &raw.key_files {
-        let key = secret_file(path, directory, &KEY, report);
-        given.push((join("capacity.key_files", name), name, key));
-    }
-    if given.is_empty() && raw.key.is_none() && raw.key_file.is_none() {
-        let remedy = "expected the key of each server, which its monitor has, too: [capacity.key_files] with \"10.0.0.1\" = \
-                      \"sip1.key\", each file with 16 bytes as 32 hex digits or in base64; make each with \
-                      `openssl rand -hex 16`; or one key for all: key_file = \"capacity.key\"";
+    if raw.keys.is_empty() {
+        let remedy = "expected the key of each server, which its monitor has, too: [capacity.keys] with \"10.0.0.1\" = { file = \
+                      \"sip1.key\" }, each file with 16 bytes as 32 hex digits or in base64; make each with \
+                      `openssl rand -hex 16`; or one key for all: \"*\" = { file = \"capacity.key\" }";
         report.missing("capacity.keys", remedy);
     }
+    let read = raw.keys.iter().map(|(name, raw)| {
+        let path = join("capacity.keys", name);
+        let key = secret(&path, raw, directory, report);
+        (path, name, key)
+    });
+    let (of_all, mut given): (Vec<_>, Vec<_>) = read.partition(|(_, name, _)| *name == ALL);
+    let shared = of_all.into_iter().find_map(|(.., key)| key);
     given.sort_by_key(|(path, ..)| report.place(path));
     let mut own: BTreeMap<Server, (String, Option<[u8; 16]>)> = BTreeMap::new();
     for (path, name, key) in given {
@@ -77,7 +72,7 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
             continue;
         }
         let alike = own.values().find(|(_, other)| key.is_some() && *other == key).map(|(first, _)| &**first);
-        if let Some(first) = alike.or((key.is_some() && key == shared).then_some(shared_path)) {
+        if let Some(first) = alike.or((key.is_some() && key == shared).then_some("capacity.keys.\"*\"")) {
             let remedy = format!(
                 "this is the key of `{first}`, too: whoever has it could speak for both; make one for this server alone with \
                  `openssl rand -hex 16`"

@@ -74,10 +74,7 @@ pub(super) fn check(
         delta_c: table.delta_c.value()?,
         high,
         low,
-        state_cost: match &table.state_cost {
-            Some(cost) => cost.value()?,
-            None => Distribution::state_cost(dialogs),
-        },
+        state_cost: Distribution::state_cost(dialogs),
         ..Distribution::default().settings
     };
     let authentication = table.authentication_cost.value().filter(|_| shares_out(Shared::Authentication));
@@ -112,7 +109,7 @@ fn tell_unverified(
             "a proxy that shares out authentication verifies users: set `users` of [registrar], or remove \"authentication\"",
         );
     }
-    if raw.token.key.is_none() && raw.token.key_file.is_none() {
+    if raw.token.key.is_none() {
         tell(
             "the neighbours have to prove whom they have verified: set `key` of [token], the same at all of them, or remove \
              \"authentication\"",

@@ -16,8 +16,7 @@ pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
     let listeners = listeners(raw, report);
     let names = names(raw, report);
     let threads = raw.threads.value().unwrap_or(0) as usize;
-    let receive_buffer = raw.receive_buffer.value().unwrap_or(0);
-    Listen { listeners, names, threads, receive_buffer }
+    Listen { listeners, names, threads }
 }
 
 /// All listeners, or none when one is wrong.
@@ -189,7 +188,6 @@ pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
         new_per_second: raw.new_per_second.value()?,
         idle: raw.idle.value()?,
         handshake: raw.handshake.value()?,
-        send_buffer: raw.send_buffer.value()?,
         memory: raw.memory.value()?,
         large_requests: raw.large_requests.value()?,
         origins: raw.origins.iter().map(Setting::value).collect::<Option<_>>()?,

@@ -42,9 +42,9 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let tls = listen::tls(raw.tls.as_ref(), &listen.listeners, directory, report);
     let authorities = tls.iter().flatten().find_map(|tls| tls.authorities.clone());
     let site = Site { directory, authorities };
-    let timers = timers::check(&raw.timers, report);
+    let timers = timers::check(&raw.timers, raw.proxy.as_ref(), report);
     let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, &site, report));
-    let targets = targets(raw, (&listen, directory), timers, registrar.as_ref(), report);
+    let targets = targets(raw, &listen, timers, registrar.as_ref(), report);
     let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
     if let (Some(targets), Some(registrar)) = (&targets, &registrar) {
         registrar::tell_unkept(&targets.routes, registrar, report);
@@ -97,14 +97,14 @@ struct Targets {
 /// Without routes, a pool or a proxy; with routes, any number of pools.
 fn targets(
     raw: &RawConfig,
-    (listen, directory): (&Listen, &Path),
+    listen: &Listen,
     timers: Option<Timers>,
     registrar: Option<&RegistrarConfig>,
     report: &mut Report<'_>,
 ) -> Option<Targets> {
     let mut names: Vec<&String> = raw.pool.keys().collect();
     names.sort_by_key(|name| report.place(&join("pool", name)));
-    let mut pool = |name: &&String| pool::check(name, &raw.pool[*name], listen, (timers, directory), report);
+    let mut pool = |name: &&String| pool::check(name, &raw.pool[*name], listen, timers, report);
     let pools: Vec<_> = names.iter().map(&mut pool).collect();
     let needs_hops = raw.pool.is_empty() && raw.route.is_empty() && raw.registrar.is_none();
     let proxy = proxy::check(raw.proxy.as_ref(), needs_hops, listen, timers, report);

@@ -6,7 +6,7 @@ use crate::raw::RawOverload;
 use crate::report::Report;
 use crate::scenario::ScenarioLocal;
 use crate::setting::given;
-use ::overload::hop::{Law, rate};
+use ::overload::hop::Law;
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::RetryAfterSettings;
 use ::overload::{FeedbackLaw, LocalLaw, OverloadSettings, Scope, Triage};
@@ -15,9 +15,6 @@ use node::OverloadControl;
 /// `None` when something is wrong.
 pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<OverloadControl> {
     let local = raw.local.value()?;
-    if raw.wait.is_set() && local != ScenarioLocal::Delay {
-        report.conflict(&raw.wait, "it belongs to another law; add `local = \"delay\"`, or remove this key");
-    }
     if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != ScenarioLocal::BangBang) {
         let remedy =
             "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
@@ -29,13 +26,9 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
              remove this key";
         report.conflict(&raw.feedback, remedy);
     }
-    let triage = raw.triage.value()?;
-    if local == ScenarioLocal::BangBang && !triage {
-        let remedy = "expected `triage = true`: how many messages wait in the sockets cannot be seen; remove this key, or use \
-                      `local = \"delay\"`";
-        report.conflict(&raw.triage, remedy);
-    }
-    let (bound, pause) = (raw.wait.value()?, given(raw.retry_after.as_ref())?);
+    let pause = given(raw.retry_after.as_ref())?;
+    // Where nothing is refused, messages wait in the sockets, first come first served.
+    let triage = (local != ScenarioLocal::None).then(Triage::default);
     let watermarks = bang_bang::BangBangSettings::default();
     let local = match (local, pause) {
         (ScenarioLocal::None, _) => LocalLaw::None,
@@ -44,7 +37,7 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         }
         (ScenarioLocal::BangBang, None) => LocalLaw::BangBang(watermarks),
         (ScenarioLocal::Occupancy, _) => LocalLaw::Occupancy(occupancy::OccupancySettings::default()),
-        (ScenarioLocal::Delay, _) => LocalLaw::Delay(delay::DelaySettings { onset: bound / 2, bound }),
+        (ScenarioLocal::Delay, _) => LocalLaw::Delay(delay::DelaySettings::default()),
     };
     // On the wire a limit counts all requests (RFC 7339 §5.3, RFC 7415 §3.4).
     let (feedback, scope) = match feedback {
@@ -52,11 +45,8 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         FeedbackName::Loss => {
             (FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default())), Scope::AllRequests)
         }
-        FeedbackName::Rate => {
-            (FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())), Scope::AllRequests)
-        }
+        FeedbackName::Rate => (FeedbackLaw::Hop(Law::Rate), Scope::AllRequests),
     };
-    let triage = triage.then(Triage::default);
     let laws = OverloadSettings { local, triage, feedback, scope, ..OverloadSettings::default() };
     Some(OverloadControl { laws, neighbours: networks(&raw.neighbours).into() })
 }

@@ -1,22 +1,19 @@
 //! `[pool.<name>]`
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::listen::{is_own, no_listener, no_listener_of, serves};
 use super::scale;
 use super::timers::{Timers, blame};
-use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, Ratio, show};
-use crate::raw::{InviteTimeout, RawMember, RawOutlier, RawPool, RawProbe, RawWeights};
+use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, show};
+use crate::raw::{InviteTimeout, RawMember, RawPool, RawProbe, RawWeights};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
 use crate::table::Defaulted as _;
 use crate::typed::{Listen, Listener, PoolConfig, PoolOrigin};
-use balance::{Adaptive, HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
+use balance::{HealthSettings, MemberLaw, PolicyKind, PoolId, Weights};
 use control::{Address, MemberSettings, ProbeSettings};
-use node::Orphans;
 use route::{Dialogs, Fork, Forward};
 use std::time::Duration;
 use wire::Method;
@@ -44,7 +41,7 @@ pub(super) fn check(
     name: &str,
     raw: &RawPool,
     listen: &Listen,
-    (timers, directory): (Option<Timers>, &Path),
+    timers: Option<Timers>,
     report: &mut Report<'_>,
 ) -> Option<PoolConfig> {
     let path = join("pool", name);
@@ -53,7 +50,7 @@ pub(super) fn check(
     }
     let members = members(&path, raw, listen, report);
     let scale = raw.scale.as_ref();
-    let scale = scale.map(|scale| scale::check(&path, scale, (&members, texts(raw)), directory, report));
+    let scale = scale.map(|scale| scale::check(&path, scale, (&members, texts(raw)), report));
     let scale = scale.map_or(Some(None), |scale| scale.map(Some));
     let pool = pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)?;
     let pool = PoolConfig { scale: scale?, ..pool };
@@ -77,7 +74,6 @@ pub(super) fn of_hops(
         dialogs: Setting::of(Dialogs::Route),
         record_route: Setting::of(record_route),
         invite_timeout: Setting::of(invite_timeout),
-        orphans: Setting::of(Orphans::Balance),
         probe: RawProbe { enabled: Setting::of(false), ..RawProbe::default() },
         ..RawPool::default()
     };
@@ -93,7 +89,7 @@ fn pool(
     timers: Option<Timers>,
     report: &mut Report<'_>,
 ) -> Option<PoolConfig> {
-    let policy = policy(path, &raw.policy, raw.weights.as_ref(), report);
+    let policy = policy(path, &raw.policy, &raw.weights, report);
     let forward = raw.forward.value();
     let dialogs = raw.dialogs.value();
     let has_limit = members.iter().any(|member| member.max_calls > 0);
@@ -114,7 +110,7 @@ fn pool(
     let queue = raw.queue.as_ref();
     let queue =
         queue.map(|queue| super::queue::check(queue, path, (forward, fork), &raw.invite_timeout, report));
-    let protection = protection(raw, (dialogs, fork), finds_again, report);
+    let member_law = member_law(raw, (dialogs, fork), finds_again, report);
     if has_rate && raw.queue.is_some() {
         report.key_problem(
             &join(path, "queue"),
@@ -123,10 +119,8 @@ fn pool(
     }
     let times = probe_times(path, &raw.probe, report);
     let health = health(raw);
-    check_capacity(raw, policy_kind, report);
     let (timers, health) = (timers?, health?);
     let (policy, weights) = policy?;
-    let (protection, retry_after) = protection?;
     let (interval, timeout) = times?;
     Some(PoolConfig {
         name: name.to_owned(),
@@ -138,22 +132,20 @@ fn pool(
         fork: fork?,
         ring_time: raw.ring_time.value()?,
         record_route: record_route?,
-        orphans: raw.orphans.value()?,
         health,
         probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },
         sessions: balance::SessionSettings {
             weights,
             // RFC 3261 §17.1.1.2, §17.1.2.2: timers B and F.
             transaction_timeout: timers.t1 * 64,
-            invite_timeout: timers.invite,
+            invite_timeout: timers.c,
             call_lifetime: timers.call,
-            linger: timers.linger,
+            linger: timers.t1 * 64,
             max_rest: health.max_rest,
-            hold_failures: health.outlier.enabled,
+            hold_failures: health.ejects,
             max_sessions: raw.max_sessions.value()? as usize,
         },
-        protection,
-        retry_after,
+        member_law: member_law?,
         invite_timeout: raw.invite_timeout.value()?,
         queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
         scale: None,
@@ -255,38 +247,20 @@ fn fork(
     Some(fork)
 }
 
-/// Where capacities are estimated none is configured, and a hash of the Call-ID leads elsewhere when they change.
-fn check_capacity(raw: &RawPool, policy: Option<PolicyKind>, report: &mut Report<'_>) {
-    let Some(adaptive) = &raw.capacity else { return };
-    if policy.is_some_and(PolicyKind::is_by_call) {
-        let remedy = "calls would move whenever a capacity changes; remove it, or use another policy";
-        report.conflict(adaptive, remedy);
-    }
-    if policy == Some(PolicyKind::Rwma) {
-        let remedy = "policy = \"rwma\" goes by response times already; remove one of the two";
-        report.conflict(adaptive, remedy);
-    }
-    for entry in &raw.members {
-        if let Entry::Table(member) = entry
-            && member.capacity.is_set()
-        {
-            let remedy = "the pool has capacity = \"adaptive\", which estimates it; remove one of the two";
-            report.conflict(&member.capacity, remedy);
-        }
-    }
-}
-
 /// The policy and the weights that `name` and `weights` of the table at `path` make together.
 pub(crate) fn policy(
     path: &str,
     name: &Setting<Choice<PolicyName>>,
-    own_weights: Option<&RawWeights>,
+    own_weights: &RawWeights,
     report: &mut Report<'_>,
 ) -> Option<(PolicyKind, Weights)> {
-    let weights = match own_weights {
-        Some(Entry::Table(set)) => configured_weights(path, set, report),
-        Some(Entry::Plain(_)) | None => Weights::default(),
-    };
+    let mut weights = Weights::default();
+    for (method, setting) in own_weights {
+        check_method(path, method, report);
+        if let Some(weight) = setting.value() {
+            weights.set(Method::parse(method.as_bytes()), weight);
+        }
+    }
     let PolicyName { kind, invite } = name.value()?;
     if report.has(&format!("{path}.weights")) && (kind != PolicyKind::Tlwl || invite.is_some()) {
         let remedy = match invite {
@@ -296,26 +270,6 @@ pub(crate) fn policy(
         report.key_problem(&format!("{path}.weights"), remedy);
     }
     Some((kind, invite.map_or(weights, Weights::invite)))
-}
-
-/// Whether weights are estimated.
-pub(crate) fn is_adaptive(weights: Option<&RawWeights>) -> bool {
-    matches!(weights, Some(Entry::Plain(_)))
-}
-
-fn configured_weights(
-    path: &str,
-    set: &BTreeMap<String, Setting<Ratio>>,
-    report: &mut Report<'_>,
-) -> Weights {
-    let mut weights = Weights::default();
-    for (method, setting) in set {
-        check_method(path, method, report);
-        if let Some(weight) = setting.value() {
-            weights.set(Method::parse(method.as_bytes()), weight);
-        }
-    }
-    weights
 }
 
 /// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that
@@ -432,13 +386,14 @@ fn same_server(one: &Address, other: &Address) -> bool {
     }
 }
 
-/// How members are kept from more than they can do, and the longest Retry-After of what is refused for that.
-fn protection(
+/// The law of the limit that keeps members from more than they can do, if there is one.
+#[expect(clippy::option_option, reason = "the outer one: it is wrong, which has been reported")]
+fn member_law(
     raw: &RawPool,
     (dialogs, fork): (Option<Dialogs>, Option<Fork>),
     finds_again: bool,
     report: &mut Report<'_>,
-) -> Option<(Protection, Duration)> {
+) -> Option<Option<MemberLaw>> {
     let law = raw.overload.law.value();
     if let Some(Some(_)) = law {
         let setting = &raw.overload.law;
@@ -455,31 +410,16 @@ fn protection(
             report.conflict(setting, remedy);
         }
     }
-    let protection = Protection { law: law?, panic: raw.overload.panic.value()? };
-    Some((protection, raw.overload.retry_after.value()?))
+    law
 }
 
 fn health(raw: &RawPool) -> Option<HealthSettings> {
-    let outlier = outlier(&raw.outlier);
     Some(HealthSettings {
-        adaptive: Adaptive { weights: is_adaptive(raw.weights.as_ref()), capacity: raw.capacity.is_some() },
         regular: raw.probe.enabled.value()?,
         fall: raw.probe.fall.value()?,
-        rise: raw.probe.rise.value()?,
         slow_start: raw.slow_start.value()?,
         max_rest: raw.max_rest.value()?,
-        forget_after: raw.forget_after.value()?,
-        outlier: outlier?,
-    })
-}
-
-fn outlier(raw: &RawOutlier) -> Option<OutlierSettings> {
-    Some(OutlierSettings {
-        enabled: raw.enabled.value()?,
-        interval: raw.interval.value()?,
-        min_answers: raw.min_answers.value()?,
-        ejection: raw.ejection.value()?,
-        max_ejection: raw.max_ejection.value()?,
+        ejects: raw.outlier.value()?,
     })
 }
 

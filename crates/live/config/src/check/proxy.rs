@@ -53,12 +53,12 @@ pub(super) fn check(
         next.push(peer);
     }
     super::pool::check_invite_timeout(&raw.invite_timeout, (raw.forward.value(), None), report);
-    let transaction = Timers { t1: timers?.t1, ..Timers::default() };
-    let timers = ProxyTimers { transaction, c: raw.timer_c.value()? };
+    let timers::Timers { t1, c, .. } = timers?;
+    let timers = ProxyTimers { transaction: Timers { t1, ..Timers::default() }, c };
     let limits = ProxyLimits {
         transactions: raw.max_transactions.value()? as usize,
         memory: raw.max_memory.value()?,
-        branches: raw.max_branches.value()? as u8,
+        ..ProxyLimits::default()
     };
     let settings = ProxySettings { timers, limits };
     let proxy = ProxyConfig {

@@ -1,12 +1,13 @@
 //! `queue` of `[pool.<name>]`
 
-use crate::kind::{AccrualName, OverflowName, show};
+use crate::kind::{QueueRules, show};
 use crate::raw::{InviteTimeout, RawQueue};
 use crate::report::Report;
-use elastic::estimate::Settings;
-use elastic::queue::{Accrual, LengthSettings, Moves, Overflow, QueueSettings};
+use crate::setting::Setting;
+use elastic::estimate::{Law, Settings};
+use elastic::queue::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup};
-use route::{Fork, Forward, INVITE_TIMEOUT};
+use route::{Fork, Forward};
 use std::time::Duration;
 
 /// Half of T1: for that long a caller waits untold.
@@ -25,11 +26,7 @@ pub(super) fn check(
     let source = raw.source.value();
     let threshold = raw.threshold.value();
     let wait = raw.wait.value();
-    let delay = raw.delay.value();
-    let overflow = raw.overflow.value();
-    // A route may have its own time where the pool has none.
-    let moves = |after: Duration| Moves::after(if after.is_zero() { INVITE_TIMEOUT } else { after });
-    let moves = invite_timeout.value().map(moves);
+    let rules = raw.rules.as_ref();
     let path = format!("{path}.queue");
     if fork.is_some_and(|fork| fork != Fork::None) {
         let remedy = "a call that rings at several members is nobody's; remove this, or `fork`";
@@ -41,7 +38,7 @@ pub(super) fn check(
     }
     // A queue that goes by what monitors say needs a place where they say it.
     if source == Some(CapacitySource::Announced) && !report.has("capacity") {
-        let remedy = "monitors are heard by way of the table [capacity], which is missing: expected it with `listen` and `key_file`; \
+        let remedy = "monitors are heard by way of the table [capacity], which is missing: expected it with `listen` and `keys`; \
                       or set source = \"responses\", and response times say what a member can take";
         report.conflict(&raw.source, remedy);
     }
@@ -49,19 +46,17 @@ pub(super) fn check(
     if is_measured {
         check_invite_timeout(invite_timeout, threshold, report);
     }
-    if raw.law.is_set() && !is_measured {
-        report.conflict(&raw.law, "source = \"fixed\" measures nothing; remove this, or that");
-    }
     if wait.is_some_and(|wait| wait > HALF_T1) {
         // RFC 3261 §16.11: who keeps no transactions says no 100.
         if !forward.is_none_or(Forward::has_transactions) {
             let remedy = "without transactions no caller can be told to wait; expected 250ms at most, or forward = \"transaction\"";
             report.conflict(&raw.wait, remedy);
         }
-        if overflow == Some(OverflowName::Drop) {
+        // The paper drops calls without an answer.
+        if let Some(rules) = rules {
             let remedy =
                 "who was told to wait sends nothing again; remove this, or set a `wait` of 250ms at most";
-            report.conflict(&raw.overflow, remedy);
+            report.conflict(rules, remedy);
         }
     }
     if threshold.is_some_and(|threshold| threshold.is_zero()) {
@@ -70,28 +65,22 @@ pub(super) fn check(
             "expected more than nothing, such as \"10ms\": every answer takes some time",
         );
     }
-    if let (Some(wait), Some(delay)) = (wait, delay)
-        && raw.delay.is_set()
-        && delay > wait
-    {
-        let remedy = format!("expected at most `wait`, {}: calls behind that would wait in vain", show(wait));
-        report.conflict(&raw.delay, &remedy);
-    }
     let wait = wait?;
+    let (law, accrual, choice, overflow) = match rules.map(Setting::value) {
+        None => (Law::Proven, Accrual::Answers { most: capacity? }, Choice::Tlwl, usual.overflow),
+        Some(rules) => match rules? {
+            QueueRules::Smace => (Law::Smace, Accrual::PerSecond, Choice::MostRoom, Overflow::Drop),
+        },
+    };
     let settings = QueueSettings {
         bound: wait,
-        length: LengthSettings { delay: delay?.min(wait), ..usual.length },
-        overflow: match overflow? {
-            OverflowName::Refuse => usual.overflow,
-            OverflowName::Drop => Overflow::Drop,
-        },
-        accrual: accrual(raw.accrual.value()?, capacity?),
-        choice: raw.order.value()?,
-        moves: Some(moves?),
+        length: LengthSettings { delay: wait, ..usual.length },
+        overflow,
+        accrual,
+        choice,
         ..usual
     };
-    let capacity =
-        Settings { threshold: threshold?, maximum: capacity?, law: raw.law.value()?, ..Settings::default() };
+    let capacity = Settings { threshold: threshold?, maximum: capacity?, law, ..Settings::default() };
     Some(QueueSetup { settings, source: source?, capacity })
 }
 
@@ -106,14 +95,5 @@ fn check_invite_timeout(timeout: &InviteTimeout, threshold: Option<Duration>, re
             show(threshold)
         );
         report.conflict(timeout, &remedy);
-    }
-}
-
-/// How members pull that take so many calls a second at most.
-fn accrual(name: AccrualName, most: f64) -> Accrual {
-    match name {
-        AccrualName::Answers => Accrual::Answers { most },
-        AccrualName::Smooth => QueueSettings::default().accrual,
-        AccrualName::PerSecond => Accrual::PerSecond,
     }
 }

@@ -101,7 +101,6 @@ fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Set
         expires_default: secs(usual),
         expires_max: secs(longest),
         contacts_max: raw.max_contacts.value()? as usize,
-        record_max: raw.max_record.value()?,
         reach: raw.reach.value()?,
         path: raw.path.value()?,
         ..location::Settings::default()

@@ -83,9 +83,8 @@ fn rule(
     report: &mut Report<'_>,
 ) -> Option<Rule> {
     let conditions = conditions::check(path, raw, around.listen, report);
-    let refusal = raw.refuse.as_ref().map_or(Some(around.refusal), Setting::value);
     let lists = Lists { allow: &raw.allow, deny: &raw.deny };
-    let access = lists.read(refusal.unwrap_or_default(), report);
+    let access = lists.read(around.refusal, report);
     let actions = actions::check(path, raw, report);
     let target = target(path, name, raw, around, pools, report);
     if target == Some(Target::RequestUri)
@@ -361,11 +360,7 @@ fn failover(route: &RawRoute) -> Option<Failover> {
     let raw = &route.failover;
     let on: Vec<_> = raw.on.iter().map(Setting::value).collect();
     let on = on.into_iter().collect::<Option<Vec<_>>>()?;
-    let budget = BudgetSettings {
-        ratio: raw.budget.value()?,
-        least: raw.budget_min.value()?,
-        window: raw.budget_window.value()?,
-    };
+    let budget = BudgetSettings { ratio: raw.budget.value()?, ..BudgetSettings::default() };
     let mut failover = Failover::on(&on);
     failover.attempts = raw.attempts.value()? as u8;
     failover.budget = budget;

@@ -1,7 +1,5 @@
 //! `[pool.<name>.scale]`
 
-use std::path::{Path, PathBuf};
-
 use crate::kind::Text;
 use crate::raw::RawScale;
 use crate::report::Report;
@@ -23,7 +21,6 @@ pub(super) fn check(
     pool: &str,
     raw: &RawScale,
     (members, texts): (&[MemberSettings], Vec<String>),
-    directory: &Path,
     report: &mut Report<'_>,
 ) -> Option<ScaleConfig> {
     let path = join(pool, "scale");
@@ -31,20 +28,14 @@ pub(super) fn check(
     if raw.driver.is_none() {
         report.missing(&join(&path, "driver"), "expected who starts and stops servers: driver = \"command\"");
     }
-    let driver = name.and_then(|name| driver(&path, name, raw, directory, report));
+    let driver = name.and_then(|name| driver(&path, name, raw, report));
     if let (Some(DriverConfig::Kubernetes(kubernetes)), false) = (&driver, members.is_empty()) {
         tell_members(pool, &kubernetes.workload, members, report);
     }
     let settings = settings(raw, servers_most(driver.as_ref(), members), report);
     let settings =
         settings.map(|known| ScaleSettings { choices: choices(driver.as_ref(), members), ..known });
-    Some(ScaleConfig {
-        texts,
-        settings: settings?,
-        step: raw.step.value()?,
-        timeout: raw.timeout.value()?,
-        driver: driver?,
-    })
+    Some(ScaleConfig { texts, settings: settings?, driver: driver? })
 }
 
 /// How many servers there may be at most; `None`: any number.
@@ -64,7 +55,7 @@ fn servers_most(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Op
 /// is like another.
 fn choices(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<u32> {
     match driver? {
-        DriverConfig::Command { .. } | DriverConfig::Local { .. } => u32::try_from(members.len()).ok(),
+        DriverConfig::Command { .. } => u32::try_from(members.len()).ok(),
         DriverConfig::None | DriverConfig::Kubernetes(_) => None,
     }
 }
@@ -74,8 +65,6 @@ fn settings(raw: &RawScale, there: Option<usize>, report: &mut Report<'_>) -> Op
     let most = raw.most.as_ref().map(Setting::value);
     let high = raw.high.value();
     let low = raw.low.value();
-    let time = raw.start_time.value();
-    let time_max = raw.start_time_max.value();
     let most = most.map_or(Some(there.unwrap_or(MOST_PODS)), |most| most.map(|most| most as usize));
     let least = least.map(|least| least as usize);
     if let (Some(setting), Some(most), Some(there)) = (&raw.most, most, there)
@@ -95,44 +84,22 @@ fn settings(raw: &RawScale, there: Option<usize>, report: &mut Report<'_>) -> Op
             report.conflict(&raw.high, remedy);
         }
     }
-    if time.zip(time_max).is_some_and(|(time, most)| time > most) {
-        let remedy = "expected `start_time` to be at most `start_time_max`";
-        if raw.start_time.is_set() {
-            report.conflict(&raw.start_time, remedy);
-        } else {
-            report.conflict(&raw.start_time_max, remedy);
-        }
-    }
-    let start = StartSettings {
-        time: time?,
-        time_max: time_max?,
-        back_off: raw.back_off.value()?,
-        back_off_max: raw.back_off_max.value()?,
-    };
-    Some(ScaleSettings {
+    let settings = ScaleSettings {
         least: least?,
         most: most?,
         spare: raw.spare.value()? as usize,
         capacity: raw.capacity.value()?,
         high: high?,
         low: low?,
-        smoothing: raw.smoothing.value()?,
-        calm: raw.calm.value()?,
-        drain_gap: raw.drain_gap.value()?,
         idle: raw.idle.value()?,
-        start,
+        start: StartSettings::of(raw.start_time.value()?),
         forecast: raw.forecast.value()?.then(ForecastSettings::default),
         ..ScaleSettings::default()
-    })
+    };
+    Some(settings.with_calm(raw.calm.value()?))
 }
 
-fn driver(
-    path: &str,
-    name: DriverName,
-    raw: &RawScale,
-    directory: &Path,
-    report: &mut Report<'_>,
-) -> Option<DriverConfig> {
+fn driver(path: &str, name: DriverName, raw: &RawScale, report: &mut Report<'_>) -> Option<DriverConfig> {
     tell_foreign(path, name, report);
     let line = |key: &str, line: Option<&Several<Text>>, report: &mut Report<'_>| {
         if let Some(line) = line {
@@ -144,7 +111,6 @@ fn driver(
     };
     match name {
         DriverName::None => Some(DriverConfig::None),
-        DriverName::Local => Some(DriverConfig::Local { start: line("start", raw.start.as_ref(), report)? }),
         DriverName::Command => {
             let start = line("start", raw.start.as_ref(), report);
             let stop = line("stop", raw.stop.as_ref(), report);
@@ -152,21 +118,17 @@ fn driver(
             let list = list.map_or(Some(None), |list| list.map(Some));
             Some(DriverConfig::Command { start: start?, stop: stop?, list: list? })
         }
-        DriverName::Kubernetes => kubernetes(path, raw, directory, report).map(DriverConfig::Kubernetes),
+        DriverName::Kubernetes => kubernetes(path, raw, report).map(DriverConfig::Kubernetes),
     }
 }
 
 /// Keys that only another driver has.
 fn tell_foreign(path: &str, name: DriverName, report: &mut Report<'_>) {
-    let kubernetes = ["stateful_set", "deployment", "namespace", "api_server", "ca_file", "token_file"];
-    let foreign: &[&str] = match name {
-        DriverName::None => &["start", "stop", "list"],
-        DriverName::Command | DriverName::Kubernetes => &[],
-        DriverName::Local => &["stop", "list"],
-    };
-    let programs: &[&str] = if name == DriverName::Kubernetes { &["start", "stop", "list"] } else { foreign };
+    let kubernetes = ["workload", "namespace", "api_server"];
+    let programs = ["start", "stop", "list"];
+    let programs = programs.iter().filter(|_| name != DriverName::Command);
     let kubernetes = kubernetes.iter().filter(|_| name != DriverName::Kubernetes);
-    for key in programs.iter().chain(kubernetes) {
+    for key in programs.chain(kubernetes) {
         let key = join(path, key);
         if report.has(&key) {
             report.key_problem(&key, "the driver has no use for it; remove it, or choose another `driver`");
@@ -206,73 +168,21 @@ fn unknown_placeholder(text: &str) -> Option<String> {
     })
 }
 
-fn kubernetes(
-    path: &str,
-    raw: &RawScale,
-    directory: &Path,
-    report: &mut Report<'_>,
-) -> Option<KubernetesConfig> {
-    let read = |setting: &Option<Setting<Text>>, report: &mut Report<'_>| {
-        setting.as_ref().map_or(Some(None), |setting| {
-            let text = setting.value()?;
-            // Names of objects and namespaces (RFC 1123): they become part of a path.
-            let legal =
-                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-            if text.bytes().all(legal) {
-                return Some(Some(text));
-            }
-            report.conflict(setting, "expected lower-case letters, digits, - and .");
-            None
-        })
-    };
-    let (set, deployment) = (read(&raw.stateful_set, report), read(&raw.deployment, report));
-    let namespace = read(&raw.namespace, report);
-    let (api_server, token_file) = access(raw, directory, report).unzip();
-    let workload = match (set?, deployment?, &raw.deployment) {
-        (Some(name), None, _) => Workload::StatefulSet(name),
-        (None, Some(name), _) => Workload::Deployment(name),
-        (Some(_), Some(_), Some(setting)) => {
-            report.conflict(setting, "expected either `stateful_set` or `deployment`; remove one");
-            return None;
-        }
-        _ => {
-            let remedy = "expected whose replicas the servers are: stateful_set = \"NAME\"";
-            report.missing(&join(path, "stateful_set"), remedy);
-            return None;
+fn kubernetes(path: &str, raw: &RawScale, report: &mut Report<'_>) -> Option<KubernetesConfig> {
+    if raw.workload.is_none() {
+        let remedy = "expected whose replicas the servers are: workload = \"statefulset/NAME\"";
+        report.missing(&join(path, "workload"), remedy);
+    }
+    let api_server = raw.api_server.as_ref().map(|setting| url(setting, report));
+    let (api_server, token_file) = match api_server.map_or(Some(None), |url| url.map(Some))? {
+        Some((Scheme::Http, authority)) => (ApiServer::Plain { authority }, None),
+        url => {
+            let authority = url.map(|(_, authority)| authority);
+            (ApiServer::Tls { authority, ca_file: CA_FILE.into() }, Some(TOKEN_FILE.into()))
         }
     };
-    Some(KubernetesConfig {
-        workload,
-        namespace: namespace?,
-        api_server: api_server?,
-        token_file: token_file?,
-    })
-}
-
-/// Where the API is answered, and which token is shown there.
-fn access(raw: &RawScale, directory: &Path, report: &mut Report<'_>) -> Option<(ApiServer, Option<PathBuf>)> {
-    let url = raw.api_server.as_ref().map(|setting| url(setting, report));
-    let ca_file = raw.ca_file.as_ref().map(Setting::value);
-    let token_file = given(raw.token_file.as_ref());
-    let (url, ca_file) =
-        (url.map_or(Some(None), |url| url.map(Some))?, ca_file.unwrap_or_else(|| Some(CA_FILE.into()))?);
-    let token_file = token_file?.map(|path| directory.join(path));
-    let Some((Scheme::Http, authority)) = url else {
-        let authority = url.map(|(_, authority)| authority);
-        let api_server = ApiServer::Tls { authority, ca_file: directory.join(ca_file) };
-        return Some((api_server, Some(token_file.unwrap_or_else(|| TOKEN_FILE.into()))));
-    };
-    if let Some(setting) = &raw.ca_file {
-        report.conflict(
-            setting,
-            "`api_server` is asked without TLS; remove this, or let it begin with https://",
-        );
-    }
-    if let (Some(setting), false) = (&raw.token_file, is_here(&authority)) {
-        let remedy = "nothing is encrypted on the way, so a token is shown to this host alone; let `api_server` begin with https://";
-        report.conflict(setting, remedy);
-    }
-    Some((ApiServer::Plain { authority }, token_file))
+    let namespace = given(raw.namespace.as_ref())?;
+    Some(KubernetesConfig { workload: raw.workload.as_ref()?.value()?, namespace, api_server, token_file })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -301,13 +211,6 @@ fn url(setting: &Setting<Text>, report: &mut Report<'_>) -> Option<(Scheme, Stri
         );
     }
     read
-}
-
-/// Whether this is an address of the host itself.
-fn is_here(authority: &str) -> bool {
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// The members have to be such as the workload has.

@@ -3,42 +3,32 @@
 use std::time::Duration;
 
 use crate::kind::{Kind, show};
-use crate::raw::RawTimers;
+use crate::raw::{RawProxy, RawTimers};
 use crate::report::Report;
 use crate::setting::Setting;
 
-/// The table: pools and proxies take from it what they need.
+/// The table, and Timer C: pools and proxies take from it what they need.
 #[derive(Clone, Copy)]
 pub(super) struct Timers {
     /// Round-trip time estimate of RFC 3261 §17.1.1.1.
     pub(super) t1: Duration,
-    /// Lease of an INVITE that has a provisional answer; more than 64 * `t1`.
-    pub(super) invite: Duration,
+    /// Timer C, RFC 3261 §16.6, and the lease of an INVITE that has a provisional answer; more than 64 * `t1`.
+    pub(super) c: Duration,
     /// Lease of a call in which no message passes.
     pub(super) call: Duration,
-    /// How long an ended session is remembered; at least 64 * `t1`.
-    pub(super) linger: Duration,
 }
 
-pub(super) fn check(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
-    let t1 = raw.t1.value();
-    let invite = raw.invite.value();
-    let linger = raw.linger.as_ref().map(Setting::value);
-    let t1 = t1?;
+pub(super) fn check(raw: &RawTimers, proxy: Option<&RawProxy>, report: &mut Report<'_>) -> Option<Timers> {
+    let usual = RawProxy::default();
+    let timer_c = &proxy.unwrap_or(&usual).timer_c;
+    let (t1, c) = (raw.t1.value()?, timer_c.value()?);
     // RFC 3261 §17.1.1.2: after 64 * T1 a client gives up, and sends no more.
     let longest = 64 * t1;
-    if let Some(invite) = invite.filter(|invite| *invite <= longest) {
+    if c <= longest {
         let remedy = format!("expected more than 64 * t1 = {}", show(longest));
-        blame(&raw.invite, invite, "timers.invite", &raw.t1, &remedy, report);
+        blame(timer_c, c, "proxy.timer_c", &raw.t1, &remedy, report);
     }
-    if let (Some(setting), Some(Some(linger))) = (&raw.linger, linger)
-        && linger < longest
-    {
-        let remedy = format!("expected at least 64 * t1 = {}, while retransmissions may come", show(longest));
-        blame(setting, linger, "timers.linger", &raw.t1, &remedy, report);
-    }
-    let linger = linger.unwrap_or(Some(longest));
-    Some(Timers { t1, invite: invite?, call: raw.call.value()?, linger: linger? })
+    Some(Timers { t1, c, call: raw.call.value()? })
 }
 
 /// Reports `setting` where the file has it, otherwise the one that makes its default wrong.

@@ -1,50 +1,76 @@
-//! `[token]`
+//! `[token]`, and secrets that may stand in files.
 
 use std::path::Path;
 
-use crate::kind::{KeyPath, key_from_bytes};
-use crate::raw::RawToken;
+use crate::kind::{BearerText, KeyPath, KeyText, Kind, key_from_bytes};
+use crate::raw::{RawToken, Secret};
 use crate::report::Report;
-use crate::setting::Setting;
-use crate::typed::Token;
+use crate::setting::{Entry, Setting};
+use crate::typed::{Bearer, Token};
 
 pub(super) fn check(raw: &RawToken, directory: &Path, report: &mut Report<'_>) -> Option<Token> {
-    let key = match (&raw.key, &raw.key_file) {
-        (None, None) => Some(None),
-        (Some(key), None) => key.value().map(Some),
-        (None, Some(path)) => secret_file(path, directory, &KEY, report).map(Some),
-        (Some(key), Some(_)) => {
-            report.secret_conflict(key, "expected either `key` or `key_file`, not both; remove one");
-            None
-        }
-    };
+    let key = raw.key.as_ref().map(|key| secret("token.key", key, directory, report));
     let previous: Vec<_> = raw.previous_keys.iter().map(Setting::value).collect();
     let previous_keys: Option<Vec<_>> = previous.into_iter().collect();
+    let key = key.map_or(Some(None), |key| key.map(Some));
     Some(Token { key: key?, previous_keys: previous_keys?, lifetime: raw.lifetime.value()? })
 }
 
 /// A secret that may stand in a file of its own.
-pub(super) struct InFile<T> {
-    pub(super) read: fn(&[u8]) -> Option<T>,
+pub(super) trait InFile: Kind {
     /// What the file has to hold.
-    pub(super) holds: &'static str,
+    const HOLDS: &str;
     /// What may be wrong with it instead.
-    pub(super) or: &'static str,
+    const OR: &str;
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self::Value>;
 }
 
-pub(super) const KEY: InFile<[u8; 16]> = InFile {
-    read: key_from_bytes,
-    holds: "16 bytes, as they are, as 32 hex digits or in base64",
-    or: "bytes that are none of these",
-};
+impl InFile for KeyText {
+    const HOLDS: &str = "16 bytes, as they are, as 32 hex digits or in base64";
+    const OR: &str = "bytes that are none of these";
+
+    fn from_bytes(bytes: &[u8]) -> Option<[u8; 16]> {
+        key_from_bytes(bytes)
+    }
+}
+
+impl InFile for BearerText {
+    const HOLDS: &str = "a token of 16 or more letters, digits and -._~+/";
+    const OR: &str = "bytes that are none";
+
+    fn from_bytes(bytes: &[u8]) -> Option<Bearer> {
+        Bearer::from_bytes(bytes)
+    }
+}
+
+/// The secret that the key at `path` has, or the file that it names.
+pub(super) fn secret<K: InFile>(
+    path: &str,
+    raw: &Secret<K>,
+    directory: &Path,
+    report: &mut Report<'_>,
+) -> Option<K::Value> {
+    match raw {
+        Entry::Plain(setting) => setting.value(),
+        Entry::Table(table) => {
+            if table.file.is_none() {
+                report.missing(
+                    &format!("{path}.file"),
+                    "expected the file with the secret: { file = \"sip.key\" }",
+                );
+            }
+            secret_file::<K>(table.file.as_ref()?, directory, report)
+        }
+    }
+}
 
 /// Reads a secret from its file, which is found from the configuration's own directory.
-pub(super) fn secret_file<T>(
+fn secret_file<K: InFile>(
     setting: &Setting<KeyPath>,
     directory: &Path,
-    secret: &InFile<T>,
     report: &mut Report<'_>,
-) -> Option<T> {
+) -> Option<K::Value> {
     let path = directory.join(setting.value()?);
     let place = path.display();
     match std::fs::read(&path) {
@@ -53,12 +79,13 @@ pub(super) fn secret_file<T>(
             None
         }
         Ok(bytes) => {
-            let read = (secret.read)(&bytes);
+            let read = K::from_bytes(&bytes);
             if read.is_none() {
-                let InFile { holds, or, .. } = secret;
                 let remedy = format!(
-                    "expected {place} to hold {holds}; it holds {} {or}; make one with `openssl rand -hex 16`",
-                    bytes.len()
+                    "expected {place} to hold {}; it holds {} {}; make one with `openssl rand -hex 16`",
+                    K::HOLDS,
+                    bytes.len(),
+                    K::OR
                 );
                 report.conflict(setting, remedy);
             }

@@ -11,10 +11,8 @@ use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest_auth::Algorithm;
 use distribute::Law;
-use elastic::estimate::Law as CapacityLaw;
-use elastic::queue::Choice as PullOrder;
 use location::{PathRule, Reach};
-use node::{CapacitySource, LargeRequests, Orphans};
+use node::{CapacitySource, LargeRequests};
 use overload::member::MemberLaw;
 use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
@@ -39,7 +37,7 @@ impl<T: Names> Kind for Choice<T> {
                 Some((_, value)) => Ok(*value),
                 None => Err(refusal.meant(nearest(text, names()).map(quoted))),
             },
-            // `orphans = 481` is a likely slip.
+            // `refuse = 403` is a likely slip.
             Leaf::Integer(number) => Err(refusal.meant(nearest(&number.to_string(), names()).map(quoted))),
             _ => Err(refusal),
         }
@@ -101,19 +99,6 @@ impl Names for PolicyName {
     ];
 }
 
-/// In place of a figure: it is estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AdaptiveName;
-
-impl Names for AdaptiveName {
-    const NAMES: &'static [(&'static str, Self)] = &[("adaptive", Self)];
-}
-
-impl Names for Orphans {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("481", Self::Reject), ("balance", Self::Balance), ("drop", Self::Drop)];
-}
-
 impl Names for LargeRequests {
     const NAMES: &'static [(&'static str, Self)] = &[("tcp", Self::Tcp), ("udp", Self::Udp)];
 }
@@ -151,42 +136,19 @@ impl Names for Law {
         &[("level", Self::Level), ("paper", Self::Paper), ("fixed", Self::Fixed)];
 }
 
-impl Names for CapacityLaw {
-    const NAMES: &'static [(&'static str, Self)] = &[("proven", Self::Proven), ("smace", Self::Smace)];
-}
-
 impl Names for CapacitySource {
     const NAMES: &'static [(&'static str, Self)] =
         &[("responses", Self::Responses), ("monitor", Self::Announced), ("fixed", Self::Fixed)];
 }
 
-impl Names for PullOrder {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("most-room", Self::MostRoom), ("least-work", Self::Tlwl), ("first", Self::IndexPacking)];
-}
-
-/// By what a member pulls: [`elastic::queue::Accrual`] without its numbers.
+/// Rules of a queue that are a paper's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum AccrualName {
-    Answers,
-    Smooth,
-    PerSecond,
+pub(crate) enum QueueRules {
+    Smace,
 }
 
-impl Names for AccrualName {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("answers", Self::Answers), ("smooth", Self::Smooth), ("per-second", Self::PerSecond)];
-}
-
-/// What becomes of a call that cannot wait, or not any longer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum OverflowName {
-    Refuse,
-    Drop,
-}
-
-impl Names for OverflowName {
-    const NAMES: &'static [(&'static str, Self)] = &[("503", Self::Refuse), ("drop", Self::Drop)];
+impl Names for QueueRules {
+    const NAMES: &'static [(&'static str, Self)] = &[("smace", Self::Smace)];
 }
 
 /// The law of the limits of members, if there is one.
@@ -268,12 +230,8 @@ impl Names for Level {
 }
 
 impl Names for DriverName {
-    const NAMES: &'static [(&'static str, Self)] = &[
-        ("none", Self::None),
-        ("command", Self::Command),
-        ("local", Self::Local),
-        ("kubernetes", Self::Kubernetes),
-    ];
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("command", Self::Command), ("kubernetes", Self::Kubernetes)];
 }
 
 impl Names for LogFormat {
@@ -296,11 +254,12 @@ impl Names for FeedbackName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use route::Refusal as Refused;
 
     #[test]
     fn a_name_is_exact_and_a_near_one_is_offered() {
-        assert_eq!(Choice::<Orphans>::read(&"481".into()), Ok(Orphans::Reject));
-        assert_eq!(Choice::<Orphans>::read(&481.into()).unwrap_err().meant.as_deref(), Some("\"481\""));
+        assert_eq!(Choice::<Refused>::read(&"403".into()), Ok(Refused::Forbidden));
+        assert_eq!(Choice::<Refused>::read(&403.into()).unwrap_err().meant.as_deref(), Some("\"403\""));
         assert_eq!(
             Choice::<PolicyName>::read(&"TLWL".into()).unwrap_err().meant.as_deref(),
             Some("\"tlwl\"")

@@ -16,12 +16,11 @@ pub use address::ipv6_without_brackets;
 pub(crate) use address::{AdminListen, Advertised, Bound, CapacityListen, DnsServer, HopAddress};
 pub(crate) use amount::{CallRate, Capacity, HostName, MessageRate, NodeName, Seed, Share, Title};
 pub(crate) use choice::{
-    AccrualName, AdaptiveName, Choice, FeedbackName, LimitLaw, Names, OverflowName, PolicyName, Shared,
-    TransportName, name_of,
+    Choice, FeedbackName, LimitLaw, Names, PolicyName, QueueRules, Shared, TransportName, name_of,
 };
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use leaf::Leaf;
-pub(crate) use name::{DomainName, MemberAddress, PageOrigin, ServedName};
+pub(crate) use name::{DomainName, MemberAddress, ObjectName, PageOrigin, ServedName, WorkloadName};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
 pub(crate) use place::{FilePath, Place, PlaceText};
 pub(crate) use routing::{AnswerKind, FieldText, MethodText, NetworkText, NextHop, Text};

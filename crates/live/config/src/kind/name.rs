@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
 use super::{Kind, Leaf, Refusal, Schema, quoted};
-use crate::typed::SIP_PORT;
+use crate::typed::{SIP_PORT, Workload};
 use base::{Peer, Transport};
 use control::Address;
 
@@ -25,6 +25,53 @@ pub(crate) struct ServedName;
 /// The origin of a web page as browsers send it (RFC 6454 §6.2), or all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct PageOrigin;
+
+/// The name of an object of Kubernetes (RFC 1123): it becomes part of a path.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectName;
+
+/// A workload of Kubernetes, by kind and name.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkloadName;
+
+fn is_object_name(text: &str) -> bool {
+    let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_legal)
+}
+
+impl Kind for ObjectName {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        match leaf {
+            Leaf::Text(text) if is_object_name(text) => Ok(text.clone()),
+            _ => Err(Refusal::new("expected lower-case letters, digits, - and .")),
+        }
+    }
+
+    fn schema() -> Schema {
+        json!({ "title": "name", "type": "string", "pattern": "^[-.a-z0-9]+$" })
+    }
+}
+
+impl Kind for WorkloadName {
+    type Value = Workload;
+
+    fn read(leaf: &Leaf) -> Result<Workload, Refusal> {
+        let refusal = || Refusal::new("expected \"statefulset/NAME\" or \"deployment/NAME\"");
+        let Leaf::Text(text) = leaf else { return Err(refusal()) };
+        match text.split_once('/').filter(|(_, name)| is_object_name(name)) {
+            Some(("statefulset", name)) => Ok(Workload::StatefulSet(name.to_owned())),
+            Some(("deployment", name)) => Ok(Workload::Deployment(name.to_owned())),
+            _ => Err(refusal()),
+        }
+    }
+
+    fn schema() -> Schema {
+        let pattern = "^(statefulset|deployment)/[-.a-z0-9]+$";
+        json!({ "title": "statefulset/NAME or deployment/NAME", "type": "string", "pattern": pattern })
+    }
+}
 
 const MEMBER: &str = "expected an IP address with or without a port (\"10.0.0.1\", \"[2001:db8::1]:5060\"), \
                       a host name (\"sip.example.com:5060\") or an SRV name (\"_sip._udp.example.com\"); behind an \

@@ -1,18 +1,14 @@
 //! `[calls]` as it is written.
 
-use std::time::Duration;
-
-use crate::kind::{Count, DAY, Flag, GIB, HOUR, KIB, Place, SECOND, Size, Time};
+use crate::kind::{Count, DAY, Flag, GIB, KIB, Place, SECOND, Size, Time};
 use crate::setting::Setting;
 use dialog::CallSettings;
-use dialog::session_timer::SessionTimer;
 
 /// Size of a file of records.
 const ROTATE: usize = 64 << 20;
 
 table! {
-    let CallSettings { most, silence, tell_answers, .. } = CallSettings::default();
-    let session = SessionTimer::default();
+    let CallSettings { most, tell_answers, .. } = CallSettings::default();
 
     /// What is kept and written of calls whose pool, or `[registrar]`, has `forward = "dialog"`.
     struct RawCalls {
@@ -30,14 +26,10 @@ table! {
         answers: Setting<Flag> = tell_answers,
         /// Longest call; then both sides are sent a BYE.
         longest: Option<Setting<Time<{ 10 * SECOND }, { 30 * DAY }>>> => "none: as long as they please",
-        /// A call of which nothing has been heard for so long has been lost: its BYE never came by.
-        silence: Setting<Time<HOUR, { 30 * DAY }>> = silence,
         /// The session interval that is asked for where the two sides ask for none or for a longer one (RFC 4028):
         /// they tell each other that often that the call goes on, and one that does not has ended. What they agree
         /// upon by themselves is watched in any case.
         session_expires: Option<Setting<Time<{ 90 * SECOND }, DAY>>> => "none is asked for",
-        /// Shortest session interval; who asks for less gets 422. Only with `session_expires`.
-        session_min: Setting<Time<{ 90 * SECOND }, HOUR>> = Duration::from_secs(session.least.into()),
         /// Most calls at a time that are set up or go on, over all threads; one more gets 503. Each takes about a
         /// kilobyte, until half a minute after its end.
         max_calls: Setting<Count<1, { u32::MAX }>> = most as u32,

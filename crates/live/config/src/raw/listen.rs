@@ -3,10 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::SocketBuffer;
 use crate::kind::{
-    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, MIB, NetworkText,
-    PageOrigin, SECOND, ServedName, Size, Time,
+    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, Kind, MIB, NetworkText, PageOrigin,
+    SECOND, ServedName, Size, Time,
 };
 use crate::setting::{Entry, Setting};
 use crate::table::REQUIRED;
@@ -45,10 +44,6 @@ table! {
         /// Worker threads; 0 = one a core.
         /// A reload does not change it.
         threads: Setting<Count<0, 1024>> = 0,
-        /// Receive buffer asked of the kernel for each UDP socket (`SO_RCVBUF`). The kernel grants at most
-        /// `net.core.rmem_max`.
-        /// A reload does not change it.
-        receive_buffer: Setting<SocketBuffer> = 4 << 20,
     }
 
     /// One listener.
@@ -90,12 +85,9 @@ table! {
         /// message that has begun.
         /// A reload does not change it.
         handshake: Setting<Time<SECOND, HOUR>> = Duration::from_secs(10),
-        /// Most bytes that wait for a peer to read them. A peer that leaves more unread is cut off.
-        /// A reload does not change it.
-        send_buffer: Setting<Size<{ 64 * KIB }, GIB>> = 256 << 10,
         /// Most bytes that all connections hold together: of messages that have not come whole, and of what waits for
-        /// peers. Each thread has an equal part of it, but never less than two `send_buffer`s. Beyond it those that
-        /// hold the most are cut off.
+        /// peers. Each thread has an equal part of it, but never less than 512 KiB. Beyond it the connections that hold
+        /// the most are closed. One whose peer leaves 256 KiB unread is closed as well.
         /// A reload does not change it.
         memory: Setting<Size<{ 16 * MIB }, { 64 * GIB }>> = 256 << 20,
         /// What carries a request of more than 1,300 bytes to a member or next hop on UDP: `"tcp"` = a connection to the

@@ -1,9 +1,9 @@
 //! `queue` of `[pool.<name>]`
 
-use crate::kind::{AccrualName, CallRate, Choice, Fine, OverflowName, SECOND, Time};
+use crate::kind::{CallRate, Choice, Fine, QueueRules, SECOND, Time};
 use crate::setting::Setting;
-use elastic::estimate::{Law, Settings};
-use elastic::queue::{Choice as PullOrder, QueueSettings};
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
 use node::CapacitySource;
 use std::time::Duration;
 
@@ -34,27 +34,18 @@ table! {
         /// unanswered as it can take in this time (and in that of its shortest answer, which is the way there and
         /// back), but one at a time.
         threshold: Setting<Fine<LONGEST_THRESHOLD>> = THRESHOLD,
-        /// The law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
-        /// recovers faster and does not grow unproven.
-        law: Setting<Choice<Law>> = capacity.law,
-        /// By what a member pulls calls. As it `"answers"`: what it may have unanswered bounds it, and `capacity` how
-        /// many it gets a second; what was found out that it can take is no limit as such, so one that is too low
-        /// makes no call wait. `"smooth"`: also no more a second than it was found to take, evenly. `"per-second"`:
-        /// so many at the beginning of each second, as the Cloud paper has it.
-        accrual: Setting<Choice<AccrualName>> = AccrualName::Answers,
-        /// Which of the members with room gets a call: the one with the `"least-work"` left by its capacity (TLWL),
-        /// with `"most-room"`, or the `"first"` of the list, so that the last ones have nothing to do and may be
-        /// stopped.
-        order: Setting<Choice<PullOrder>> = settings.choice,
-        /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come
-        /// yet; where it may wait for longer it is answered 100 at once, which needs `forward = "transaction"`.
+        /// The longest wait of a call. The queue holds as many calls as all members take in this time, at least 8. Above
+        /// 250 ms (T1/2) a call is answered 100 at once, so that its caller does not send it again, which needs
+        /// `forward = "transaction"`.
         wait: Setting<Time<1, { 30 * SECOND }>> = settings.bound,
-        /// How many calls may wait: as many as all members together take in this time, which is not more than `wait`,
-        /// and at least 8.
-        delay: Setting<Time<1, { 30 * SECOND }>> = settings.length.delay,
-        /// What becomes of a call that finds the queue full, or has waited for too long: `"503"` with a Retry-After
-        /// of 5 to 15 s, or `"drop"`, as in the paper: no answer, so that the caller sends it again, with a `wait` of
-        /// 250 ms or less. Where its route has another pool for what is `"full"`, that gets it.
-        overflow: Setting<Choice<OverflowName>> = OverflowName::Refuse,
+        /// `"smace"`: the Cloud paper's rules in place of ours. The law that finds capacities out is SMACE; a member
+        /// gets as many calls as its capacity at the beginning of each second; the member with the most room is next;
+        /// a call that finds the queue full, or has waited for too long, is dropped without an answer, so that its
+        /// caller sends it again, with a `wait` of 250 ms or less. By our rules capacity recovers faster and does not
+        /// grow unproven; members pull as they answer, up to `capacity` calls a second, so that one which was found
+        /// out too low makes no call wait; the member with the least work left by its capacity is next (TLWL); and
+        /// that call gets 503 with a Retry-After of 5 to 15 s. By either, another pool of its route gets it first if
+        /// there is one for what is `"full"`.
+        rules: Option<Setting<Choice<QueueRules>>> => "none",
     }
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::kind::{
-    Choice, Count, DAY, DomainName, HOUR, KIB, MINUTE, NetworkText, Place, SECOND, Size, Text, Time,
-};
+use crate::kind::{Choice, Count, DAY, DomainName, HOUR, MINUTE, NetworkText, Place, SECOND, Text, Time};
 use crate::setting::Setting;
 use crate::table::REQUIRED;
 use digest_auth::Algorithm;
@@ -48,8 +46,6 @@ table! {
         expires_max: Setting<Time<MINUTE, { 30 * DAY }>> = secs(usual.expires_max),
         /// Most contacts of a user; one more gets 403 until another one has expired or is removed.
         max_contacts: Setting<Count<1, 64>> = usual.contacts_max as u32,
-        /// Most bytes of a user's contacts.
-        max_record: Setting<Size<KIB, { 63 * KIB }>> = usual.record_max,
         /// What becomes of a REGISTER with a Path (RFC 3327) whose client does not say that it knows Path: 420, or it
         /// is taken.
         path: Setting<Choice<PathRule>> = usual.path,

@@ -61,15 +61,13 @@ table! {
         /// has to fit.
         header: BTreeMap<String, RawTexts<FieldText>> => "any",
         /// Networks that may use the rule; anybody else is refused, also where a later rule would take them. Of this
-        /// and `deny`, the smallest network that holds an address decides.
+        /// and `deny`, the smallest network that holds an address decides. Refused as `refuse` of `[access]` says.
         allow: Vec<Setting<NetworkText>>,
         /// Networks that may not use the rule.
         deny: Vec<Setting<NetworkText>>,
         /// Whether only users of `[registrar]` may use the rule: whoever is no member of a pool is asked for a
         /// password (407), and is refused who then calls as another user of its domains.
         authenticate: Option<Setting<crate::kind::Flag>> => "`false`",
-        /// What those hear that may not use the rule.
-        refuse: Option<Setting<Choice<Refusal>>> => "`refuse` of `[access]`",
         /// First: taken off the user of the Request-URI if it begins with it; of several, the first that fits.
         strip_prefix: Option<Several<Text>> => "none",
         /// Then: set in front of the user.
@@ -138,7 +136,7 @@ table! {
         contact: Option<Several<Text>> => "none",
     }
 
-    let Failover { attempts, budget: BudgetSettings { ratio, least, window }, .. } = Failover::default();
+    let Failover { attempts, budget: BudgetSettings { ratio, .. }, .. } = Failover::default();
 
     /// When the next pool of `pool` is tried, and how often. After `"503"` and `"timeout"` that is a retry, and only
     /// a pool with `forward = "transaction"` can make one.
@@ -149,12 +147,9 @@ table! {
         on: Vec<Setting<Choice<Outcome>>> = Outcome::ALL.into(),
         /// Most pools that a request is sent to, the first included.
         attempts: Setting<Count<1, 16>> = attempts.into(),
-        /// Retries as a share of what is tried for the first time, so that they cannot multiply an overload.
+        /// Retries as a share of what is tried for the first time in 10 s, so that they cannot multiply an overload. 100
+        /// in that time may be made however few requests there are.
         budget: Setting<Share<0, 1000>> = ratio,
-        /// Retries in a window however few requests there are.
-        budget_min: Setting<Count<0, 100_000>> = least,
-        /// Time over which both are counted.
-        budget_window: Setting<Time<SECOND, HOUR>> = window,
     }
 
     /// Who may begin anything here. Members of pools always may, and calls in progress go on.
@@ -164,7 +159,8 @@ table! {
         allow: Vec<Setting<NetworkText>>,
         /// Networks that may not.
         deny: Vec<Setting<NetworkText>>,
-        /// What those hear that may not: a status, or nothing at all.
+        /// The response to a request that is not let in, be it by a list of a listener or of a route: a status, or
+        /// none (`"silence"`). A source above `rate` gets 503, or none with `"silence"`.
         refuse: Setting<Choice<Refusal>> = Refusal::default(),
         rate: RawRate,
     }
@@ -173,26 +169,18 @@ table! {
     /// refuses. Retransmissions do not count, nor do the one or two requests with the same method and Request-URI that
     /// follow a 401, 407 or 422. Memory is fixed, however many sources there are, or seem to be.
     struct RawRate {
-        /// New requests a second of one sender, an IPv4 address or an IPv6 network of `ipv6_address` bits; 0 = no
+        /// New requests a second of one sender, an IPv4 address or an IPv6 network of 64 bits; 0 = no
         /// limit. The default is far above what a phone sends, and protects the process from floods. The default
         /// counts retransmissions as well. It does not apply to loopback addresses and to the `source` networks of
         /// routes, nor if `per_network` is set.
         per_address: Setting<Count<0, 1_000_000>> = PER_ADDRESS,
-        /// New requests a second of all senders of a network of `ipv4_network` or `ipv6_network` bits together; 0 =
+        /// New requests a second of all senders of a network together, of 24 bits of IPv4 or 48 of IPv6; 0 =
         /// no limit.
         per_network: Setting<Count<0, 1_000_000>> = 0,
         /// How long a source that was silent may save up: what comes at once may be the rate times this.
         burst: Setting<Time<SECOND, HOUR>> = Duration::from_secs(5),
-        /// Bits of an IPv4 network.
-        ipv4_network: Setting<Count<8, 32>> = 24,
-        /// Bits of an IPv6 network in which one sender chooses its address.
-        ipv6_address: Setting<Count<32, 128>> = 64,
-        /// Bits of an IPv6 network.
-        ipv6_network: Setting<Count<16, 128>> = 48,
         /// Networks without a limit, such as those of carriers. The hosts of members and next hops, and `neighbours`,
         /// never have one.
         exempt: Vec<Setting<NetworkText>>,
-        /// What those hear that have used up theirs.
-        refuse: Setting<Choice<Refusal>> = Refusal::Unavailable,
     }
 }

@@ -1,7 +1,7 @@
 //! A host that balances: what the scenario says of it, and what that is to its sessions, their health and their
 //! probes.
 
-use balance::{Adaptive, HealthSettings, OutlierSettings, PolicyKind, Weights};
+use balance::{HealthSettings, PolicyKind, Weights};
 use control::ProbeSettings;
 use proxy::ProxyTimers;
 
@@ -14,8 +14,6 @@ pub struct BalancerSettings {
     pub ties: Ties,
     /// Work of a transaction by method.
     pub weights: Weights,
-    /// What it estimates of its servers instead.
-    pub adaptive: Adaptive,
     /// Whether it asks its servers by OPTIONS whether they live.
     pub probes: bool,
     /// Whether it ejects those that fail what the others do not fail.
@@ -36,8 +34,8 @@ pub enum Ties {
 impl Default for BalancerSettings {
     fn default() -> Self {
         let (health, weights) = (HealthSettings::default(), Weights::default());
-        let (probes, outlier, adaptive) = (health.regular, health.outlier.enabled, health.adaptive);
-        Self { policy: PolicyKind::default(), ties: Ties::default(), weights, adaptive, probes, outlier }
+        let (probes, outlier) = (health.regular, health.ejects);
+        Self { policy: PolicyKind::default(), ties: Ties::default(), weights, probes, outlier }
     }
 }
 
@@ -53,11 +51,9 @@ impl BalancerSettings {
         }
     }
 
-    /// When a server counts as dead and as an outlier, and what is estimated of it.
+    /// When a server counts as dead and as an outlier.
     pub fn health_settings(&self) -> HealthSettings {
-        let outlier = OutlierSettings { enabled: self.outlier, ..OutlierSettings::default() };
-        let adaptive = self.adaptive;
-        HealthSettings { regular: self.probes, outlier, adaptive, ..HealthSettings::default() }
+        HealthSettings { regular: self.probes, ejects: self.outlier, ..HealthSettings::default() }
     }
 
     /// When servers are probed.

@@ -1,9 +1,9 @@
 //! Overload control of a host: what the scenario says of it, and what that is to its guard.
 
-use ::overload::hop::{Law, rate, window};
+use ::overload::hop::Law;
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::{self, During};
-use ::overload::{OverloadSettings, RejectAt, RejectState, Triage, end_to_end};
+use ::overload::{OverloadSettings, RejectAt, RejectState, Triage};
 use std::time::Duration;
 
 /// Messages that may wait at a host (Overload paper, section IV-A).
@@ -102,15 +102,9 @@ impl Overload {
             feedback: match self.feedback {
                 ScenarioFeedback::None => ::overload::FeedbackLaw::None,
                 ScenarioFeedback::HopByHop => ::overload::FeedbackLaw::Hop(Law::Loss(occupancy)),
-                ScenarioFeedback::EndToEnd => {
-                    ::overload::FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default())
-                }
-                ScenarioFeedback::Rate => {
-                    ::overload::FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default()))
-                }
-                ScenarioFeedback::Window => {
-                    ::overload::FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default()))
-                }
+                ScenarioFeedback::EndToEnd => ::overload::FeedbackLaw::EndToEnd,
+                ScenarioFeedback::Rate => ::overload::FeedbackLaw::Hop(Law::Rate),
+                ScenarioFeedback::Window => ::overload::FeedbackLaw::Hop(Law::Window),
             },
             reject_at: self.reject,
             reject_state: if stateful { RejectState::Stateful } else { RejectState::Stateless },

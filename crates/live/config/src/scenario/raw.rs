@@ -89,14 +89,13 @@ table! {
         /// server, or each gets it with the same probability (`random`). Only with a policy of least load: `cjsq`,
         /// `tjsq`, `tlwl`.
         ties: Setting<Choice<Ties>> = ties,
-        /// Work per method, relative to a BYE, or `"adaptive"`, as in the configuration of the server. Only with policy
-        /// `tlwl`.
-        weights: Option<RawWeights> => usual_weights(),
+        /// Work per method, relative to a BYE, as in the configuration of the server. Only with policy `tlwl`.
+        weights: RawWeights => usual_weights(),
         /// Whether each of those servers is asked by OPTIONS every 2 s whether it lives, and gets no new calls after
         /// two probes without an answer. Only for a balancer.
         probes: Setting<Flag> = probes,
         /// Whether a server that fails calls which the others do not fail gets no new calls for a while
-        /// (`[pool.NAME.outlier]` in the configuration of the server). Only for a balancer.
+        /// (`outlier` of a pool in the configuration of the server). Only for a balancer.
         outlier: Setting<Flag> = outlier,
         /// How a proxy chooses among the hosts that come next on the path. Only for a proxy.
         select: Setting<Choice<Select>> = select,

@@ -18,8 +18,6 @@ pub struct Listen {
     pub names: Vec<String>,
     /// Worker threads; 0 = one a core.
     pub threads: usize,
-    /// `SO_RCVBUF` of UDP that is asked for, in bytes a socket.
-    pub receive_buffer: usize,
 }
 
 /// One listener.
@@ -55,8 +53,6 @@ pub struct Connections {
     pub idle: Duration,
     /// Longest time for a handshake, and for the rest of a message that has begun.
     pub handshake: Duration,
-    /// Most bytes that wait for the peer of one connection to read them.
-    pub send_buffer: usize,
     /// Most bytes that all connections hold together.
     pub memory: usize,
     /// What carries requests that are too long for UDP.

@@ -11,12 +11,24 @@ pub struct ScaleConfig {
     pub texts: Vec<String>,
     /// When servers are started and stopped.
     pub settings: ScaleSettings,
-    /// How often arrivals and calls are looked at.
-    pub step: Duration,
-    /// Longest time for a program, or a request to an API server.
-    pub timeout: Duration,
     /// Who starts and stops them.
     pub driver: DriverConfig,
+}
+
+impl ScaleConfig {
+    /// How often arrivals and calls are looked at.
+    pub fn step(&self) -> Duration {
+        (self.settings.calm / 150).clamp(Duration::from_millis(200), Duration::from_secs(2))
+    }
+
+    /// Longest time for a program, which may wait until the server is up, or for a request to an API server.
+    pub fn timeout(&self) -> Duration {
+        let minute = Duration::from_mins(1);
+        match self.driver {
+            DriverConfig::Command { .. } => self.settings.start.time.max(minute),
+            DriverConfig::Kubernetes(_) | DriverConfig::None => minute,
+        }
+    }
 }
 
 /// Who starts and stops servers, as the file names it.
@@ -26,8 +38,6 @@ pub enum DriverName {
     None,
     /// Programs.
     Command,
-    /// This process.
-    Local,
     /// The API server of Kubernetes.
     Kubernetes,
 }
@@ -46,11 +56,6 @@ pub enum DriverConfig {
         /// Prints those that run.
         list: Option<CommandLine>,
     },
-    /// This process, whose children the servers are.
-    Local {
-        /// A server.
-        start: CommandLine,
-    },
     /// Replicas of a workload.
     Kubernetes(KubernetesConfig),
 }
@@ -61,7 +66,6 @@ impl DriverConfig {
         match self {
             Self::None => "none",
             Self::Command { .. } => "command",
-            Self::Local { .. } => "local",
             Self::Kubernetes(_) => "kubernetes",
         }
     }

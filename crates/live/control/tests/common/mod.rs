@@ -1,5 +1,4 @@
 //! A control plane with its shards and its DNS played by the test.
-#![allow(dead_code, reason = "each test file uses its part of it")]
 
 use balance::{PolicyKind, PoolId};
 use base::{Flow, Instant, Outbox, Peer, Transport};
@@ -45,8 +44,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
             health: balance::HealthSettings::default(),
             probes: ProbeSettings::default(),
             queue: None,
-            protection: balance::Protection::default(),
-            retry_after: Duration::ZERO,
+            member_law: None,
             invite_timeout: Duration::ZERO,
         }],
         members: members.iter().copied().map(member).collect(),
@@ -80,9 +78,9 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) fn new(settings: ControlSettings) -> Self {
         let (now, mut out) = (Instant::ZERO, Outbox::default());
-        let at = "127.0.0.1:5060".parse().unwrap();
+        let at = "127.0.0.1:5060".parse().expect("an address");
         let ports = vec![Port::udp(at), Port::new(Transport::Tcp, at, at)].into();
-        let local = [Some("127.0.0.1:7000".parse().unwrap()), None];
+        let local = [Some("127.0.0.1:7000".parse().expect("an address")), None];
         let control = Control::new(now, settings, ports, Four, ([9; 16], local), &mut out);
         Self { control, out, now }
     }
@@ -161,7 +159,7 @@ impl Bed {
 /// Hosts with one address each.
 pub(crate) fn found(addresses: &[&str]) -> FoundAddresses {
     let host = |address: &&str| {
-        let address: SocketAddr = address.parse().unwrap();
+        let address: SocketAddr = address.parse().expect("an address");
         (address.to_string(), address.port(), 1.0, [Ok(vec![address.ip()]), Ok(vec![])])
     };
     FoundAddresses::new(addresses.iter().map(host), "the DNS has no A record of it".to_owned())

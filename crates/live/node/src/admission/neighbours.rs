@@ -111,8 +111,8 @@ impl Neighbours {
     pub(super) fn of(laws: &overload::OverloadSettings, shards: usize, epoch_unix: u64) -> Option<Self> {
         let algorithm = match laws.feedback {
             FeedbackLaw::Hop(Law::Loss(_)) => OverloadAlgorithm::Loss,
-            FeedbackLaw::Hop(Law::Rate(_)) => OverloadAlgorithm::Rate,
-            FeedbackLaw::Hop(Law::Window(_)) | FeedbackLaw::EndToEnd(_) | FeedbackLaw::None => return None,
+            FeedbackLaw::Hop(Law::Rate) => OverloadAlgorithm::Rate,
+            FeedbackLaw::Hop(Law::Window) | FeedbackLaw::EndToEnd | FeedbackLaw::None => return None,
         };
         let is_loss = algorithm == OverloadAlgorithm::Loss;
         Some(Self {

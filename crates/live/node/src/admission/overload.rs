@@ -41,10 +41,6 @@ impl OverloadControl {
                 "overload.retry_after: neighbours go away and come back all at once; remove it \
                  (docs/overload/retry-after.md)",
             ),
-            LocalLaw::Delay(delay) if delay.bound >= overload::T1 => Some(
-                "overload.wait: callers send a request again after 500 ms, so that what waits as long comes twice; \
-                 set 100ms or less",
-            ),
             _ => None,
         }
     }

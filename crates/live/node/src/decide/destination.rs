@@ -194,7 +194,7 @@ fn has_left(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
 }
 
 /// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves
-/// nothing: such a request counts as new where `orphans` says so, with all that holds for new ones, or goes
+/// nothing: such a request counts as new where there are next hops only, with all that holds for new ones, or goes
 /// nowhere.
 fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut Request<'_>) -> DialogContext {
     if !request.in_dialog {

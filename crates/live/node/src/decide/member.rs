@@ -4,7 +4,6 @@ use crate::address::target::Target;
 use crate::admission::{NEXT_HOP_OVERLOADED, Novelty};
 use crate::decide::destination::{Destination, To};
 use crate::decide::limited::{self, ask, is_noted};
-use crate::outcome::counters::Drop;
 use crate::outcome::event::ShardEvent;
 use crate::outcome::rejection::{Refused, Rejection, refused};
 use crate::queue::Turn;
@@ -13,9 +12,8 @@ use crate::read::progress::Progress;
 use crate::site::marks::verifies_behind;
 use crate::site::reply::trying;
 use crate::site::routes::Routes;
-use crate::site::settings::Orphans;
 use crate::step::Step;
-use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
+use balance::{Balancer, CallKey, Decision, PoolId, Request, Slot, Why};
 use base::{Instant, Operation};
 use route::{Fork, Outcome, Service};
 use std::net::SocketAddr;
@@ -29,6 +27,8 @@ pub(crate) const NO_SERVER: Refused = refused(503, "No Server Available");
 
 /// Every member that takes calls has too much to do.
 const SERVERS_BUSY: Refused = refused(503, "Servers Busy");
+/// As many seconds as callers that were refused together are spread over.
+const RETRY_AFTER_MAX: u64 = 5;
 
 /// What is decided about a request to a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,14 +224,17 @@ fn conclude(
             if let Some(refused) = step.site.at_limit.entry(pool).or_default().note(step.site.now) {
                 step.out.event(ShardEvent::AtLimit { pool, by, refused });
             }
-            let retry_after = step.pools.retry_after(pool, request.key);
-            Err(Refused { retry_after, ..SERVERS_BUSY }.into())
+            Err(Refused { retry_after: Some(retry_after(request.key)), ..SERVERS_BUSY }.into())
         }
-        Decision::Orphan => Err(match step.site.settings.orphans {
-            Orphans::Drop => Rejection::Dropped(Drop::Orphan),
-            Orphans::Reject | Orphans::Balance => refused(481, "Call/Transaction Does Not Exist").into(),
-        }),
+        Decision::Orphan => Err(refused(481, "Call/Transaction Does Not Exist").into()),
     }
+}
+
+/// Seconds of Retry-After for a request that is refused since all members of a pool have too much to do, by a keyed hash
+/// of its call. Callers that are refused together do not come back together.
+fn retry_after(call: CallKey) -> u64 {
+    let hash = (call.0 >> 64) as u64 ^ call.0 as u64;
+    1 + hash % RETRY_AFTER_MAX
 }
 
 /// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for. What

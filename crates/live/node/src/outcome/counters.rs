@@ -21,7 +21,7 @@ pub enum Drop {
     /// An ACK of an unknown INVITE that was not sent to every member: too many of them came, or it is too
     /// long.
     SearchLimit,
-    /// The orphan rule is to drop.
+    /// An ACK to a user, of a dialog that nobody here knows.
     Orphan,
     /// There is no address to send it to: a Via names a host or no unicast address.
     NoTarget,

@@ -1,7 +1,7 @@
 //! Capacities of members from their times to the first answer to an INVITE: without a monitor beside the member, or
 //! while the monitor is silent.
 
-use balance::{CallKey, Slot};
+use balance::Slot;
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Estimator, Settings, Window};
@@ -19,12 +19,6 @@ struct Member {
     /// And in the window before.
     calls_before: u64,
     answers: Vec<Duration>,
-    /// How many of these were calls that moved to another member without an answer.
-    moved: usize,
-    /// How many calls in a row have moved, none having been answered in between.
-    moved_in_row: usize,
-    /// When it got the first of them, and which call that is.
-    first_moved: (Instant, CallKey),
     /// Calls of these windows whose first answer has not come. Further answers are to other calls: an INVITE that
     /// comes again with credentials, or a call of another pool.
     unanswered: u64,
@@ -60,9 +54,6 @@ impl Measured {
             calls: 0,
             calls_before: 0,
             answers: Vec::new(),
-            moved: 0,
-            moved_in_row: 0,
-            first_moved: (now, CallKey(0)),
             unanswered: 0,
             was_silent: false,
         };
@@ -97,7 +88,6 @@ impl Measured {
     /// A member has answered for the first time, after so long.
     pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
         let Some(member) = self.members.get_mut(&slot) else { return };
-        member.moved_in_row = 0;
         if member.unanswered > 0 {
             member.unanswered -= 1;
             member.answers.push(took);
@@ -105,41 +95,7 @@ impl Measured {
         }
     }
 
-    /// A call has moved to another member, since this one, which got it at `sent`, has answered nothing to it. If the
-    /// call before has moved as well, and nothing was answered in between, the member is slow, and has carried
-    /// neither. One call alone says nothing: it may be one that the member never answers.
-    pub(super) fn moved(&mut self, now: Instant, slot: Slot, sent: Instant, call: CallKey) {
-        let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) else { return };
-        member.unanswered -= 1;
-        member.moved_in_row += 1;
-        let slow: &[Duration] = match member.moved_in_row {
-            1 => {
-                member.first_moved = (sent, call);
-                return;
-            }
-            2 => &[now - member.first_moved.0, now - sent],
-            _ => &[now - sent],
-        };
-        member.answers.extend_from_slice(slow);
-        member.moved += slow.len();
-        self.ends.get_or_insert(now + WINDOW);
-    }
-
-    /// A member has answered the INVITE of a call that is not with it any more. If it is the call that has moved, the
-    /// member has not lost it, and was slow.
-    pub(super) fn answered_late(&mut self, now: Instant, slot: Slot, call: CallKey) {
-        let Some(member) = self.members.get_mut(&slot) else { return };
-        let (sent, moved) = member.first_moved;
-        // Of several in a row each was counted when it moved.
-        if member.moved_in_row == 1 && call == moved {
-            member.moved_in_row = 0;
-            member.answers.push(now.saturating_since(sent));
-            member.moved += 1;
-            self.ends.get_or_insert(now + WINDOW);
-        }
-    }
-
-    /// A call that this member got has gone to a faster member: it does not count for this one.
+    /// A call that this member got does not count for it.
     pub(super) fn taken_back(&mut self, slot: Slot) {
         if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
             member.unanswered -= 1;
@@ -174,8 +130,7 @@ impl Member {
         // A call that is unanswered for two windows took that long at least.
         let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0 && self.unanswered > 0;
         let p95 = answers.get(at).copied();
-        let carried = answers.len().saturating_sub(core::mem::take(&mut self.moved));
-        let goodput = carried as f64 / length.as_secs_f64();
+        let goodput = answers.len() as f64 / length.as_secs_f64();
         let window = Window { calls: self.calls, p95, goodput, oldest: is_stuck.then_some(length) };
         self.was_silent = answers.is_empty() && self.calls > 0;
         self.unanswered = self.unanswered.min(self.calls + self.calls_before);
@@ -210,50 +165,7 @@ mod tests {
         assert!(measured.capacities(at(60_000)).is_empty());
     }
 
-    /// Calls that have moved away one after the other were not answered in time, whatever else was.
-    #[test]
-    fn what_has_moved_is_slow() {
-        let at = Instant::from_millis;
-        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
-        let (start, mut last) = (measured.enter(at(0), Slot(0), None), 0.0);
-        for from in (0..10).map(|second| 1_000 * second) {
-            (0..25).for_each(|_| measured.delivered(at(from), Slot(0)));
-            (0..20).for_each(|_| measured.answered(at(from), Slot(0), Duration::from_micros(100)));
-            (0..5).for_each(|_| measured.moved(at(from + 500), Slot(0), at(from), CallKey(7)));
-            for (_, capacity) in measured.capacities(at(from + 1_000)) {
-                last = capacity;
-            }
-        }
-        assert!(last < 0.8 * start, "{last}");
-    }
-
-    /// A copy of an answer to another call says nothing of the one that has moved.
-    #[test]
-    fn only_an_answer_to_the_call_that_has_moved_is_a_late_one() {
-        let at = Instant::from_millis;
-        let capacity = |answered| {
-            let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
-            let mut last = measured.enter(at(0), Slot(0), None);
-            for second in 0..10 {
-                let from = 1_000 * second;
-                for call in 0..10 {
-                    measured.delivered(at(from), Slot(0));
-                    if call > 0 {
-                        measured.answered(at(from), Slot(0), Duration::from_micros(100));
-                    }
-                }
-                measured.moved(at(from + 100), Slot(0), at(from), CallKey(7));
-                measured.answered_late(at(from + 200), Slot(0), answered);
-                for (_, capacity) in measured.capacities(at(from + 1_000)) {
-                    last = capacity;
-                }
-            }
-            last
-        };
-        assert!(capacity(CallKey(7)) < capacity(CallKey(8)));
-    }
-
-    /// Or a member that loses every race would pass for one that stands still.
+    /// Or a member whose calls are never sent would pass for one that stands still.
     #[test]
     fn what_was_taken_back_says_nothing() {
         let at = Instant::from_millis;

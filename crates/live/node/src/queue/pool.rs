@@ -2,12 +2,12 @@
 
 use super::measured::Measured;
 use crate::read::progress::Waiter;
-use balance::{Balancer, CallKey, FirstAnswer, NodeId, PoolId, Slot, Weights};
+use balance::{Balancer, FirstAnswer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
-use elastic::estimate::{Settings, SilenceSettings};
+use elastic::estimate::Settings;
 use elastic::queue::{
-    Accrual, Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
+    Accrual, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
 };
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
@@ -63,12 +63,10 @@ impl QueueSetup {
         let part = |capacity: f64| capacity / shards as f64;
         let LengthSettings { delay, least, most } = self.settings.length;
         let length = LengthSettings { delay, least, most: most.div_ceil(shards) };
-        let silence = match self.source {
-            CapacitySource::Announced => self.settings.silence,
+        let validity = match self.source {
+            CapacitySource::Announced => self.settings.validity,
             // A configured capacity is never out of date.
-            CapacitySource::Fixed | CapacitySource::Responses => {
-                SilenceSettings { validity: Duration::MAX, ..self.settings.silence }
-            }
+            CapacitySource::Fixed | CapacitySource::Responses => Duration::MAX,
         };
         let capacity = Settings {
             maximum: part(self.capacity.maximum),
@@ -81,7 +79,7 @@ impl QueueSetup {
             Accrual::Answers { most } => Accrual::Answers { most: part(most) },
             other => other,
         };
-        let settings = QueueSettings { length, silence, accrual, threshold, ..self.settings };
+        let settings = QueueSettings { length, validity, accrual, threshold, ..self.settings };
         Self { settings, source: self.source, capacity }
     }
 
@@ -133,7 +131,6 @@ impl QueueReport {
         self.counts.refused += other.counts.refused;
         self.counts.expired += other.counts.expired;
         self.counts.removed += other.counts.removed;
-        self.counts.moved += other.counts.moved;
         for member in &other.members {
             match self.members.iter_mut().find(|known| known.slot == member.slot) {
                 Some(known) => {
@@ -248,35 +245,9 @@ impl PoolQueue {
         self.measured.answered(now, slot, took);
     }
 
-    /// Another member for a call that these have left unanswered, if one has room now.
-    pub(super) fn other(&mut self, now: Instant, silent: &[Slot]) -> Option<Slot> {
-        self.front.other(now, silent)
-    }
-
-    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one, or to
-    /// another pool.
-    /// Where the first one has answered later calls meanwhile, the time does not count: otherwise calls that it never
-    /// answers would make it look slow.
-    pub(super) fn moved(
-        &mut self,
-        now: Instant,
-        call: CallKey,
-        first: Slot,
-        sent: Instant,
-        other: Option<Slot>,
-    ) {
-        let has_stalled = match other {
-            Some(other) => self.front.moved(now, (first, sent), other),
-            None => self.front.moved_away(now, (first, sent)),
-        };
-        if has_stalled {
-            self.measured.moved(now, first, sent, call);
-        } else {
-            self.measured.taken_back(first);
-        }
-        if let Some(other) = other {
-            self.measured.delivered(now, other);
-        }
+    /// Another member has a call as well that this one got at `sent` and has left unanswered.
+    pub(super) fn moved(&mut self, member: Slot, sent: Instant) {
+        self.front.moved(member, sent);
     }
 
     /// A call that a member got at `sent` counts no more as one that it has not answered.
@@ -286,12 +257,9 @@ impl PoolQueue {
         }
     }
 
-    /// A member has answered anything; `late`: the INVITE of this call, which is not with it any more.
-    pub(super) fn answers(&mut self, now: Instant, slot: Slot, late: Option<CallKey>) {
+    /// A member has answered anything.
+    pub(super) fn answers(&mut self, now: Instant, slot: Slot) {
         self.front.answers(now, slot);
-        if let Some(call) = late {
-            self.measured.answered_late(now, slot, call);
-        }
     }
 
     /// A member for a call of which nothing has to be kept.
@@ -453,12 +421,8 @@ impl<T> PoolQueue<T> {
             }
         }
         // Before any call is delivered.
-        let is_by_work = self.setup.settings.choice == Choice::Tlwl;
-        self.front.set_loads(now, |slot| {
-            let load = takers.get(&slot)?.load;
-            let work = load.work as f64 / f64::from(Weights::UNIT);
-            Some(if is_by_work { work } else { f64::from(load.transactions) })
-        });
+        self.front
+            .set_loads(now, |slot| Some(takers.get(&slot)?.load.work as f64 / f64::from(Weights::UNIT)));
         for (&slot, taker) in &takers {
             if !self.front.has_member(slot) {
                 self.enter(now, slot, announced.get(&slot).filter(|known| known.id == taker.id));

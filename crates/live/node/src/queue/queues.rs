@@ -6,7 +6,7 @@ use crate::outcome::rejection::{Refused, Rejection, refused};
 use crate::read::arrival::Inbound;
 use crate::read::progress::{Progress, Waited, Waiter};
 use crate::site::Site;
-use balance::{Balancer, CallKey, NodeId, PoolId, Slot};
+use balance::{Balancer, NodeId, PoolId, Slot};
 use base::{Flow, Instant};
 use elastic::queue::Effect;
 use std::sync::Arc;
@@ -94,36 +94,14 @@ impl Queues {
         self.is_stale || !self.released.is_empty()
     }
 
-    /// Another member for a call that these have left unanswered for so long, if one has room now that is known to live.
-    pub(crate) fn other(
-        &mut self,
-        now: Instant,
-        pool: PoolId,
-        silent: &[Slot],
-        balancer: &Balancer,
-    ) -> Option<Slot> {
-        let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, pool, balancer, false, &self.announced.known);
-        queue.other(now, silent)
-    }
-
-    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one, or
-    /// to another pool.
-    pub(crate) fn moved(
-        &mut self,
-        now: Instant,
-        pool: PoolId,
-        call: CallKey,
-        first: Slot,
-        sent: Instant,
-        other: Option<Slot>,
-    ) {
+    /// Another member has a call as well that this one, of this pool, got at `sent` and has left unanswered.
+    pub(crate) fn moved(&mut self, pool: PoolId, member: Slot, sent: Instant) {
         if let Some(queue) = self.of(pool) {
-            queue.moved(now, call, first, sent, other);
+            queue.moved(member, sent);
         }
     }
 
-    /// A call that a member got at `sent` is with a faster member, could not be sent, or is over.
+    /// A call that a member got at `sent` could not be sent, or is over.
     pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: Slot, sent: Instant) {
         if let Some(queue) = self.of(pool) {
             queue.taken_back(now, member, sent);
@@ -156,9 +134,9 @@ impl Queues {
         self.pools.get_mut(pool.index())?.as_mut()
     }
 
-    /// A member has answered anything: it does not stand still. `late`: the INVITE of this call, which is another member's, or over.
-    pub(crate) fn answers(&mut self, now: Instant, slot: Slot, late: Option<CallKey>) {
-        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot, late));
+    /// A member has answered anything: it does not stand still.
+    pub(crate) fn answers(&mut self, now: Instant, slot: Slot) {
+        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot));
     }
 
     /// Settles the call that was given to a member in this step: unless the member has the call by now, and the

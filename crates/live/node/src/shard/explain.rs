@@ -15,7 +15,6 @@ use crate::shard::pipeline::Pipeline;
 use crate::shard::plan::{Plan, plan};
 use crate::site::edit::rewrite;
 use crate::site::reply::is_about_us;
-use crate::site::settings::Orphans;
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
 use base::Flow;
 use location::Aor;
@@ -27,8 +26,6 @@ use wire::{Message, Via};
 pub struct Explanation {
     /// What would be decided.
     pub decision: Decision,
-    /// What happens to [`Decision::Orphan`].
-    pub orphans: Orphans,
     /// The node that a verified token in the request names.
     pub token: Option<NodeId>,
     /// Whether its call is in the session table.
@@ -119,7 +116,6 @@ fn explain_within(pipeline: &Pipeline<'_>, arrival: &Arrival<'_>, hop: Flow) -> 
     let decision = member.map_or(Decision::Orphan, |slot| Decision::Forward { slot, why: Why::Token });
     Explanation {
         decision,
-        orphans: site.settings.orphans,
         token: None,
         known: balancer.session_of(&request).is_some(),
         route: None,
@@ -157,7 +153,6 @@ fn explain_to(
     let balancer = &*pipeline.step.balancer;
     Ok(Explanation {
         decision,
-        orphans: pipeline.step.site.settings.orphans,
         token: arrival.held().map(|held| held.token.node),
         known: balancer.session_of(request).is_some(),
         route: destination.rule.map(|index| route_taken(pipeline, index, arrival)),

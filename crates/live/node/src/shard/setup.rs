@@ -10,7 +10,7 @@ use crate::site::routes::Routes;
 use crate::site::settings::{Orphans, PipelineSettings};
 use crate::site::sharing::Distribution;
 use crate::token::Tokens;
-use balance::{Members, Node, PolicyKind, Protection, Slot};
+use balance::{MemberLaw, Members, Node, PolicyKind, Slot};
 use base::Instant;
 use core::time::Duration;
 use route::{RateSettings, Service};
@@ -99,10 +99,8 @@ pub struct PoolSetup {
     pub nodes: Members,
     /// The queue in front of them, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
-    /// How members are kept from more than they can do.
-    pub protection: Protection,
-    /// The longest Retry-After of a request that is refused since every member has too much to do; zero for none.
-    pub retry_after: Duration,
+    /// The law of the limit that keeps members from more than they can do, if there is one.
+    pub member_law: Option<MemberLaw>,
     /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
     pub invite_timeout: Duration,
 }
@@ -115,8 +113,7 @@ impl PoolSetup {
         members: 0,
         nodes: Members::Some { slots: Vec::new(), has: Vec::new() },
         queue: None,
-        protection: Protection { law: None, panic: 1.0 },
-        retry_after: Duration::ZERO,
+        member_law: None,
         invite_timeout: Duration::ZERO,
     };
 

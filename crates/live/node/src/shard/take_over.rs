@@ -101,7 +101,7 @@ impl Shard {
                 pools.next().filter(|_| before.get(index).is_some_and(|before| before.policy == pool.policy));
             let make = || pool.policy.make(pool.first_turn(shard, shards));
             let policy = former.map_or_else(make, |former| former.policy);
-            Pool::new(policy, pool.nodes.clone(), pool.protection)
+            Pool::new(policy, pool.nodes.clone(), pool.member_law)
         };
         let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
         self.balancer.set_pools(pools);
@@ -120,7 +120,6 @@ impl Shard {
         let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
         let first = PoolId(first.unwrap_or_default() as u16);
         self.pools = Pools::new(services, first, Members::of(setup.strangers()), &self.balancer);
-        self.pools.set_retry_after(setup.pools.iter().map(|pool| pool.retry_after).collect());
         self.pools.set_invite_timeouts(setup.pools.iter().map(|pool| pool.invite_timeout).collect());
     }
 

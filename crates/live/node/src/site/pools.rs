@@ -1,7 +1,7 @@
 //! The pools of a shard by their number: how each is served, and which dialogs belong to which.
 
 use crate::address::topology::Topology;
-use balance::{Balancer, CallKey, Members, PoolId, Slot};
+use balance::{Balancer, Members, PoolId, Slot};
 use base::Flow;
 use core::time::Duration;
 use route::Service;
@@ -18,8 +18,6 @@ pub(crate) struct Pools {
     hops: Members,
     /// The pool that the dialogs with a node belong to, by its slot.
     of_dialogs: Vec<PoolId>,
-    /// By the number of the pool, the longest Retry-After of what is refused since all members have too much to do.
-    retry_after: Vec<Duration>,
     /// By the number of the pool, how long a member may leave an INVITE without a response.
     invite_timeouts: Vec<Duration>,
 }
@@ -33,11 +31,6 @@ impl Pools {
         pools
     }
 
-    /// Takes over the longest Retry-After of each pool.
-    pub(crate) fn set_retry_after(&mut self, retry_after: Vec<Duration>) {
-        self.retry_after = retry_after;
-    }
-
     /// Takes over how long the members of each pool may leave an INVITE without a response; zero: for any time.
     pub(crate) fn set_invite_timeouts(&mut self, invite_timeouts: Vec<Duration>) {
         self.invite_timeouts = invite_timeouts;
@@ -46,15 +39,6 @@ impl Pools {
     /// How long a member of a pool may leave an INVITE without a response; zero: for any time.
     pub(crate) fn invite_timeout(&self, pool: PoolId) -> Duration {
         self.invite_timeouts.get(pool.index()).copied().unwrap_or_default()
-    }
-
-    /// Seconds of Retry-After for a request that is refused since all members of a pool have too much to do, if it
-    /// gets one: from one second to the longest, by a keyed hash of its call. Callers that are refused together do not
-    /// come back together.
-    pub(crate) fn retry_after(&self, pool: PoolId, call: CallKey) -> Option<u64> {
-        let longest = self.retry_after.get(pool.index())?.as_secs();
-        let hash = (call.0 >> 64) as u64 ^ call.0 as u64;
-        (longest > 0).then(|| 1 + hash % longest)
     }
 
     /// Of several pools with a node one whose calls are remembered.

@@ -8,10 +8,8 @@ pub enum Orphans {
     /// 481 Call/Transaction Does Not Exist.
     #[default]
     Reject,
-    /// It is balanced like a new one.
+    /// It goes on like a new one: where there are next hops only.
     Balance,
-    /// Nothing.
-    Drop,
 }
 
 /// Settings of a shard's pipeline.

@@ -28,7 +28,7 @@ impl Tokens {
         let (body, mac) = bytes.split_last_chunk::<MAC>()?;
         let is_ours = self.all().any(|key| keyed_hash(key.flow, &[body]).to_be_bytes() == *mac);
         let ([port, until @ ..], client) = body.split_first_chunk::<HEAD>().filter(|_| is_ours)?;
-        let is_good = self.is_before(u32::from_be_bytes(*until), unix);
+        let is_good = unix <= u32::from_be_bytes(*until);
         Some((u16::from(*port), ClientFlow::from_bytes(client).filter(|_| is_good)?))
     }
 }
@@ -55,8 +55,6 @@ mod tests {
             assert_eq!(tokens(1).read_flow(&token, 1_000), Some((4, client)));
             assert_eq!(tokens(1).read_flow(&token, 1_001), None);
             assert_eq!(tokens(2).read_flow(&token, 1_000), None);
-            let behind = tokens(1).with_other_clock(Some(-500));
-            assert_eq!(behind.read_flow(&token, 1_500), Some((4, client)), "good by the other clock");
             for at in 0..token.len() {
                 let mut altered = token.clone();
                 altered[at] = if altered[at] == b'0' { b'1' } else { b'0' };

@@ -4,14 +4,12 @@
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
 //! - [`flow`]: in the Path URI; names the connection of a client that registers with another registrar.
 //! - [`vouch`]: in our Via, for a neighbour; says that the caller is authenticated.
-//! - [`clock`]: the time that they carry.
 //!
 //! All are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction:
 //! a token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower
 //! case, since branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
 
 pub(crate) mod branch;
-pub(crate) mod clock;
 pub(crate) mod dialog;
 mod flow;
 pub(crate) mod owner;
@@ -132,8 +130,6 @@ pub struct Tokens {
     /// The key before the current one, if this process changed it and it is still accepted; else the current one.
     before: KeyIndex,
     lifetime: Duration,
-    /// By how many seconds the other clock is ahead by which tokens are good ([`clock`]).
-    other_clock: Option<i64>,
 }
 
 impl core::fmt::Debug for Tokens {
@@ -154,27 +150,14 @@ impl Tokens {
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
             before: KeyIndex::CURRENT,
             lifetime,
-            other_clock: None,
         }
     }
 
-    /// The same, and tokens are good by a clock, too, that is so many seconds ahead of the one that they are made by.
-    #[must_use]
-    pub fn with_other_clock(self, ahead: Option<i64>) -> Self {
-        Self { other_clock: ahead, ..self }
-    }
-
-    /// Whether a token made then is good now, both in Unix time. It may be of the future: clocks of a site differ,
-    /// and only balancers of the site can make tokens.
+    /// Whether a token made then is good now, both in Unix time by the wall clock. It may be a lifetime old or early:
+    /// clocks of a site differ or are set, and only balancers of the site can make tokens. A call that stands while
+    /// the clock is set by more than a lifetime is known by the session table alone.
     pub(crate) fn is_fresh(&self, made: u32, unix: u32) -> bool {
-        let near = |unix: i64| unix.abs_diff(made.into()) <= self.lifetime.as_secs();
-        near(unix.into()) || self.other_clock.is_some_and(|ahead| near(i64::from(unix) + ahead))
-    }
-
-    /// Whether it is not later than `until` now, by either clock.
-    fn is_before(&self, until: u32, unix: u32) -> bool {
-        let now = i64::from(unix);
-        now <= until.into() || self.other_clock.is_some_and(|ahead| now + ahead <= until.into())
+        u64::from(unix.abs_diff(made)) <= self.lifetime.as_secs()
     }
 
     /// The tokens of `newer` with the call keys of these: when a reload changes the secret, the calls in the table

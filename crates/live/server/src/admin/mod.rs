@@ -66,7 +66,7 @@ impl Interface {
 
 /// Answers requests by these routes until it is dropped, without a token: for what nobody has to be kept from. Web
 /// pages of other sites are refused all the same.
-pub(crate) async fn serve_open(listener: TcpListener, routes: axum::Router) {
+pub async fn serve_open(listener: TcpListener, routes: axum::Router) {
     let guard = axum::middleware::from_fn_with_state(None::<Arc<Bearer>>, guard::check);
     serve::serve(Arc::new(listener), routes.layer(guard), Limits::default()).await;
 }

@@ -121,7 +121,7 @@ impl Site {
             format!(
                 "[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\n\
                  probe = {{ interval = \"100ms\", timeout = \"90ms\" }}\n\
-                 scale = {{ driver = \"command\", start = \"true\", stop = \"true\", step = \"100ms\", most = 1, \
+                 scale = {{ driver = \"command\", start = \"true\", stop = \"true\", calm = \"1s\", most = 1, \
                  list = [\"sh\", \"-c\", \"echo the cloud is away >&2; exit 1\"] }}"
             )
         });
@@ -144,7 +144,7 @@ impl Site {
         let listen = free_tcp().await;
         let role = |alive, _| {
             format!(
-                "[pool.servers]\nmembers = [\"{alive}\"]\n[capacity]\nlisten = \"{listen}\"\nkey = \"{CAPACITY_KEY}\""
+                "[pool.servers]\nmembers = [\"{alive}\"]\n[capacity]\nlisten = \"{listen}\"\nkeys = {{ \"*\" = \"{CAPACITY_KEY}\" }}"
             )
         };
         (Self::launch(role).await, listen)
@@ -184,11 +184,14 @@ impl Site {
         Self { sip, tls, admin, alive, dead, handle: handle.await.unwrap(), server }
     }
 
-    /// Asks again until it is so; what never comes true is stopped by the test runner.
+    /// Asks again until it is so, for half a minute.
     async fn until(&self, holds: impl AsyncFn(&Self) -> bool) {
-        while !holds(self).await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let waits = async {
+            while !holds(self).await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), waits).await.expect("it comes true");
     }
 
     pub(super) async fn ask(&self, method: &str, path: &str) -> Reply {

@@ -89,7 +89,7 @@ pub fn read(file: &Path) -> io::Result<Bearer> {
 fn cannot_keep(address: SocketAddr, why: &str) -> io::Error {
     let text = format!(
         "[admin] listens on {address}, which other machines can reach, so it needs a token, and one that is made cannot be \
-         kept: {why}. Set [admin] token_file, or listen on 127.0.0.1"
+         kept: {why}. Set [admin] token, or listen on 127.0.0.1"
     );
     io::Error::other(text)
 }
@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(of(&set, &path).unwrap(), set.token, "what is set counts");
             assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
             let error = required(&admin(listen, None), None).unwrap_err().to_string();
-            assert!(error.contains("token_file"), "{error}");
+            assert!(error.contains("[admin] token"), "{error}");
         }
         std::fs::remove_file(file).unwrap();
         let nowhere = Path::new("/proc/nowhere/sarabande.toml");

@@ -5,9 +5,9 @@
 use super::Offer;
 use super::connection::{Connection, Limits};
 use super::counts::{CapacityCounts, Closed, Counts};
-use crate::shards::listen::cannot_listen;
 use config::CapacityConfig;
 use elastic::update::Server;
+use sockets::cannot_listen;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Updates of capacity: what `sarabande monitor` beside a server sends ([`sender`]), and what the balancer in front
-//! takes (`listener`), and whose monitors it hears nothing of (`silence`). `elastic::update` has the protocol,
+//! Updates of capacity: what `sarabande monitor` beside a server sends (`instruments::sender`), and what the balancer in
+//! front takes (`listener`), and whose monitors it hears nothing of (`silence`). `elastic::update` has the protocol,
 //! `docs/elastic.md` describes it for users.
 //!
 //! Whatever was accepted comes to the control task as an `Offer`, one by one, and is answered by it: it alone knows
@@ -8,7 +8,6 @@
 mod connection;
 mod counts;
 mod listener;
-pub mod sender;
 mod silence;
 #[cfg(test)]
 mod tests;

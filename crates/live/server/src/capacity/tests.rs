@@ -2,10 +2,10 @@
 
 use super::connection::Limits;
 use super::listener::{Intake, Listening, bind};
-use super::sender::{Reporting, Telling, Times};
 use super::{CapacityCounts, Offer};
 use config::CapacityConfig;
 use elastic::update::{Announcements, Key, Keys, Sender, Server, Update};
+use instruments::sender::{Reporting, Telling, Times};
 use route::Access;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -455,62 +455,6 @@ async fn attempt(balancer: &mut Balancer, key: &[u8; 16], server: &str) -> (TcpS
 
 const FIRST: &[u8; 16] = b"key of the first";
 const SECOND: &[u8; 16] = b"key of a second.";
-
-#[tokio::test]
-async fn the_key_of_one_server_does_nothing_to_another() {
-    let mut balancer = Balancer::start(PATIENT);
-    balancer.give(own([("10.0.0.1", FIRST), ("10.0.0.2", SECOND)]));
-    let victim = monitor(&[balancer.address()], *SECOND, "10.0.0.2");
-    balancer.more(2).await;
-    for (key, server) in
-        [(FIRST, "10.0.0.2"), (FIRST, "10.0.0.2:05060"), (&KEY, "10.0.0.1"), (SECOND, "10.0.0.3")]
-    {
-        let refused = balancer.closed("wrong_code");
-        let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
-        let greeting = line(&mut stream).await;
-        let mut sender = Sender::greeted(Key::new(key), greeting.trim_end().as_bytes()).unwrap();
-        let update = sender.update(&Server::Name(server.to_owned()), 1.0);
-        stream.write_all(update.as_bytes()).await.unwrap();
-        balancer.until("it is refused", |balancer| balancer.closed("wrong_code") > refused).await;
-        assert_eq!(rest(&mut stream).await, "ERROR wrong_code\n", "{server}");
-    }
-    let _own = monitor(&[balancer.address()], *FIRST, "10.0.0.1");
-    let first: Server = "10.0.0.1".parse().unwrap();
-    balancer
-        .until("the first is heard", |balancer| balancer.accepted.iter().any(|update| update.server == first))
-        .await;
-    balancer.more(4).await;
-    let of_victim = balancer.accepted.iter().filter(|update| update.server != first);
-    assert!(of_victim.clone().count() > 2 && of_victim.clone().all(|update| update.capacity > 1.0));
-    assert_eq!(victim.targets()[0].failed.load(Ordering::Relaxed), 0, "the victim was never disturbed");
-}
-
-/// A server gets a key, another one, and none again, each by a reload.
-#[tokio::test]
-async fn a_reload_may_change_the_key_of_one_server() {
-    let mut balancer = Balancer::start(PATIENT);
-    let of_both = |server: &str| Keys { shared: Some(Key::new(&KEY)), ..(*own([(server, FIRST)])).clone() };
-    let answers = async |balancer: &mut Balancer| {
-        let mut taken = Vec::new();
-        for key in [&KEY, FIRST, SECOND] {
-            let (_, answer) = attempt(balancer, key, "10.0.0.1").await;
-            taken.push(answer.starts_with("OK"));
-        }
-        (taken, attempt(balancer, &KEY, "10.0.0.9").await.1.starts_with("OK"))
-    };
-    assert_eq!(answers(&mut balancer).await, (vec![true, false, false], true));
-    let (mut before, answer) = attempt(&mut balancer, &KEY, "10.0.0.1").await;
-    assert_eq!(answer, "OK 1 0\n");
-    balancer.give(Arc::new(of_both("10.0.0.1")));
-    assert_eq!(rest(&mut before).await, "", "what came with the key of all is closed");
-    assert_eq!(answers(&mut balancer).await, (vec![false, true, false], true));
-    let mut other = of_both("10.0.0.1");
-    other.own.insert("10.0.0.1".parse().unwrap(), Key::new(SECOND));
-    balancer.give(Arc::new(other));
-    assert_eq!(answers(&mut balancer).await, (vec![false, false, true], true));
-    balancer.give(one_for_all(KEY));
-    assert_eq!(answers(&mut balancer).await, (vec![true, false, false], true));
-}
 
 /// Whoever has the key of one server fills all places, and goes on: another monitor is there, and a third comes.
 #[tokio::test]

@@ -6,11 +6,10 @@ use crate::shards;
 use crate::shards::Command;
 use crate::shards::listen::listener_of;
 use crate::stores::Stores;
-use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
 use base::Transport;
-use config::{Config, Listen, Listener, PoolConfig, RegistrarConfig};
+use config::{Config, Listen, Listener, PoolConfig, PoolOrigin, RegistrarConfig};
 use core::time::Duration;
 use node::{Orphans, Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Fork, Service, Table};
@@ -39,8 +38,7 @@ pub(super) fn settings(
         health: pool.health,
         probes: pool.probes,
         queue: pool.queue.clone(),
-        protection: pool.protection,
-        retry_after: pool.retry_after,
+        member_law: pool.member_law,
         invite_timeout: pool.invite_timeout,
     };
     let members = |(id, pool): (PoolId, &PoolConfig)| -> Vec<_> {
@@ -52,7 +50,7 @@ pub(super) fn settings(
         pools: config.pools.iter().map(pool).collect(),
         members: (0..).map(PoolId).zip(&config.pools).flat_map(members).collect(),
         shards: ShardSettings {
-            orphans: config.pools.first().map_or_else(Orphans::default, |pool| pool.orphans),
+            orphans: orphans(config),
             epoch_unix,
             tell_failures: shards::tells_failures(),
             tokens: Arc::new(tokens),
@@ -85,8 +83,8 @@ fn sessions(config: &Config) -> balance::SessionSettings {
     let Some(first) = config.pool().or(config.pools.first()) else {
         return balance::SessionSettings::default();
     };
-    // Only this policy asks for work, and pools that have it weigh alike, those aside whose weights are estimated.
-    let weighs = |pool: &&PoolConfig| pool.policy == PolicyKind::Tlwl && !pool.health.adaptive.weights;
+    // Only this policy asks for work, and pools that have it weigh alike.
+    let weighs = |pool: &&PoolConfig| pool.policy == PolicyKind::Tlwl;
     let weights = &config.table_pools().find(weighs).unwrap_or(first).sessions.weights;
     let rests = config.table_pools().map(|pool| pool.health.max_rest);
     balance::SessionSettings {
@@ -105,11 +103,10 @@ fn access(config: &Config, port: &Port) -> Access {
 }
 
 /// The tokens of this configuration; `key` stands in where it names none.
-pub(crate) fn tokens(config: &Config, key: [u8; 16], time: &TokenTime) -> Tokens {
+pub(crate) fn tokens(config: &Config, key: [u8; 16]) -> Tokens {
     let token = &config.token;
     let previous: Vec<_> = token.previous_keys.iter().map(|&key| TokenKey(key)).collect();
-    let tokens = Tokens::new(TokenKey(token.key.unwrap_or(key)), &previous, token.lifetime);
-    tokens.with_other_clock(time.other_ahead())
+    Tokens::new(TokenKey(token.key.unwrap_or(key)), &previous, token.lifetime)
 }
 
 /// What the shards know of the home domain: of the algorithms, those that the users at hand have hashes for.
@@ -120,6 +117,15 @@ fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<RegistrarSettings> 
         digest.offer = stores.offer(&digest.realm, registrar.algorithms.as_ref());
     }
     Arc::new(home)
+}
+
+/// The answer to requests of unknown dialogs. Where all members are next hops, they are sent on: one of those may know
+/// the dialog.
+fn orphans(config: &Config) -> Orphans {
+    match config.pools.first() {
+        Some(pool) if pool.origin != PoolOrigin::Table => Orphans::Balance,
+        _ => Orphans::Reject,
+    }
 }
 
 /// `host` and `host:port` forms, taken apart; those of the domains of users as well.
@@ -140,7 +146,6 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
     let changed = [
         ("[proxy] timer_c or [timers] t1", new.transactions.timers != old.transactions.timers),
         ("[listen] threads", new.listen.threads != old.listen.threads),
-        ("[listen] receive_buffer", new.listen.receive_buffer != old.listen.receive_buffer),
         ("[connections]", new.connections != old.connections),
         ("[admin] listen", new.admin.listen != old.admin.listen),
         ("[admin] token", new.admin.token != old.admin.token),
@@ -290,7 +295,7 @@ impl Control {
         self.config = config;
         self.secret = self.config.token.key.unwrap_or(self.secret);
         let is_other_resolver = self.renew_resolver();
-        let tokens = tokens(&self.config, self.secret, &self.token_time);
+        let tokens = tokens(&self.config, self.secret);
         let settings =
             Box::new(settings(&self.config, &self.ports, tokens, self.epoch_unix, self.stores.as_deref()));
         self.take(ControlInput::Settings { settings, is_other_resolver });
@@ -307,7 +312,7 @@ mod tests {
     use core::time::Duration;
 
     const ROUTES: &str = "[pool.core]\nmembers = [\"10.0.0.1\"]\npolicy = \"cjsq\"\nmax_rest = \"20s\"\n\
-                          outlier = { enabled = false }\n\
+                          outlier = false\n\
                           [pool.out]\nmembers = [\"10.0.0.2\"]\npolicy = \"tlwl-2\"\nmax_rest = \"30s\"\n\
                           [[route]]\nname = \"core\"\npool = \"core\"\nuser = \"1\"\n[[route]]\npool = \"out\"\n";
 

@@ -8,7 +8,7 @@ use ::control::{Address, ControlInput};
 use balance::PoolId;
 use base::{Peer, Transport};
 use config::{Config, PoolConfig};
-use elastic::estimate::SilenceSettings;
+use elastic::estimate::VALIDITY;
 use elastic::update::{Refusal, Server, Update};
 use node::CapacitySource;
 use std::net::SocketAddr;
@@ -124,9 +124,9 @@ impl Control {
         };
         let listed = self.core.listed();
         let members: Vec<_> = listed.iter().filter(is_awaited).map(|member| member.peer.address).collect();
-        let (now, validity) = (self.clock.now(), SilenceSettings::default().validity);
+        let now = self.clock.now();
         let Capacities { announced, monitors, .. } = &mut self.capacity;
-        let changes = monitors.look(now, &members, validity, |member| Some(announced.get(member)?.at));
+        let changes = monitors.look(now, &members, VALIDITY, |member| Some(announced.get(member)?.at));
         let named = |was_heard: bool| {
             let silent = changes.silent.iter().filter(|silent| silent.was_heard == was_heard);
             addresses(silent.map(|SilentMonitor { member, .. }| *member))
@@ -150,8 +150,8 @@ impl Control {
         let now = self.clock.now();
         let announced = self.capacity.announced.iter().map(|(member, announcement)| AnnouncedCapacity {
             member: *member,
-            capacity: announcement.last.capacity(announcement.at, &SilenceSettings::default()),
-            now: announcement.last.capacity(now, &SilenceSettings::default()),
+            capacity: announcement.last.capacity(announcement.at, VALIDITY),
+            now: announcement.last.capacity(now, VALIDITY),
             age: now.saturating_since(announcement.at),
         });
         Some(CapacityReport {

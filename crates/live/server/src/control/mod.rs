@@ -26,7 +26,6 @@ use crate::shards::{Command, Report, WorkerHandle};
 use crate::stores::{StoreReport, Stores};
 use crate::takeover::claim::PredecessorLink;
 use crate::takeover::owned::OtherProcess;
-use crate::token_time::TokenTime;
 use ::control::{
     ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, QuestionId, WorkLeft,
 };
@@ -77,8 +76,7 @@ pub(crate) struct Control {
     sockets: ProbeSockets,
     resolver: Resolver,
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
-    token_time: TokenTime,
-    /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, as the shards have it.
+    /// Unix time of [`Instant::ZERO`] in seconds, as the shards have it.
     epoch_unix: u64,
     /// The processes that this one has taken over from, as long as they have calls.
     processes: Vec<(PredecessorLink, Arc<OtherProcess>)>,
@@ -121,12 +119,12 @@ impl Control {
         path: Option<PathBuf>,
         config: Config,
         ports: Ports,
-        (secret, token_time): ([u8; 16], TokenTime),
+        secret: [u8; 16],
         (board, stores, records): (Arc<Board>, Option<Arc<Stores>>, Option<Arc<Records>>),
     ) -> std::io::Result<Box<Self>> {
         let sockets = ProbeSockets::open(&ports)?;
-        let epoch_unix = clock.epoch_unix(token_time.boot());
-        let tokens = apply::tokens(&config, secret, &token_time);
+        let epoch_unix = clock.epoch().as_secs();
+        let tokens = apply::tokens(&config, secret);
         let settings = apply::settings(&config, &ports, tokens, epoch_unix, stores.as_deref());
         let mut out = Outbox::default();
         let probes = (crate::key::random()?, sockets.local());
@@ -157,7 +155,6 @@ impl Control {
             capacity: Capacities::default(),
             scaling: None,
             epoch_unix,
-            token_time,
             unserved: Vec::new(),
             succeeded: false,
             has_ended: false,
@@ -238,9 +235,6 @@ impl Control {
                 }
             }
             self.carry_out();
-        }
-        if !self.succeeded {
-            self.token_time.keep();
         }
         if let Some(admin) = self.admin.take() {
             admin.stop().await;
@@ -330,17 +324,11 @@ impl Control {
         if let Some(records) = &self.records {
             records.retry();
         }
-        let other = self.token_time.other_ahead();
-        self.token_time.look(self.config.token.lifetime);
-        let epoch = self.clock.epoch_unix(self.token_time.boot());
+        let epoch_unix = self.clock.epoch().as_secs();
         // Two readings of two clocks are not of the same moment. A machine that slept is later, too.
-        let is_set = epoch.abs_diff(self.epoch_unix) > 1;
-        if is_set {
-            self.epoch_unix = epoch;
-        }
-        if is_set || self.token_time.other_ahead() != other {
-            let tokens = Arc::new(apply::tokens(&self.config, self.secret, &self.token_time));
-            self.take(ControlInput::Tokens { tokens, epoch_unix: self.epoch_unix });
+        if epoch_unix.abs_diff(self.epoch_unix) > 1 {
+            self.epoch_unix = epoch_unix;
+            self.take(ControlInput::ClockSet { epoch_unix });
         }
         let Ok(unserved) = unserved(&self.config.listen.listeners, &self.ports) else { return };
         for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {

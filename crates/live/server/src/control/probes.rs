@@ -1,10 +1,10 @@
 //! Where probes leave: sockets of UDP, and connections.
 
 use super::stream_probes::{ProbeNews, StreamProbes, TlsPeer};
-use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use ::control::{ControlEffect, ControlInput};
 use base::{Outbox, Peer, Transport};
 use node::Ports;
+use sockets::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use tokio::io::Interest;

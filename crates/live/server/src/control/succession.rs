@@ -2,10 +2,9 @@
 
 use super::Control;
 use crate::admin::Interface;
-use crate::figures::weights_of;
 use crate::shards::Command;
 use crate::takeover::claim::PredecessorLink;
-use crate::takeover::exchange::{Estimates, Remainder, Succession};
+use crate::takeover::exchange::{Remainder, Succession};
 use crate::takeover::owned::OtherProcess;
 use ::control::{ControlInput, Drainer, ProcessId};
 use balance::{CallLimits, NodeId};
@@ -41,10 +40,6 @@ impl Control {
                 .concat();
         let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
         self.take(ControlInput::Joins { process: process.id(), drained: &drained, dead: &dead });
-        for Estimates { node, weights, capacity } in &findings.estimates {
-            let weights = weights.as_ref().map(weights_of);
-            self.take(ControlInput::Estimates { node: NodeId(*node), weights, capacity: *capacity });
-        }
     }
 
     /// Tells the threads what members of pools have shown to take, as other processes know.

@@ -1,17 +1,16 @@
 //! Where a request would go, and why.
 
+use super::NeighbourView;
 use super::contacts::ContactView;
 use super::members::work;
 use super::metric::figures;
 use super::peer::PeerText;
 use super::view::View;
-use super::{NeighbourView, estimated_weights};
 use crate::registrations::Contacts;
 use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
 use control::ListedMember;
-use node::{Explanation, Orphans, PassedOver, QueueTurn, RouteTaken};
+use node::{Explanation, PassedOver, QueueTurn, RouteTaken};
 use route::{Outcome, Step};
-use std::collections::BTreeMap;
 
 figures! {
     /// `POST /api/explain`
@@ -19,7 +18,7 @@ figures! {
         /// The member that the request would go to; `null` when to none.
         member: Option<PeerText>,
         /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of
-        /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`,
+        /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `unavailable`,
         /// `busy` (every member that takes calls is at the limit that `candidates` name).
         why: String,
         /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
@@ -98,8 +97,6 @@ figures! {
         work: f64 = work(candidate.load.work),
         /// Capacity now.
         capacity: f64 = candidate.capacity,
-        /// What transactions weigh there as is estimated, by method; `null` where that is configured.
-        weights: Option<BTreeMap<String, f64>> = estimated_weights(member.node.weights.as_deref()),
         /// The law of the limit that is found from its answers; `null` where none is looked for.
         limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
         /// Requests without any answer, of this call's thread; `null` where no limit is looked for.
@@ -126,7 +123,7 @@ impl CandidateView {
 /// The member, if the request would be forwarded to one, and why, or what else would happen.
 fn outcome(view: &View, explanation: &Explanation) -> (Option<PeerText>, &'static str) {
     let address = |slot: Slot| view.at(slot).map(|member| member.peer.into());
-    match (explanation.decision, explanation.orphans) {
+    match explanation.decision {
         _ if explanation.outside.is_some() => (None, "outside"),
         _ if explanation.located.is_some() => (None, "located"),
         _ if let Some(taken) = explanation.queue => match taken {
@@ -134,12 +131,11 @@ fn outcome(view: &View, explanation: &Explanation) -> (Option<PeerText>, &'stati
             QueueTurn::Waits => (None, "waits"),
             QueueTurn::Full => (None, "full"),
         },
-        (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
-        (Decision::Search, _) => (None, "search"),
-        (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),
-        (Decision::Orphan, Orphans::Drop) => (None, "dropped"),
-        (Decision::AtLimit(_), _) => (None, "busy"),
-        (Decision::NoServer | Decision::NoRoom, _) => (None, "unavailable"),
+        Decision::Forward { slot, why } => (address(slot), why.name()),
+        Decision::Search => (None, "search"),
+        Decision::Orphan => (None, "rejected"),
+        Decision::AtLimit(_) => (None, "busy"),
+        Decision::NoServer | Decision::NoRoom => (None, "unavailable"),
     }
 }
 

@@ -6,13 +6,11 @@ use super::view::View;
 use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
 use crate::shards::AllShards;
 use crate::stores::StoreReport;
-use balance::{PolicyKind, PoolId, Weights};
+use balance::PoolId;
 use base::Peer;
 use control::ListedMember;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::SystemTime;
-use wire::Method;
 
 figures! {
     /// `GET /api/health`
@@ -101,8 +99,6 @@ struct MemberStanding {
     last_resort: bool,
     /// Whether it takes them but for a limit that it has reached at the moment.
     is_at_limit: bool,
-    /// What transactions weigh there as is estimated.
-    weights: Option<Arc<Weights>>,
     /// One word, as [`MemberView::state`](super::MemberView::state).
     state: &'static str,
 }
@@ -118,7 +114,6 @@ fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
             accepting,
             is_at_limit: accepting && room.is_some_and(|room| room.refusal.is_some()),
             last_resort: member.node.last_resort_refusal(view.now, load.calls).is_none(),
-            weights: member.node.weights.clone(),
             state: state(member, view.now, load, room),
         }
     };
@@ -188,13 +183,7 @@ impl PoolHealth {
             )),
             _ => None,
         };
-        // Another policy asks for no work.
-        let weights = members.clone().find_map(|member| member.weights.as_deref());
-        let weights = weights.filter(|_| *policy == PolicyKind::Tlwl.name());
-        let estimate =
-            weights.map(|weights| format!(", INVITE {:.2} estimated", weights.get(Method::Invite)));
-        let orders = pool.orders.clone() + &estimate.unwrap_or_default();
-        let (name, policy) = (name.clone(), (*policy).to_owned());
+        let (name, policy, orders) = (name.clone(), (*policy).to_owned(), pool.orders.clone());
         let members = members.count();
         (Self { name, policy, orders, members, accepting, last_resort, at_limit, refused, queue }, trouble)
     }

@@ -3,7 +3,7 @@
 use super::metric::{Buckets, figures};
 use super::peer::PeerText;
 use super::view::View;
-use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats, Weights};
+use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats};
 use base::Instant;
 use control::{ListedMember, MemberName};
 use hdrhistogram::Histogram;
@@ -82,18 +82,12 @@ figures! {
         /// How often it has been ejected.
         ejections_total: u32 = member.node.ejections
             => [counter "sarabande_member_ejections_total" "Times that it was ejected as an outlier."],
-        /// Capacity as configured or estimated, relative to the other members.
+        /// Capacity as configured, relative to the other members.
         capacity: f64 = member.node.capacity
-            => [gauge "sarabande_member_capacity" "Capacity as configured or estimated, relative to the others."],
+            => [gauge "sarabande_member_capacity" "Capacity as configured, relative to the others."],
         /// Capacity now: less in the slow start.
         capacity_now: f64 = member.node.capacity_at(view.now)
             => [gauge "sarabande_member_capacity_now" "Capacity now: less in the slow start."],
-        /// What transactions weigh there as is estimated, by method (a BYE is 1, as those that are not named); `null`
-        /// where that is configured.
-        weights: Option<BTreeMap<String, f64>> = estimated_weights(member.node.weights.as_deref()) => [
-            gauge "sarabande_member_weight" (method) "Estimated weight of a transaction there; a BYE is 1."
-            |member| member.weights.clone()
-        ],
         /// Most calls at a time; 0 for no limit.
         max_calls: u32 = member.node.max_calls
             => [gauge "sarabande_member_calls_max" "Most calls at a time; 0 for no limit."],
@@ -227,24 +221,6 @@ fn seconds(micros: &Histogram<u32>) -> Buckets<'_> {
 /// Work in the session store is in thousandths.
 pub(super) fn work(thousandths: u64) -> f64 {
     thousandths as f64 / 1000.0
-}
-
-/// Estimated weights, of the methods that do not weigh 1.
-pub(crate) fn estimated_weights(weights: Option<&Weights>) -> Option<BTreeMap<String, f64>> {
-    let of = |weights: &Weights| {
-        let others = Method::ALL.into_iter().filter(|method| weights.work(*method) != Weights::UNIT);
-        others.map(|method| (method.name().to_owned(), weights.get(method))).collect()
-    };
-    weights.map(of)
-}
-
-/// The weights that [`estimated_weights`] shows so.
-pub(crate) fn weights_of(named: &BTreeMap<String, f64>) -> Weights {
-    let mut weights = Weights::invite(1.0);
-    for (method, weight) in named {
-        weights.set(Method::parse(method.as_bytes()), *weight);
-    }
-    weights
 }
 
 /// Whether it does not answer, and its scaler wants it to have no calls: that is as it should be.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 /// Adds them to the page. They are missing where the system does not tell (no `/proc`).
-pub(crate) fn put(page: &mut Page, uptime_seconds: f64) {
+pub fn put(page: &mut Page, uptime_seconds: f64) {
     if let Ok(usage) = Usage::now() {
         usage.put(page);
     }

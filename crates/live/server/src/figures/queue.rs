@@ -23,11 +23,6 @@ figures! {
         /// Those whose callers hung up while they waited.
         cancelled: u64 = report.counts.removed
             => [counter "sarabande_queue_calls_total" (outcome = "cancelled")],
-        /// Those that went to another member, since the first one did not answer.
-        moved: u64 = report.counts.moved => [
-            counter "sarabande_queue_moved_total"
-            "Calls that went to another member, since the first one did not answer."
-        ],
         /// Copies of what waited.
         copies: u64 = report.counts.absorbed => [counter "sarabande_queue_copies_total" "Copies of what waited."],
         /// How long the delivered ones had waited, on the average; `null` without any.

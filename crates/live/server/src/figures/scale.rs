@@ -19,11 +19,11 @@ figures! {
     ScaleView as "Scale" {
         /// The pool.
         pool: String,
-        /// `none`, `command`, `local` or `kubernetes`.
+        /// `none`, `command` or `kubernetes`.
         driver: String,
         /// Whether it is known what runs. Before that nothing is decided.
         ready: bool,
-        /// New requests a second, refused ones too, averaged over `smoothing`.
+        /// New requests a second, refused ones too, averaged over a 30th of `calm`, 1 to 10 s.
         rate: f64 => [gauge "sarabande_scale_rate" "New requests a second, refused ones too, averaged."],
         /// Requests a second that the members carry that take any.
         capacity: f64 => [gauge "sarabande_scale_capacity" "Requests a second that its members carry."],

@@ -4,28 +4,31 @@ use hdrhistogram::Histogram;
 use std::fmt::{Display, Write as _};
 
 /// Labels of a sample: names and values.
-pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
+pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// Metric families one after the other.
 #[derive(Default)]
-pub(crate) struct Page(String);
+pub struct Page(String);
 
 /// One family, to add samples to.
-pub(crate) struct Family<'a> {
+pub struct Family<'a> {
     page: &'a mut String,
     name: &'a str,
 }
 
 impl Page {
-    pub(crate) fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+    /// Begins a counter.
+    pub fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("counter", name, help)
     }
 
-    pub(crate) fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
+    /// Begins a gauge.
+    pub fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("gauge", name, help)
     }
 
-    pub(crate) fn finish(self) -> String {
+    /// The text.
+    pub fn finish(self) -> String {
         self.0
     }
 
@@ -41,13 +44,14 @@ impl Page {
 }
 
 impl Family<'_> {
-    pub(crate) fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+    /// Adds a sample.
+    pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
         self.line("", labels, None, value);
     }
 
     /// `bounds` and the recorded values are in the same unit, of which `unit` make one unit of the metric.
     /// A value and a bound closer than the histogram tells apart (1 %) count as equal.
-    pub(crate) fn buckets(&mut self, labels: Labels<'_>, values: &Histogram<u32>, bounds: &[u64], unit: f64) {
+    pub fn buckets(&mut self, labels: Labels<'_>, values: &Histogram<u32>, bounds: &[u64], unit: f64) {
         for &bound in bounds {
             let bucket = (bound as f64 / unit).to_string();
             self.line("_bucket", labels, Some(("le", &bucket)), values.count_between(0, bound));

@@ -15,9 +15,7 @@ use crate::figures::{ScaleView, ScaledServer};
 use crate::handle::Handle;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
 use control::scale::{Advice, Fleet, ListedServer, Reconciler, ServerList, detection};
-use driver::Driver;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use task::{Decider, Task};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -32,8 +30,8 @@ pub(crate) struct Scaling {
 struct Scaled {
     /// Its members and how it is scaled, to see whether that has changed.
     config: PoolConfig,
-    /// Kept as long as it is the same: it may have children.
-    driver: Option<Arc<dyn Driver>>,
+    /// Whether servers are started and stopped.
+    has_driver: bool,
     shown: watch::Receiver<ScaleView>,
     task: JoinHandle<()>,
     has_stopped: bool,
@@ -56,7 +54,7 @@ impl Scaling {
             let known = place.map(|place| before.swap_remove(place));
             self.pools.push(match known {
                 Some(known) if known.config == *pool && !known.has_stopped => known,
-                known => Scaled::start(pool, scale, known.as_ref(), clock, handle),
+                _ => Scaled::start(pool, scale, clock, handle),
             });
         }
     }
@@ -100,29 +98,15 @@ impl Scaling {
 
     /// The pools whose servers are started and stopped here.
     fn started(&self) -> impl Iterator<Item = &Scaled> {
-        self.pools.iter().filter(|scaled| scaled.driver.is_some() && !scaled.has_stopped)
+        self.pools.iter().filter(|scaled| scaled.has_driver && !scaled.has_stopped)
     }
 }
 
 impl Scaled {
-    fn start(
-        pool: &PoolConfig,
-        scale: &ScaleConfig,
-        before: Option<&Self>,
-        clock: Clock,
-        handle: &Handle,
-    ) -> Self {
-        let is_same = |scaled: &&Self| {
-            scaled
-                .config
-                .scale
-                .as_ref()
-                .is_some_and(|known| (&known.driver, known.timeout) == (&scale.driver, scale.timeout))
-        };
-        let kept = before.filter(is_same).and_then(|scaled| scaled.driver.clone());
-        let driver = kept.or_else(|| driver::driver(&pool.name, scale));
-        let now = clock.now();
-        let decider = match &driver {
+    fn start(pool: &PoolConfig, scale: &ScaleConfig, clock: Clock, handle: &Handle) -> Self {
+        let driver = driver::driver(&pool.name, scale);
+        let (now, has_driver) = (clock.now(), driver.is_some());
+        let decider = match driver {
             Some(driver) => {
                 let fleet = Fleet::new(
                     now,
@@ -130,7 +114,7 @@ impl Scaled {
                     server_list(pool, scale),
                     detection(&pool.probes, &pool.health),
                 );
-                Decider::Fleet(Box::new(Reconciler::new(now, fleet)), Arc::clone(driver))
+                Decider::Fleet(Box::new(Reconciler::new(now, fleet)), driver)
             }
             None => Decider::Advice(Box::new(Advice::new(now, scale.settings.clone()))),
         };
@@ -145,12 +129,12 @@ impl Scaled {
             driver_name: scale.driver.name(),
             clock,
             handle: handle.clone(),
-            step: scale.step,
-            timeout: scale.timeout,
+            step: scale.step(),
+            timeout: scale.timeout(),
             decider,
             shown: sender,
         };
-        Self { config: pool.clone(), driver, shown, task: tokio::spawn(task.run()), has_stopped: false }
+        Self { config: pool.clone(), has_driver, shown, task: tokio::spawn(task.run()), has_stopped: false }
     }
 }
 

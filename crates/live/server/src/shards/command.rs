@@ -1,7 +1,6 @@
 //! What the control task tells the thread of a shard, and what it hears.
 
 use super::counts::{ShardCounts, ShardSnapshot};
-use super::wake::Waker;
 use crate::records::Records;
 use crate::stores::Stores;
 use crate::takeover::owned::Inlet;
@@ -10,6 +9,7 @@ use balance::{NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Peer};
 use digest_auth::Judgement;
 use node::{Explanation, HopName, Resolved, Setup, StoreAnswer};
+use sockets::Waker;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

@@ -19,8 +19,7 @@ pub(crate) const HEAD_MAX: usize = HEAD + NUMBER;
 /// In a ring, the length of head and message comes first.
 const LENGTH: usize = 4;
 
-/// In the high byte of the number of our port: the transport by its place in [`Transport::ALL`], 0 for UDP. So the head of a
-/// datagram is the same as that of versions which know UDP only, and either version takes calls over from the other.
+/// In the high byte of the number of our port: the transport by its place in [`Transport::ALL`].
 const TRANSPORT: u16 = 0x0700;
 /// The same: the number of a connection follows.
 const CONNECTED: u16 = 0x0800;
@@ -205,21 +204,6 @@ mod tests {
                 assert!(receiver.pop().is_none() && receiver.is_empty());
             }
         }
-    }
-
-    /// What a version that knows UDP only writes and reads: both are in one process each during a take-over.
-    #[test]
-    fn a_datagram_has_the_head_that_it_always_had() {
-        let peer = "192.0.2.1:5060".parse().unwrap();
-        let ip = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
-        let with = |port: u16| [&port.to_ne_bytes()[..], &5060_u16.to_ne_bytes(), &ip].concat();
-        let message = Handed::Message { flow: Flow::udp(7, peer), bytes: b"" };
-        assert_eq!(head(&message).as_slice(), with(7));
-        assert_eq!(parse(&with(7)), Some(message));
-        let lost = Handed::Unreachable { to: Flow::udp(0, peer), quoted: b"" };
-        assert_eq!(head(&lost).as_slice(), with(u16::MAX));
-        assert_eq!(parse(&with(u16::MAX)), Some(lost));
-        assert_eq!(parse(&with(7)[..19]), None);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! From the configured addresses to sockets: a wildcard becomes one listener for each address of the machine.
 
-use crate::socket::{UdpSocket, local_addresses, source_address_for};
 use base::{Flow, Peer, Transport};
 use config::Listener;
 use node::{Port, Ports};
+use sockets::{UdpSocket, cannot_listen, local_addresses, source_address_for};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Most ports: the token in our Via names one by a byte.
 pub(super) const MOST: usize = 256;
+/// Receive buffer that is asked for each UDP socket, in bytes; the kernel grants at most `net.core.rmem_max`.
+pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
 /// from the address that was asked; with one socket an address both are true by construction.
@@ -72,30 +74,16 @@ pub(crate) fn datagram_ports(ports: &Ports) -> impl Iterator<Item = &Port> + Clo
 }
 
 /// Opens one thread's sockets of datagrams.
-pub(crate) fn open(ports: &Ports, reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
-    datagram_ports(ports).map(|port| open_one(port, reuse_port, receive_buffer)).collect()
+pub(crate) fn open(ports: &Ports, reuse_port: bool) -> io::Result<Vec<UdpSocket>> {
+    datagram_ports(ports).map(|port| open_one(port, reuse_port)).collect()
 }
 
 /// Opens a socket of a port.
-pub(crate) fn open_one(port: &Port, reuse_port: bool, receive_buffer: usize) -> io::Result<UdpSocket> {
-    UdpSocket::bind(port.local, reuse_port, receive_buffer).map_err(|error| {
+pub(crate) fn open_one(port: &Port, reuse_port: bool) -> io::Result<UdpSocket> {
+    UdpSocket::bind(port.local, reuse_port, RECEIVE_BUFFER).map_err(|error| {
         let taken = "does it run already, or another SIP server? `ss -lunp` tells";
         cannot_listen(port.local, &error, taken)
     })
-}
-
-/// Why an address cannot be listened on, and what helps; `taken` is what to say where it is in use.
-pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error, taken: &str) -> io::Error {
-    let remedy = match error.kind() {
-        io::ErrorKind::AddrInUse => taken,
-        io::ErrorKind::AddrNotAvailable => "is it an address of this machine? `ip addr` lists them",
-        // capabilities(7), ip(7): net.ipv4.ip_unprivileged_port_start.
-        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
-            "a port below 1024 takes root, or the capability CAP_NET_BIND_SERVICE; otherwise choose a higher one"
-        }
-        _ => return io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")),
-    };
-    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}; {remedy}"))
 }
 
 /// Which port leads to a node: of those with its transport the one with the source address that the kernel would use, else any
@@ -110,17 +98,6 @@ pub(crate) fn toward(ports: &Ports, to: Peer) -> Option<Flow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_that_cannot_be_had_is_told_with_its_remedy() {
-        let told = |address: &str, kind: io::ErrorKind| {
-            cannot_listen(address.parse().unwrap(), &kind.into(), "taken").to_string()
-        };
-        assert!(told("127.0.0.1:80", io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
-        assert!(!told("127.0.0.1:5060", io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
-        assert!(told("127.0.0.1:80", io::ErrorKind::AddrInUse).ends_with("; taken"));
-        assert!(told("192.0.2.1:80", io::ErrorKind::AddrNotAvailable).contains("ip addr"));
-    }
 
     #[test]
     fn a_wildcard_becomes_the_addresses_of_the_machine() {

@@ -25,7 +25,6 @@ mod send;
 mod signals;
 mod stream_turn;
 mod triage;
-pub(crate) mod wake;
 mod worker;
 
 pub(crate) use command::{Command, Explained, Report, TakenSockets, WorkerHandle};

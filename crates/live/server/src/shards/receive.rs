@@ -4,12 +4,12 @@ use super::handover::Handed;
 use super::intake::{owner, take};
 use super::triage::Turn;
 use super::worker::Worker;
-use crate::socket::{BATCH, ReceiveBatch, read_errors};
 use arrayvec::ArrayVec;
 use base::{Flow, Instant};
 use node::{Outcome, ShardInput};
 use overload::MessageClass;
 use rustix::event::PollFlags;
+use sockets::{BATCH, ReceiveBatch, read_errors};
 use std::time::Duration;
 
 /// Batches of one socket or ring that are read at a wake-up where messages wait in the queue of the thread. Then what has

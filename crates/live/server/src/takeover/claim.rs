@@ -12,10 +12,10 @@ use crate::clock::Clock;
 use crate::shards::handover::Handed;
 use crate::shards::listen::datagram_ports;
 use crate::shards::{Command, WorkerHandle};
-use crate::socket::UdpSocket;
 use ::control::ProcessId;
 use base::{Peer, Transport};
 use node::{CallHash, Port, Ports};
+use sockets::UdpSocket;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -43,8 +43,6 @@ pub(crate) struct Claim {
     taken: Taken,
     /// Its number of each listener of ours; `None`: it does not have that.
     listeners: Vec<Option<u16>>,
-    /// Whether it sends by its connections what it is given.
-    relays: bool,
 }
 
 /// Asks the process with the configuration at `path` for its sockets; `None`: there is none.
@@ -132,8 +130,8 @@ impl Claim {
         let number = |port: &Port| offer.number_of(Peer::new(port.transport, port.local));
         let listeners = ports.iter().map(|port| number(port).map(|number| number as u16)).collect();
         let listeners_taken = places.iter().map(Option::is_some).collect();
-        let taken = Taken { listeners: listeners_taken, streams: Some(served), relays: true };
-        Self { stream, path, pid: offer.pid, sets, admin, streams, taken, listeners, relays: offer.relays }
+        let taken = Taken { listeners: listeners_taken, streams: served };
+        Self { stream, path, pid: offer.pid, sets, admin, streams, taken, listeners }
     }
 
     /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on.
@@ -175,7 +173,7 @@ impl Claim {
         let hash = CallHash::from_words(kept.call_hash);
         let (id, listeners) = (ProcessId(self.pid), std::mem::take(&mut self.listeners));
         let predecessor = OtherProcess::new(id, hash, calls, ways, listeners, clock);
-        Ok(predecessor.with_findings(kept.findings, self.relays))
+        Ok(predecessor.with_findings(kept.findings))
     }
 }
 
@@ -277,17 +275,12 @@ mod tests {
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting, *GREETING);
         let (listeners, streams) = (Vec::new(), Vec::new());
-        let nothing = Offer { pid: 1, network, listeners, sets: 0, admin: false, streams, relays: true };
+        let nothing = Offer { pid: 1, network, listeners, sets: 0, admin: false, streams };
         send(stream, &nothing).unwrap();
     }
 
     fn confirm(claim: Claim) -> io::Result<bool> {
         claim.confirm(Clock::start(), mpsc::unbounded_channel().0).map(|predecessor| predecessor.is_some())
-    }
-
-    #[test]
-    fn where_nobody_is_nothing_is_claimed() {
-        assert!(claim(Path::new("/nowhere/sarabande.toml"), &Ports::default()).unwrap().is_none());
     }
 
     #[test]
@@ -315,8 +308,6 @@ mod tests {
         let other = network_namespace().map(|own| own + 1);
         let error = claim_from("elsewhere", other).unwrap_err().to_string();
         assert!(error.contains("another network namespace") && error.contains(".sock"), "{error}");
-        // An earlier version does not say where it is.
-        assert!(claim_from("unknown", None).unwrap());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The first bytes of the successor; another number when the rest of the exchange changes.
-pub(super) const GREETING: &[u8] = b"sarabande takeover 1\n";
+pub(super) const GREETING: &[u8] = b"sarabande takeover 2\n";
 /// Longest silence of a process that is asked to hand its sockets over, or that has asked.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Word that nothing is left to do when the successor ends: it ends as it should, or waits no longer.
@@ -38,7 +38,6 @@ pub(super) struct Offer {
     /// Its process.
     pub(super) pid: u32,
     /// Its network namespace; `None`: it does not know.
-    #[serde(default)]
     pub(super) network: Option<u64>,
     /// The addresses of the sockets of a set.
     pub(super) listeners: Vec<SocketAddr>,
@@ -47,11 +46,7 @@ pub(super) struct Offer {
     /// Whether there is a listener of the admin interface.
     pub(super) admin: bool,
     /// Listening sockets of connections: transport and address. Their descriptors come last.
-    #[serde(default)]
     pub(super) streams: Vec<(String, SocketAddr)>,
-    /// Whether it sends by its connections what the successor gives it.
-    #[serde(default)]
-    pub(super) relays: bool,
 }
 
 /// The network namespace of this process, by its inode (namespaces(7)); `None` where `/proc` is not mounted.
@@ -87,19 +82,14 @@ impl Offer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
     pub(super) listeners: Vec<bool>,
-    /// Of [`Offer::streams`], whether the successor accepts connections there. A version that does not say so is taken at
-    /// its word that it does.
-    #[serde(default)]
-    pub(super) streams: Option<Vec<bool>>,
-    /// Whether it takes what comes by connections of the predecessor and is about no call there.
-    #[serde(default)]
-    pub(super) relays: bool,
+    /// Of [`Offer::streams`], whether the successor accepts connections there.
+    pub(super) streams: Vec<bool>,
 }
 
 impl Taken {
     /// Whether the successor accepts connections at the listening socket in this place of the offer.
     pub(super) fn serves(&self, place: usize) -> bool {
-        self.streams.as_ref().is_none_or(|streams| streams.get(place) == Some(&true))
+        self.streams.get(place) == Some(&true)
     }
 }
 
@@ -123,26 +113,11 @@ pub(crate) struct Findings {
     /// Nodes that an operator has drained.
     pub(crate) drained: Vec<u32>,
     /// Nodes that the scaler of their pool has drained.
-    #[serde(default)]
     pub(crate) drained_by_scaler: Vec<u32>,
     /// Dead nodes.
-    #[serde(default)]
     pub(crate) dead: Vec<u32>,
     /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
-    #[serde(default)]
     pub(crate) capacities: Vec<(String, u32, f64)>,
-    /// Of nodes of which anything is estimated.
-    #[serde(default)]
-    pub(crate) estimates: Vec<Estimates>,
-}
-
-/// What was estimated of a node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Estimates {
-    pub(crate) node: u32,
-    /// By method.
-    pub(crate) weights: Option<BTreeMap<String, f64>>,
-    pub(crate) capacity: Option<f64>,
 }
 
 /// Remaining work of the predecessor.

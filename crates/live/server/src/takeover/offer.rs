@@ -2,13 +2,13 @@
 //! is left alone.
 
 use super::exchange::{
-    Estimates, Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken,
+    Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken,
     network_namespace, receive, send, socket_paths,
 };
 use super::owned::{Inlet, KeptCalls, OtherProcess};
 use super::passing;
 use crate::ask::Ask;
-use crate::figures::{PoolName, estimated_weights};
+use crate::figures::PoolName;
 use crate::shards::{AllShards, Command, TakenSockets, WorkerHandle};
 use base::Peer;
 use control::ListedMember;
@@ -129,19 +129,11 @@ fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Opti
         known.filter_map(of).collect::<Vec<_>>()
     };
     Some(Findings {
-        estimates: view.members.iter().filter_map(estimates).collect(),
         capacities: view.pools.iter().flat_map(of_pool).collect(),
         drained: those(|member| member.drains.operator),
         drained_by_scaler: those(|member| member.drains.scaler),
         dead: those(|member| !member.node.is_up()),
     })
-}
-
-/// What was estimated of a member, if anything was.
-fn estimates(ListedMember { node, .. }: &ListedMember) -> Option<Estimates> {
-    let weights = estimated_weights(node.weights.as_deref());
-    let capacity = node.adaptive.capacity.then_some(node.capacity);
-    (weights.is_some() || capacity.is_some()).then_some(Estimates { node: node.id.0, weights, capacity })
 }
 
 /// Asks all threads at once, from a thread that may wait.
@@ -183,7 +175,6 @@ impl Holdings {
                 .iter()
                 .map(|(at, _)| (at.transport.name().to_owned(), at.address))
                 .collect(),
-            relays: true,
         };
         send(stream, &offer)?;
         let streams = self.streams.iter().map(|(_, socket)| socket);
@@ -220,7 +211,7 @@ impl Holdings {
             calls: calls.iter().copied().collect(),
             handed_on: self.ports_of(&taken),
         };
-        let ways = self.inlets(taken.relays.then(|| Arc::new(kept)).as_ref())?;
+        let ways = self.inlets(&Arc::new(kept))?;
         let (threads, call_hash) = (ways.len(), self.hash.words());
         let kept = Kept { threads, call_hash, calls: calls.len() as u64, findings };
         send(stream, &kept)?;
@@ -278,7 +269,7 @@ impl Holdings {
     }
 
     /// Gives each thread a new inlet; returns the other ends.
-    fn inlets(&self, kept: Option<&Arc<KeptCalls>>) -> io::Result<Vec<OwnedFd>> {
+    fn inlets(&self, kept: &Arc<KeptCalls>) -> io::Result<Vec<OwnedFd>> {
         let mut ways = Vec::new();
         for worker in &self.workers {
             // Datagrams in order, each whole, and an end when the other side is gone.
@@ -289,7 +280,7 @@ impl Holdings {
                     set_socket_send_buffer_size(end, BACKLOG)?;
                 }
             }
-            worker.send(Command::Inlet(Some(Inlet::new(inlet, kept.cloned()))));
+            worker.send(Command::Inlet(Some(Inlet::new(inlet, Arc::clone(kept)))));
             ways.push(way);
         }
         Ok(ways)

@@ -34,8 +34,6 @@ pub(crate) struct OtherProcess {
     ways: Vec<OwnedFd>,
     /// Its number of each listener of ours; `None`: it does not have that.
     listeners: Vec<Option<u16>>,
-    /// Whether it sends by its connections what it is given.
-    relays: bool,
     /// It has ended.
     gone: AtomicBool,
     /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
@@ -73,7 +71,6 @@ impl OtherProcess {
             calls,
             ways,
             listeners,
-            relays: false,
             gone,
             stuck,
             clock,
@@ -82,8 +79,8 @@ impl OtherProcess {
         }
     }
 
-    pub(super) fn with_findings(self, findings: Findings, relays: bool) -> Self {
-        Self { relays, findings, ..self }
+    pub(super) fn with_findings(self, findings: Findings) -> Self {
+        Self { findings, ..self }
     }
 
     /// A flow as this process numbers its listeners.
@@ -194,8 +191,7 @@ impl OtherProcess {
 
     /// Has it send a message by a connection of its own, if that names one; whether it has taken it.
     pub(crate) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
-        let Some(number) = flow.connection.filter(|_| self.relays && !self.gone.load(Ordering::Relaxed))
-        else {
+        let Some(number) = flow.connection.filter(|_| !self.gone.load(Ordering::Relaxed)) else {
             return false;
         };
         let way = &self.ways[Streams::thread_of(number, self.ways.len())];
@@ -239,19 +235,18 @@ pub(crate) struct KeptCalls {
 pub(crate) struct Inlet {
     socket: OwnedFd,
     buffer: Vec<u8>,
-    /// `None`: the other process takes nothing that comes by connections of this one.
-    kept: Option<Arc<KeptCalls>>,
+    kept: Arc<KeptCalls>,
 }
 
 impl Inlet {
-    pub(super) fn new(socket: OwnedFd, kept: Option<Arc<KeptCalls>>) -> Self {
+    pub(super) fn new(socket: OwnedFd, kept: Arc<KeptCalls>) -> Self {
         Self { socket, buffer: vec![0; HEAD_MAX + LARGEST], kept }
     }
 
     /// Gives the successor a message that came by a connection of this process, unless it is about a call of this one.
     /// [`Fate::Lost`]: the successor takes nothing now.
     pub(crate) fn hand_on(&self, flow: Flow, bytes: &[u8]) -> Fate {
-        let Some(kept) = &self.kept else { return Fate::Ours };
+        let kept = &self.kept;
         let Some(call_id) = wire::peek_call_id(bytes) else { return Fate::Ours };
         let is_handed_on = kept.handed_on.get(usize::from(flow.listener)) == Some(&true);
         if !is_handed_on || kept.calls.contains(&kept.hash.call_key(call_id).call_id()) {
@@ -267,7 +262,7 @@ impl Inlet {
 
     /// Tells the successor that what it had sent by a connection of this process, and began so, did not arrive.
     pub(crate) fn tell_undelivered(&self, to: Flow, quoted: &[u8]) {
-        if self.kept.is_some() && to.connection.is_some() {
+        if to.connection.is_some() {
             // Where it takes nothing now, its transactions end in time by themselves.
             let _ = push(&self.socket, &Handed::Unreachable { to, quoted });
         }
@@ -310,17 +305,19 @@ mod tests {
     use std::net::SocketAddr;
     use std::num::NonZeroU32;
 
-    fn pair() -> (OwnedFd, Inlet) {
+    fn pair(kept: &Arc<KeptCalls>) -> (OwnedFd, Inlet) {
         let (way, inlet) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        (way, Inlet::new(inlet, None))
+        (way, Inlet::new(inlet, Arc::clone(kept)))
     }
 
     /// One with two threads and the call "its", whose listener 7 is our listener 0.
     fn other() -> (OtherProcess, [Inlet; 2]) {
         let hash = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1)).call_hash();
-        let ((first, one), (second, two)) = (pair(), pair());
         let calls = HashSet::from([hash.call_key(b"its").call_id()]);
+        let handed_on = (0..=7).map(|port| port == 7).collect();
+        let kept = Arc::new(KeptCalls { hash, calls: calls.clone(), handed_on });
+        let ((first, one), (second, two)) = (pair(&kept), pair(&kept));
         let other =
             OtherProcess::new(ProcessId(1), hash, calls, vec![first, second], vec![Some(7)], Clock::start());
         (other, [one, two])
@@ -376,11 +373,7 @@ mod tests {
 
     #[test]
     fn what_comes_by_its_connections_and_is_not_its_own_is_handed_on() {
-        let (other, [first, _second]) = other();
-        let calls = HashSet::from([other.hash.call_key(b"its").call_id()]);
-        let handed_on = (0..=7).map(|port| port == 7).collect();
-        let kept = Arc::new(KeptCalls { hash: other.hash, calls, handed_on });
-        let inlet = Inlet { kept: Some(kept), ..first };
+        let (other, [inlet, _second]) = other();
         assert_eq!(inlet.hand_on(connected(4, 7), &bytes("its")), Fate::Ours);
         assert_eq!(
             inlet.hand_on(connected(4, 6), &bytes("ours")),
@@ -401,8 +394,6 @@ mod tests {
     #[test]
     fn it_sends_by_its_connections_what_it_is_given() {
         let (other, mut inlets) = other();
-        assert!(!other.send(connected(3, 0), b"x"), "one of another version does not");
-        let other = other.with_findings(Findings::default(), true);
         assert!(other.send(connected(3, 0), b"x"));
         assert_eq!(inlets[1].take().unwrap(), Some(Handed::Send { flow: connected(3, 7), bytes: b"x" }));
         assert!(!other.send(Flow::udp(0, from()), b"x"), "it names none");

@@ -4,10 +4,12 @@ mod guard;
 mod secure;
 
 use crate::remote::SettingsError;
+use core::fmt;
 use core::time::Duration;
 use guard::Guard;
 use secure::Secure;
 use std::path::{Path, PathBuf};
+use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 use tokio_postgres::{Client, Config, Connection, Error, NoTls};
 
@@ -120,22 +122,73 @@ fn without_own(url: &str) -> (String, Own) {
     (url, own)
 }
 
+/// A connection, driven by its thread whenever that asks something.
+pub(crate) struct Session {
+    runtime: Runtime,
+    pub(crate) client: Client,
+    /// How long a question may take.
+    timeout: Duration,
+}
+
+impl Session {
+    /// Connects, with statements that take so long at most.
+    pub(crate) fn open(place: &Place, timeout: Duration) -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime for a connection: {error}"))?;
+        let client = run(&runtime, timeout, place.connect(timeout)).map_err(|failure| failure.to_string())?;
+        Ok(Self { runtime, client, timeout })
+    }
+
+    /// Asks something.
+    pub(crate) fn run<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+        run(&self.runtime, self.timeout, future)
+    }
+
+    /// Whether it can still be used.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.run(self.client.check_connection()).map_err(|failure| failure.to_string())
+    }
+}
+
+fn run<T>(
+    runtime: &Runtime,
+    timeout: Duration,
+    future: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    let result = runtime.block_on(async { tokio::time::timeout(timeout, future).await });
+    result.map_err(|_| Failure::Silent(timeout))?.map_err(Failure::Error)
+}
+
+/// Why there is no answer.
+pub(crate) enum Failure {
+    /// The server has said nothing for so long.
+    Silent(Duration),
+    Error(Error),
+}
+
+impl Failure {
+    /// Whether the error is of this class of SQLSTATE, its first two characters. Class 22, data exception, blames a value,
+    /// such as a character that the database's encoding does not have: the connection is as good as before.
+    pub(crate) fn is_of_class(&self, class: &str) -> bool {
+        let Self::Error(error) = self else { return false };
+        error.code().is_some_and(|code| code.code().starts_with(class))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent(timeout) => write!(f, "no answer within {timeout:?}"),
+            Self::Error(error) => f.write_str(&text(error)),
+        }
+    }
+}
+
 /// A text with its cause, which the client's errors keep apart.
-pub(crate) fn text(error: &Error) -> String {
+fn text(error: &Error) -> String {
     use core::error::Error as _;
     match error.as_db_error() {
         Some(error) => format!("{} (SQLSTATE {})", error.message(), error.code().code()),
         None => error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
     }
-}
-
-/// Whether a value is to blame (class 22 of SQLSTATE, data exception), such as a character that the database's
-/// encoding does not have. The connection is as good as before.
-pub(crate) fn is_of_value(error: &Error) -> bool {
-    is_of_class(error, "22")
-}
-
-/// Whether the error is of this class of SQLSTATE, its first two characters.
-pub(crate) fn is_of_class(error: &Error, class: &str) -> bool {
-    error.code().is_some_and(|code| code.code().starts_with(class))
 }

@@ -15,6 +15,9 @@ use streams::tls::client_of;
 /// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
 const BATCH_MAX: usize = 128;
 
+/// What stands before the address-of-record in each key.
+const PREFIX: &[u8] = b"sarabande:aor:";
+
 /// How long a record stays beyond its last binding. The server's clock ends it, the proxies' clocks say when it is
 /// over: theirs may differ by this. Who reads passes over what has expired, so it costs memory and nothing else.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_hours(1);
@@ -63,7 +66,6 @@ pub(crate) struct Link {
     is_secure: bool,
     /// Who is trusted to vouch for the server.
     authorities: Option<PathBuf>,
-    prefix: Vec<u8>,
     timeout: Duration,
 }
 
@@ -81,8 +83,8 @@ impl Link {
                 "the timeout of the Redis server is 0; give it some hundred ms".into(),
             ));
         }
-        let (prefix, timeout) = (settings.prefix.clone().into_bytes(), settings.timeout);
-        let link = Self { info, is_secure, authorities: settings.authorities.clone(), prefix, timeout };
+        let (authorities, timeout) = (settings.authorities.clone(), settings.timeout);
+        let link = Self { info, is_secure, authorities, timeout };
         link.tls().map_err(SettingsError)?;
         Ok(link)
     }
@@ -97,14 +99,14 @@ impl Link {
         Ok(Some(Arc::new(tls)))
     }
 
-    fn key(&self, aor: &Aor) -> Vec<u8> {
-        [&self.prefix, aor.key()].concat()
+    fn key(aor: &Aor) -> Vec<u8> {
+        [PREFIX, aor.key()].concat()
     }
 
-    fn add(&self, ask: &Ask, pipeline: &mut Pipeline) {
+    fn add(ask: &Ask, pipeline: &mut Pipeline) {
         match ask {
             Ask::Read(aor) => {
-                pipeline.cmd("GET").arg(self.key(aor));
+                pipeline.cmd("GET").arg(Self::key(aor));
             }
             Ask::Replace { aor, expected, new } => {
                 let bytes = |record: &Option<Record>| {
@@ -113,7 +115,7 @@ impl Link {
                 let dropped = new.as_ref().map(|new| new.expires_at() + CLOCKS_DIFFER_MAX);
                 // The server takes no time before 1970, and none beyond 63 bits.
                 let dropped = dropped.unwrap_or_default().as_millis().clamp(1, i64::MAX as u64);
-                let script = pipeline.cmd("EVAL").arg(REPLACE).arg(1).arg(self.key(aor));
+                let script = pipeline.cmd("EVAL").arg(REPLACE).arg(1).arg(Self::key(aor));
                 script.arg(bytes(expected)).arg(bytes(new)).arg(dropped);
             }
         }
@@ -137,7 +139,7 @@ impl Link {
         if has_code(error, "OOM") {
             StoreError::Full
         } else if has_code(error, "WRONGTYPE") {
-            StoreError::Corrupt(format!("key {}: {error}", self.key(aor).escape_ascii()))
+            StoreError::Corrupt(format!("key {}: {error}", Self::key(aor).escape_ascii()))
         } else {
             StoreError::Unavailable(self.text(error))
         }
@@ -145,7 +147,7 @@ impl Link {
 
     fn read(&self, aor: &Aor, result: RedisResult<Value>) -> Result<Option<Record>, StoreError> {
         let corrupt =
-            |what: &str| Err(StoreError::Corrupt(format!("key {}: {what}", self.key(aor).escape_ascii())));
+            |what: &str| Err(StoreError::Corrupt(format!("key {}: {what}", Self::key(aor).escape_ascii())));
         match result {
             Ok(Value::Nil) => Ok(None),
             Ok(Value::BulkString(bytes)) => match Record::from_bytes(&bytes) {
@@ -220,7 +222,7 @@ impl Server for Link {
     /// user who may not run scripts, is found here and not by a registration.
     fn check(&self, connection: &mut Connection) -> Result<(), String> {
         let mut script = cmd("EVAL");
-        script.arg(REPLACE).arg(1).arg(&self.prefix[..]).arg("").arg("").arg(1);
+        script.arg(REPLACE).arg(1).arg(PREFIX).arg("").arg("").arg(1);
         let answer = connection.ask(&script, Instant::now() + self.timeout);
         answer.map(drop).map_err(|error| self.text(&error))
     }
@@ -228,7 +230,7 @@ impl Server for Link {
     fn serve(&self, connection: &mut Connection, jobs: Vec<Job>) -> Served {
         let mut pipeline = pipe();
         for job in &jobs {
-            self.add(&job.ask, &mut pipeline);
+            Self::add(&job.ask, &mut pipeline);
         }
         // For all of them together: those who came last wait no longer than the first.
         let until = Instant::now() + self.timeout;

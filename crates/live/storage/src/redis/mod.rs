@@ -21,22 +21,14 @@ pub struct RedisSettings {
     pub url: String,
     /// File of those who are trusted to vouch for a server with TLS; `None`: those that the system trusts.
     pub authorities: Option<PathBuf>,
-    /// What stands before the address-of-record in each key. Proxies with the same prefix share their bindings.
-    pub prefix: String,
     /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
     pub timeout: Duration,
 }
 
 impl RedisSettings {
-    /// The server at this URL: prefix `sarabande:aor:`, half a second, after which SIP clients repeat a request over
-    /// UDP.
+    /// The server at this URL, and half a second, after which SIP clients repeat a request over UDP.
     pub fn new(url: &str) -> Self {
-        Self {
-            url: url.to_owned(),
-            authorities: None,
-            prefix: "sarabande:aor:".to_owned(),
-            timeout: Duration::from_millis(500),
-        }
+        Self { url: url.to_owned(), authorities: None, timeout: Duration::from_millis(500) }
     }
 
     /// Whether they can ever work; asks no server.
@@ -51,10 +43,7 @@ impl RedisSettings {
 impl core::fmt::Debug for RedisSettings {
     /// Without the URL, which may have a password in it.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("RedisSettings")
-            .field("prefix", &self.prefix)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
+        f.debug_struct("RedisSettings").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 

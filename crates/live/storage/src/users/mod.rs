@@ -9,5 +9,4 @@ mod row;
 mod subscribers;
 
 pub use file::{UserFile, UserFileError};
-pub use row::SubscriberColumns;
 pub use subscribers::{LookUpError, OnSecret, SubscriberSettings, Subscribers};

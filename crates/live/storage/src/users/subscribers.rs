@@ -1,6 +1,5 @@
 //! Users in a PostgreSQL database, as Kamailio's table `subscriber` has them.
 
-use super::SubscriberColumns;
 use super::cache::{Answer, Cache, Lifetimes};
 use super::database::Database;
 use super::row::{Key, Row, Wanted};
@@ -8,12 +7,21 @@ use crate::remote::{Remote, SettingsError, Status};
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
-use digest_auth::{Algorithm, Needs, Secret};
+use digest_auth::{Needs, Secret};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Look-ups that may wait: what a database answers in about a second.
 const QUEUE_MAX: usize = 4 * 1024;
+
+/// Connections, each of which answers one look-up after the other.
+const CONNECTIONS: usize = 4;
+
+/// Users that are kept; as many names again that nobody has.
+const CACHE_ENTRIES: usize = 100_000;
+
+/// For how long beyond its lifetime a user is answered for while the database cannot be asked.
+const STALE_LIFETIME: Duration = Duration::from_hours(1);
 
 /// Where the database is, and how it is used.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,40 +30,24 @@ pub struct SubscriberSettings {
     pub url: String,
     /// File of those who are trusted to vouch for a server with TLS; `None`: those that the system trusts.
     pub authorities: Option<PathBuf>,
-    /// Names of the table and of its columns.
-    pub columns: SubscriberColumns,
-    /// What hashes of 64 digits were made with: SHA-256 or SHA-512-256. Those of 32 digits are of MD5.
-    pub long_algorithm: Algorithm,
-    /// Connections, each of which answers one look-up after the other.
-    pub connections: usize,
     /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
     pub timeout: Duration,
-    /// Users that are kept; as many names again that nobody has.
-    pub cache_entries: usize,
     /// For how long a user is answered for without asking: so long does it take until a new password is good and an
     /// old one is not.
     pub cache_lifetime: Duration,
     /// The same for a name that nobody has.
     pub absent_lifetime: Duration,
-    /// For how long beyond that a user is answered for while the database cannot be asked.
-    pub stale_lifetime: Duration,
 }
 
 impl SubscriberSettings {
-    /// The database at this URL: Kamailio's columns, SHA-256, 4 connections, a second to wait, 100,000 users for a
-    /// minute and unknown names for 10 seconds, an hour without the database.
+    /// The database at this URL: a second to wait; users are kept for a minute, unknown names for 10 seconds.
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
             authorities: None,
-            columns: SubscriberColumns::default(),
-            long_algorithm: Algorithm::Sha256,
-            connections: 4,
             timeout: Duration::from_secs(1),
-            cache_entries: 100_000,
             cache_lifetime: Duration::from_mins(1),
             absent_lifetime: Duration::from_secs(10),
-            stale_lifetime: Duration::from_hours(1),
         }
     }
 
@@ -71,7 +63,7 @@ impl SubscriberSettings {
 impl fmt::Debug for SubscriberSettings {
     /// Without the URL, which may have a password in it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubscriberSettings").field("columns", &self.columns).finish_non_exhaustive()
+        f.debug_struct("SubscriberSettings").finish_non_exhaustive()
     }
 }
 
@@ -104,37 +96,21 @@ pub type OnSecret = Box<dyn FnOnce(Result<Option<Secret>, LookUpError>) + Send>;
 pub struct Subscribers {
     remote: Remote<Database>,
     cache: Arc<SharedCache>,
-    long_algorithm: Algorithm,
 }
 
 impl Subscribers {
     /// Starts the threads; does not wait for their connections. Fails when a setting can never work.
     pub fn start(settings: &SubscriberSettings) -> Result<Self, SettingsError> {
         let database = Database::new(settings)?;
-        let columns = &settings.columns;
-        if columns.password.is_none() && columns.ha1.is_none() && columns.ha1b.is_none() {
-            return Err(SettingsError(
-                "users have no secret: name a column for password, ha1 or ha1b".into(),
-            ));
-        }
-        if settings.connections == 0 {
-            return Err(SettingsError("users need a connection to their database, and 0 are allowed".into()));
-        }
-        if settings.long_algorithm == Algorithm::Md5 {
-            return Err(SettingsError(
-                "hashes of 64 digits are of SHA-256 or SHA-512-256, not of MD5".into(),
-            ));
-        }
         let lifetimes = Lifetimes {
-            entries: settings.cache_entries,
+            entries: CACHE_ENTRIES,
             known: settings.cache_lifetime,
             absent: settings.absent_lifetime,
-            stale: settings.stale_lifetime,
+            stale: STALE_LIFETIME,
         };
         Ok(Self {
-            remote: Remote::start(database, settings.connections, QUEUE_MAX)?,
+            remote: Remote::start(database, CONNECTIONS, QUEUE_MAX)?,
             cache: Arc::new(SharedCache::new(lifetimes)),
-            long_algorithm: settings.long_algorithm,
         })
     }
 
@@ -143,7 +119,7 @@ impl Subscribers {
         let Some(wanted) = Wanted::of(needs) else { return reply(Ok(None)) };
         let kept = self.cache.fresh(&wanted.key);
         let cache = Arc::clone(&self.cache);
-        let job = Job { wanted, cache, long_algorithm: self.long_algorithm, reply: Some(reply) };
+        let job = Job { wanted, cache, reply: Some(reply) };
         match kept {
             Some(answer) => job.give(&answer),
             None => self.remote.submit(job),
@@ -189,7 +165,6 @@ impl SharedCache {
 pub(crate) struct Job {
     pub(crate) wanted: Wanted,
     cache: Arc<SharedCache>,
-    long_algorithm: Algorithm,
     reply: Option<OnSecret>,
 }
 
@@ -214,7 +189,7 @@ impl Job {
 
     fn give(self, answer: &Answer<Arc<Row>>) {
         let secret = match answer {
-            Answer::Known(row) => row.secret(&self.wanted, self.long_algorithm),
+            Answer::Known(row) => row.secret(&self.wanted),
             Answer::Absent => None,
         };
         self.tell(Ok(secret));

@@ -1,4 +1,4 @@
-//! Who may connect, and what all connections may hold.
+//! Who may connect, what all connections may hold, and how long one may keep others waiting.
 
 use super::{BYE, Bed, HANDSHAKE, NEW_PER_SECOND, OK, read};
 use crate::admission::Admission;
@@ -205,4 +205,37 @@ fn a_websocket_without_a_message_is_idle() {
     let _socket = bed.upgraded();
     bed.pass(HANDSHAKE);
     assert_eq!(bed.streams.list().len(), 1, "{:?}", bed.streams.counts);
+}
+
+/// Bytes that come one by one give a message no more time.
+#[test]
+fn a_message_that_comes_byte_by_byte_is_cut_off() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let mut client = bed.connect(0);
+    bed.turn();
+    for byte in &BYE[..10] {
+        assert_eq!(bed.closed(CloseReason::SlowMessage), 0);
+        client.write_all(&[*byte]).unwrap();
+        bed.turn();
+        bed.pass(HANDSHAKE / 10);
+    }
+    assert_eq!(bed.closed(CloseReason::SlowMessage), 1, "{:?}", bed.streams.counts);
+}
+
+/// Few bytes may wait, but not for long.
+#[test]
+fn a_client_that_has_stopped_reading_is_cut_off_in_time() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let mut client = bed.connect(0);
+    client.write_all(BYE).unwrap();
+    let (flow, _) = bed.message();
+    let long = [OK, &[b'x'; 16 << 10]].concat();
+    // Until the kernel takes no more.
+    while bed.streams.counts.held < long.len() as u64 {
+        bed.send(flow, &long);
+    }
+    bed.pass(HANDSHAKE.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(bed.closed(CloseReason::NotReading), 0, "{:?}", bed.streams.counts);
+    bed.pass(Duration::from_millis(1));
+    assert_eq!(bed.closed(CloseReason::NotReading), 1, "{:?}", bed.streams.counts);
 }

@@ -366,7 +366,8 @@ fn a_busy_client_is_not_a_slow_one() {
 
 #[test]
 fn what_is_no_sip_ends_the_connection() {
-    let faults: [(&[u8], _); 7] = [
+    let endless = format!("BYE sip:b@x SIP/2.0\r\nX: {}", "x".repeat(40_000));
+    let faults: [(&[u8], _); 8] = [
         (b"GET / HTTP/1.1\r\n\r\n", CloseReason::NotSip),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", CloseReason::NotSip),
         (b"BYE sip:b@x SIP/2.0\n", CloseReason::LineEnd),
@@ -374,6 +375,7 @@ fn what_is_no_sip_ends_the_connection() {
         (b"BYE sip:b@x SIP/2.0\r\nContent-Length: -5\r\n\r\n", CloseReason::MalformedContentLength),
         (b"BYE sip:b@x SIP/2.0\r\nl: 1\r\nl: 2\r\n\r\n", CloseReason::DifferentContentLengths),
         (b"BYE sip:b@x SIP/2.0\r\nContent-Length: 99999999\r\n\r\n", CloseReason::MessageTooLong),
+        (endless.as_bytes(), CloseReason::HeaderTooLong),
     ];
     for (fault, reason) in faults {
         let mut bed = Bed::new(&[Transport::Tcp]);

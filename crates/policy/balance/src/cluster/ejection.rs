@@ -1,8 +1,8 @@
 //! Members that are ejected as outliers ([`crate::outlier`]).
 
+use super::Cluster;
 use super::news::{HealthEffect, HealthNews, Outlier};
-use super::{Cluster, HealthSettings};
-use crate::outlier::{OutcomeTally, ROW};
+use crate::outlier::{INTERVAL, OutcomeTally, ROW};
 use crate::{Node, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
@@ -10,16 +10,20 @@ use core::time::Duration;
 /// An ejection that begins so soon after the last one, beside the length of that, is one in a row: a member that
 /// comes back slowly takes some time to fail again.
 const IN_A_ROW: Duration = Duration::from_mins(1);
+/// Length of the first ejection; the second in a row is twice as long, the third three times.
+const EJECTION: Duration = Duration::from_secs(10);
+/// Longest ejection.
+const MAX_EJECTION: Duration = Duration::from_mins(5);
 
 impl Cluster {
     /// What a shard has counted of a node's answers since the last time.
     pub(super) fn tallied(&mut self, now: Instant, slot: Slot, tally: OutcomeTally) {
-        if !self.settings(slot).outlier.enabled {
+        if !self.settings(slot).ejects {
             return;
         }
         let pool = self.nodes[slot.index()].pool;
         if let Some(whole) = self.pools.get(pool.index())
-            && now >= whole.interval_since + whole.settings.outlier.interval
+            && now >= whole.interval_since + INTERVAL
         {
             self.end_interval(now, pool);
         }
@@ -33,8 +37,7 @@ impl Cluster {
         let of_pool = |cluster: &Self, slot: Slot| cluster.nodes[slot.index()].pool == pool;
         for slot in self.slots() {
             let others = self.others(slot, false);
-            let stands_out =
-                self.watches[slot.index()].tally.stands_out(&others, &self.settings(slot).outlier);
+            let stands_out = self.watches[slot.index()].tally.stands_out(&others);
             if of_pool(self, slot) && stands_out {
                 self.eject(now, slot, Outlier::ByShare);
             }
@@ -70,7 +73,7 @@ impl Cluster {
 
     /// No new calls for a while, unless half of the members are ejected, or no other one takes calls.
     fn eject(&mut self, now: Instant, slot: Slot, outlier: Outlier) {
-        let HealthSettings { outlier: settings, slow_start, .. } = self.settings(slot);
+        let slow_start = self.settings(slot).slow_start;
         let pool = self.nodes[slot.index()].pool;
         let members = || self.members_of(pool);
         let ejected = members().filter(|node| node.is_ejected(now)).count();
@@ -83,7 +86,7 @@ impl Cluster {
             return;
         }
         let watch = &mut self.watches[slot.index()];
-        let length = |ejections: u32| (settings.ejection * ejections).min(settings.max_ejection);
+        let length = |ejections: u32| (EJECTION * ejections).min(MAX_EJECTION);
         let last = length(watch.ejections);
         let in_a_row = now < self.nodes[slot.index()].ejected_until + last + IN_A_ROW;
         watch.ejections = if in_a_row { watch.ejections + 1 } else { 1 };

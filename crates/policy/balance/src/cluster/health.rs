@@ -32,6 +32,9 @@ const REST_GAP: Duration = Duration::from_secs(1);
 /// is away, and it says the same of these.
 const LOST_CALLS: u8 = 4;
 
+/// The calls of a node that has been silent for so long are lost.
+const FORGET_AFTER: Duration = Duration::from_mins(5);
+
 /// Fewer than this make no row.
 const ROW_MIN: u32 = 2;
 
@@ -50,14 +53,10 @@ impl Cluster {
             Sign::Recovered { slot } => self.end_pause(slot),
             Sign::Memory { slot, knows } => self.remembers(slot, knows),
             Sign::Tally { slot, tally } => self.tallied(now, slot, tally),
-            Sign::ServiceTime { slot, method, median } => {
-                self.note_service_time(now, slot, (method, median));
-            }
         }
     }
 
-    /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back. Where
-    /// probes are not regular, one answer does: the node is not asked again.
+    /// The outcome of one probe: `fall` failures in a row make a node dead, one answer brings it back.
     pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
         if alive {
             self.probe_answered(now, slot);
@@ -182,16 +181,9 @@ impl Cluster {
             self.end_pause(slot);
             self.effects.push(HealthEffect::Note(HealthNews::Recovered { slot }));
         }
-        let settings = self.settings(slot);
-        let needed = if settings.regular { settings.rise } else { 1 };
         let watch = &mut self.watches[slot.index()];
-        (watch.heard, watch.refuses, watch.ignored) = (false, false, 0);
-        if self.nodes[slot.index()].is_up() {
-            watch.contrary = 0;
-            return;
-        }
-        watch.contrary += 1;
-        if watch.contrary >= needed {
+        (watch.heard, watch.refuses, watch.ignored, watch.failed) = (false, false, 0, 0);
+        if !self.nodes[slot.index()].is_up() {
             self.set_health(now, slot, Health::Up, HealthCause::ProbeAnswered);
         }
     }
@@ -202,7 +194,6 @@ impl Cluster {
         let heard = core::mem::take(&mut watch.heard);
         watch.refuses = cause == HealthCause::ProbesRefused;
         if !node.is_up() {
-            watch.contrary = 0;
             self.wake(slot);
             self.forget_silent(now);
             let node = &mut self.nodes[slot.index()];
@@ -214,7 +205,7 @@ impl Cluster {
             return self.doubt(slot);
         }
         if cause == HealthCause::ProbesUnanswered && (heard || node.answers_probes == Some(false)) {
-            watch.contrary = 0;
+            watch.failed = 0;
             watch.ignored = watch.ignored.saturating_add(u32::from(heard));
             if node.answers_probes == Some(false) {
                 return;
@@ -225,8 +216,8 @@ impl Cluster {
             }
             return self.doubt(slot);
         }
-        watch.contrary += 1;
-        let is_dead = watch.contrary >= fall;
+        watch.failed += 1;
+        let is_dead = watch.failed >= fall;
         self.doubt(slot);
         if is_dead {
             self.set_health(now, slot, Health::Silent, cause);
@@ -253,7 +244,7 @@ impl Cluster {
         }
         let node = &self.nodes[slot.index()];
         match node.health {
-            Health::Up => self.watches[slot.index()].contrary = 0,
+            Health::Up => self.watches[slot.index()].failed = 0,
             Health::Closed if now.saturating_since(node.since) < LATE => self.ask(now, slot),
             Health::Silent | Health::Closed => {
                 self.set_health(now, slot, Health::Up, HealthCause::RequestAnswered);
@@ -310,7 +301,7 @@ impl Cluster {
     fn set_health(&mut self, now: Instant, slot: Slot, health: Health, cause: HealthCause) {
         let ramp = self.settings(slot).slow_start;
         let watch = &mut self.watches[slot.index()];
-        (watch.contrary, watch.unanswered) = (0, 0);
+        (watch.failed, watch.unanswered) = (0, 0);
         let node = &mut self.nodes[slot.index()];
         let was_up = node.is_up();
         (node.health, node.since) = (health, now);
@@ -362,7 +353,7 @@ impl Cluster {
     pub fn forget_silent(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
-            if node.health == Health::Silent && now >= node.since + self.settings(slot).forget_after {
+            if node.health == Health::Silent && now >= node.since + FORGET_AFTER {
                 self.lose_calls(slot);
             }
         }

@@ -1,14 +1,13 @@
 //! The nodes of all pools: who is a member, and in which slot.
 
 mod ejection;
-mod estimates;
 mod health;
 mod news;
 mod watch;
 
 pub use news::{HealthCause, HealthEffect, HealthNews, Outlier};
 
-use crate::{Node, NodeId, OutlierSettings, PoolId, Slot};
+use crate::{Node, NodeId, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -30,34 +29,19 @@ pub struct ClusterMember {
     pub pool: PoolId,
 }
 
-/// How the nodes of a pool are judged: when one counts as dead and as back, and what is estimated of them.
+/// How the nodes of a pool are judged: when one counts as dead and as back.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HealthSettings {
     /// Whether members are probed at an interval. If not, only on suspicion, until they answer.
     pub regular: bool,
     /// Failed probes in a row that make it unreachable.
     pub fall: u32,
-    /// Answered probes in a row that make it reachable again.
-    pub rise: u32,
     /// Length of the slow start of a node that joins or comes back.
     pub slow_start: Duration,
     /// The longest pause after a 503, whatever Retry-After says.
     pub max_rest: Duration,
-    /// The calls of a node that has been silent for so long are lost.
-    pub forget_after: Duration,
-    /// Who is ejected as an outlier.
-    pub outlier: OutlierSettings,
-    /// What is estimated of the members.
-    pub adaptive: Adaptive,
-}
-
-/// What is estimated of a pool's members by their service times.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Adaptive {
-    /// What transactions weigh.
-    pub weights: bool,
-    /// Their capacities beside each other.
-    pub capacity: bool,
+    /// Whether outliers are ejected.
+    pub ejects: bool,
 }
 
 impl Default for HealthSettings {
@@ -66,12 +50,9 @@ impl Default for HealthSettings {
         Self {
             regular: true,
             fall: 2,
-            rise: 1,
             slow_start: Duration::from_secs(30),
             max_rest: Duration::from_mins(1),
-            forget_after: Duration::from_mins(5),
-            outlier: OutlierSettings::default(),
-            adaptive: Adaptive::default(),
+            ejects: true,
         }
     }
 }
@@ -84,13 +65,11 @@ struct PoolHealth {
     none_alive: bool,
     /// When the interval began in which outcomes are counted.
     interval_since: Instant,
-    /// When weights and capacities last followed their estimates.
-    followed: Instant,
 }
 
 impl PoolHealth {
     fn new(settings: HealthSettings) -> Self {
-        Self { settings, none_alive: false, interval_since: Instant::ZERO, followed: Instant::ZERO }
+        Self { settings, none_alive: false, interval_since: Instant::ZERO }
     }
 }
 
@@ -194,19 +173,13 @@ impl Cluster {
             node.member = true;
             (node.max_calls, node.max_rate) = (member.max_calls, member.max_rate);
             node.pool = member.pool;
-            let HealthSettings { slow_start: ramp, adaptive, .. } = self.settings(slot);
-            let node = &mut self.nodes[slot.index()];
-            node.capacity = match (adaptive.capacity, node.adaptive.capacity) {
-                (false, _) => member.capacity,
-                // What the DNS says of shares is no estimate to begin with.
-                (true, false) => 1.0,
-                (true, true) => node.capacity,
-            };
+            node.capacity = member.capacity;
             if joins && !first {
+                let ramp = self.settings(slot).slow_start;
+                let node = &mut self.nodes[slot.index()];
                 (node.joined, node.ramp) = (now, ramp);
             }
         }
-        self.set_estimated(&before);
         if before != self.nodes {
             self.version += 1;
         }
@@ -259,16 +232,13 @@ impl Cluster {
 mod tests {
     use super::*;
 
+    fn member(id: u32) -> ClusterMember {
+        ClusterMember { id: NodeId(id), capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
+    }
+
     fn cluster() -> Cluster {
         let mut cluster = Cluster::new(HealthSettings::default());
-        let members = [1, 2].map(|id| ClusterMember {
-            id: NodeId(id),
-            capacity: 1.0,
-            max_calls: 0,
-            max_rate: 0,
-            pool: PoolId::default(),
-        });
-        cluster.set_members(Instant::ZERO, &members);
+        cluster.set_members(Instant::ZERO, &[1, 2].map(member));
         cluster
     }
 
@@ -290,40 +260,20 @@ mod tests {
     #[test]
     fn a_member_that_leaves_and_returns_keeps_its_slot() {
         let mut cluster = cluster();
-        let second = ClusterMember {
-            id: NodeId(2),
-            capacity: 3.0,
-            max_calls: 9,
-            max_rate: 0,
-            pool: PoolId::default(),
-        };
+        let second = ClusterMember { capacity: 3.0, max_calls: 9, ..member(2) };
         cluster.set_members(Instant::ZERO, &[second]);
         assert!(!cluster.nodes()[0].member && cluster.nodes()[1].capacity > 2.9);
-        let first = ClusterMember {
-            id: NodeId(1),
-            capacity: 1.0,
-            max_calls: 0,
-            max_rate: 0,
-            pool: PoolId::default(),
-        };
-        cluster.set_members(Instant::from_millis(1), &[first, second]);
+        cluster.set_members(Instant::from_millis(1), &[member(1), second]);
         assert_eq!(cluster.slot(NodeId(1)), Some(Slot(0)));
         assert_eq!(cluster.nodes().len(), 2);
         let version = cluster.version();
-        cluster.set_members(Instant::from_millis(2), &[first, second]);
+        cluster.set_members(Instant::from_millis(2), &[member(1), second]);
         assert_eq!(cluster.version(), version, "nothing changed");
     }
 
     #[test]
     fn a_released_slot_goes_to_the_next_node_as_if_it_were_new() {
         let mut cluster = cluster();
-        let member = |id| ClusterMember {
-            id: NodeId(id),
-            capacity: 1.0,
-            max_calls: 0,
-            max_rate: 0,
-            pool: PoolId::default(),
-        };
         cluster.release(Slot(1));
         assert_eq!(cluster.slot(NodeId(2)), Some(Slot(1)), "a member keeps its slot");
         cluster.drain(Slot(0), true);

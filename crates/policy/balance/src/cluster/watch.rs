@@ -1,14 +1,13 @@
 //! What the cluster remembers of a node.
 
 use crate::OutcomeTally;
-use crate::service_times::ServiceTimes;
 use base::Instant;
 
 /// What the cluster remembers of a node beside what the shards need.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
-    /// Probes of the other kind than the present state, in a row.
-    pub(super) contrary: u32,
+    /// Probes that failed in a row.
+    pub(super) failed: u32,
     /// Whether it has answered a request since the last probe was answered or failed.
     pub(super) heard: bool,
     /// Whether it has answered the last probe with 503: then answers to requests do not show that it takes calls.
@@ -31,6 +30,4 @@ pub(super) struct Watch {
     /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were
     /// answered since, in a row.
     pub(super) returns: Option<u32>,
-    /// How long it takes for requests that find it idle.
-    pub(super) times: ServiceTimes,
 }

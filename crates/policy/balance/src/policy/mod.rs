@@ -21,7 +21,6 @@ pub use rwma::Rwma;
 pub use tjsq::Tjsq;
 pub use tlwl::Tlwl;
 
-use crate::assignment::PoolRules;
 use crate::evidence::Evidence;
 use crate::guards::Guards;
 use crate::lease::Leases;
@@ -106,7 +105,8 @@ pub struct Candidates<'a> {
     method: Method,
     /// Whether the request passes limits up to twice.
     has_priority: bool,
-    rules: PoolRules,
+    /// Whether the limits hold that are found of members.
+    is_limited: bool,
     range: Range,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Candidates<'a> {
         (nodes, members): (&'a [Node], &'a Members),
         store: &'a SessionStore,
         method: Method,
-        rules: PoolRules,
+        is_limited: bool,
     ) -> Self {
         let SessionStore { leases, evidence, guards, .. } = store;
         Self {
@@ -143,8 +143,8 @@ impl<'a> Candidates<'a> {
             guards,
             method,
             has_priority: false,
-            rules,
-            range: if rules.panics { Range::LastResort } else { Range::Takers },
+            is_limited,
+            range: Range::Takers,
         }
     }
 
@@ -179,8 +179,7 @@ impl<'a> Candidates<'a> {
 
     /// The same and, beside takers, nodes that are expected back or to which a trial request is due.
     pub(crate) fn with_trials(self) -> Self {
-        let range = if self.rules.panics { self.range } else { Range::Trials };
-        Self { range, ..self }
+        Self { range: Range::Trials, ..self }
     }
 
     /// The same or, where not even the last resort is left, those that have paused for long.
@@ -215,7 +214,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn load_refusal_of(&self, slot: Slot) -> Option<NodeRefusal> {
-        let tier = (self.rules.is_limited, self.has_priority);
+        let tier = (self.is_limited, self.has_priority);
         self.guards.refusal(self.now, slot, self.method, tier)
     }
 

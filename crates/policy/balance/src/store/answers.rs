@@ -29,7 +29,6 @@ impl SessionStore {
                 answers.push(FirstAnswer { slot, sent: open.started, took });
             }
         }
-        let is_served = response.status > 100 && core::mem::take(&mut open.alone);
         let guarded = (open.id.method, open.started);
         if !self.leases.is_live(&open.lease) {
             // What it had before it died counts no more.
@@ -40,10 +39,6 @@ impl SessionStore {
         }
         if let Some(outcome) = Outcome::of(response.status) {
             self.tally(now, key, outcome);
-        }
-        // A failure says nothing of what success costs.
-        if is_served && response.status < 300 {
-            self.note_service_time(now, key);
         }
         let open = &mut self.transactions[key];
         if response.status < 200 {
@@ -81,17 +76,6 @@ impl SessionStore {
             self.advance(now, at, (response.method, dialog), response.status);
         }
         success.then_some(Success { slot, started, begins })
-    }
-
-    /// A request has been answered that found its node idle.
-    fn note_service_time(&mut self, now: Instant, key: u32) {
-        let open = &self.transactions[key];
-        let slot = open.lease.slot();
-        if let Some(Some(samples)) = self.samples.get_mut(slot.index())
-            && self.leases.is_live(&open.lease)
-        {
-            self.signs.extend(samples.add(slot, open.id.method, now.saturating_since(open.started)));
-        }
     }
 
     /// Counts what became of a new request.

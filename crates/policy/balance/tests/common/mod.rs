@@ -1,5 +1,4 @@
 //! A pool and its traffic, in facts instead of messages.
-#![allow(dead_code, reason = "each test file uses its part of it")]
 
 use balance::*;
 use base::Instant;
@@ -18,6 +17,10 @@ pub(crate) fn members(capacities: &[f64]) -> Vec<ClusterMember> {
             pool: PoolId::default(),
         })
         .collect()
+}
+
+pub(crate) fn limited_members(capacities: &[f64], max_calls: u32) -> Vec<ClusterMember> {
+    members(capacities).into_iter().map(|member| ClusterMember { max_calls, ..member }).collect()
 }
 
 pub(crate) fn cluster(capacities: &[f64]) -> Cluster {
@@ -88,6 +91,22 @@ pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Res
         branch: 0,
         tags: tags(DIALOG),
     }
+}
+
+pub(crate) fn seconds(s: u64) -> Instant {
+    Instant::from_millis(s * 1_000)
+}
+
+pub(crate) fn news(cluster: &mut Cluster) -> Vec<HealthNews> {
+    let news = |effect| if let HealthEffect::Note(news) = effect { Some(news) } else { None };
+    cluster.drain_effects().filter_map(news).collect()
+}
+
+/// The cluster hears what a shard's traffic said of the nodes, and the shard what follows.
+pub(crate) fn heed(now: Instant, balancer: &mut Balancer, cluster: &mut Cluster) -> Vec<HealthNews> {
+    balancer.drain_signs().for_each(|sign| cluster.sign(now, sign));
+    balancer.set_nodes(cluster.nodes());
+    news(cluster)
 }
 
 /// What the traffic said of the health of nodes, without what became of new requests.

@@ -2,7 +2,7 @@
 //!
 //! For each path with level L (how busy those are who would keep the state of one more call), once a period:
 //!
-//! `keep <- keep + gain * (max(U_high, L) - U - D) / S`, between 0 and 1,
+//! `keep <- keep + GAIN * (max(U_high, L) - U - D) / S`, between 0 and 1,
 //!
 //! where S is the utilisation that the state of all calls that came open would take:
 //! `S = r * open * U / (calls + r * kept)` with `r` the extra cost of a call with state. D is what the calls would take
@@ -10,7 +10,7 @@
 //! `D = U * refused / calls`. A full node says 1 of itself, and without D would give state away by a tenth of the calls
 //! a period while it refuses half of them.
 //!
-//! Up to `U_high` a node keeps all state, as in the paper. Above, it gives away what is too much in about 1 / gain
+//! Up to `U_high` a node keeps all state, as in the paper. Above, it gives away what is too much in about 1 / GAIN
 //! periods, however much that is, and takes back as fast. When the nodes behind are as busy, it keeps more, up to
 //! their level: at rest all nodes that can help each other are equally busy, which is what the linear program asks of
 //! the largest load. The paper's throttle stops one way alone; here a path that is full is kept free at the cost of
@@ -31,6 +31,10 @@
 
 use super::{NodeLoad, PathLoad, Saturation};
 use crate::Settings;
+
+/// Part of the distance to its goal that the law goes in a period. A node sees what its neighbours make of it one period
+/// late, and two nodes correct the same difference: above a half they would overshoot for ever.
+const GAIN: f64 = 0.25;
 
 /// The least utilisation that a law divides by: a node that is idle needs no correction.
 const IDLE: f64 = 0.01;
@@ -55,7 +59,7 @@ pub(super) fn adjust(
     saturation.note(settings, node, paths);
     if saturation.is_standing() {
         for path in paths {
-            path.share.keep += settings.gain * (1.0 - path.share.keep);
+            path.share.keep += GAIN * (1.0 - path.share.keep);
         }
         return;
     }
@@ -72,7 +76,7 @@ pub(super) fn adjust(
         if path.throttled && missing.abs() < NOISE {
             continue;
         }
-        path.share.keep = (path.share.keep + settings.gain * missing / all_state).clamp(0.0, 1.0);
+        path.share.keep = (path.share.keep + GAIN * missing / all_state).clamp(0.0, 1.0);
     }
 }
 

@@ -59,7 +59,7 @@ impl Network {
 
     /// Sends a call along its path. Returns the places on it that keep its state.
     pub(crate) fn walk(&mut self, path: usize, key: u64) -> Vec<usize> {
-        let path = self.paths[path].0.clone();
+        let path = &self.paths[path].0;
         let (mut kept, mut keepers) = (false, Vec::new());
         for (place, node) in path.iter().enumerate() {
             let from = place.checked_sub(1).map(|before| path[before]);

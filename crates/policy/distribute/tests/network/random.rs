@@ -101,7 +101,8 @@ fn send_again(network: &mut Network, path: usize, key: u64, keeper: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    // The nightly step runs a release build.
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 60 } else { 300 }))]
 
     /// Whatever neighbours say or lose, and whoever forgets what: each call's state is at one node of its path, and
     /// where nobody has forgotten, a copy of the call finds it there.

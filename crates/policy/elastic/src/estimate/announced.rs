@@ -3,24 +3,13 @@
 use base::Instant;
 use core::time::Duration;
 
-/// The decay of a capacity whose updates stay out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SilenceSettings {
-    /// How long an update holds: 3.5 s. They come every second (Cloud paper, section V-A), so three in a row may be
-    /// lost.
-    pub validity: Duration,
-    /// After that, the part above the safe share halves in this time: 5 s.
-    pub half_life: Duration,
-    /// Part of the last capacity that a silent server keeps: 0.2. Not zero: the updates may be lost, not the server,
-    /// and the calls that it still gets are what shows which of the two.
-    pub safe_share: f64,
-}
-
-impl Default for SilenceSettings {
-    fn default() -> Self {
-        Self { validity: Duration::from_millis(3_500), half_life: Duration::from_secs(5), safe_share: 0.2 }
-    }
-}
+/// How long an update holds. They come every second (Cloud paper, section V-A), so three in a row may be lost.
+pub const VALIDITY: Duration = Duration::from_millis(3_500);
+/// After that, the part above the safe share halves in this time.
+const HALF_LIFE: Duration = Duration::from_secs(5);
+/// Part of the last capacity that a silent server keeps. Not zero: the updates may be lost, not the server, and the calls
+/// that it still gets are what shows which of the two.
+const SAFE_SHARE: f64 = 0.2;
 
 /// The last announcement of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,20 +24,19 @@ impl Announced {
         Self { capacity: if capacity.is_finite() { capacity.max(0.0) } else { 0.0 }, at: now }
     }
 
-    /// The effective capacity, calls a second. Never grows by itself.
-    pub fn capacity(&self, now: Instant, silence: &SilenceSettings) -> f64 {
-        let late = now.saturating_since(self.at + silence.validity);
+    /// The effective capacity, calls a second, of an update that holds for `validity`. Never grows by itself.
+    pub fn capacity(&self, now: Instant, validity: Duration) -> f64 {
+        let late = now.saturating_since(self.at + validity);
         if late.is_zero() {
             return self.capacity;
         }
-        let halves = late.as_secs_f64() / silence.half_life.as_secs_f64().max(f64::MIN_POSITIVE);
-        let safe = silence.safe_share.clamp(0.0, 1.0);
-        self.capacity * (safe + (1.0 - safe) * (-halves).exp2())
+        let halves = late.as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.capacity * (SAFE_SHARE + (1.0 - SAFE_SHARE) * (-halves).exp2())
     }
 
     /// Whether updates stay out.
-    pub fn is_silent(&self, now: Instant, silence: &SilenceSettings) -> bool {
-        now > self.at + silence.validity
+    pub fn is_silent(&self, now: Instant, validity: Duration) -> bool {
+        now > self.at + validity
     }
 }
 
@@ -58,12 +46,11 @@ mod tests {
 
     #[test]
     fn a_silent_server_keeps_its_safe_share_and_no_more() {
-        let silence = SilenceSettings::default();
         let at = Instant::from_millis;
         let told = Announced::new(at(1_000), 300.0);
-        let capacity = |millis| told.capacity(at(millis), &silence);
+        let capacity = |millis| told.capacity(at(millis), VALIDITY);
         assert!((capacity(4_500) - 300.0).abs() < 1e-9);
-        assert!(!told.is_silent(at(4_500), &silence) && told.is_silent(at(4_501), &silence));
+        assert!(!told.is_silent(at(4_500), VALIDITY) && told.is_silent(at(4_501), VALIDITY));
         // Half of the 240 above the safe share are gone 5 s later.
         assert!((capacity(9_500) - 180.0).abs() < 1e-9);
         assert!((capacity(10_000_000) - 60.0).abs() < 1e-6);
@@ -72,6 +59,6 @@ mod tests {
             assert!(capacity(millis) <= last && capacity(millis) >= 60.0);
             last = capacity(millis);
         }
-        assert!(Announced::new(at(0), f64::NAN).capacity(at(0), &silence).abs() < 1e-9);
+        assert!(Announced::new(at(0), f64::NAN).capacity(at(0), VALIDITY).abs() < 1e-9);
     }
 }

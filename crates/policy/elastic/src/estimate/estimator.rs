@@ -1,10 +1,13 @@
 //! The estimator beside a server.
 
-use super::proven::Proven;
+use super::proven::{Proven, USED};
 use super::smace::Smace;
 use super::{Law, Settings};
 use base::Instant;
 use core::time::Duration;
+
+/// After so long without windows earlier measurements are out of date, and the capacity is at most the initial one.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The measurements of a server in a window, of a second as a rule (Cloud paper, section IV-A).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,7 +86,7 @@ impl Estimator {
     pub fn on_window(&mut self, now: Instant, window: &Window) -> f64 {
         let since = now - self.heard;
         self.heard = self.heard.max(now);
-        if since > self.settings.silence {
+        if since > SILENCE {
             *self =
                 Self { capacity: self.capacity.min(start(&self.settings)), ..Self::new(now, self.settings) };
         }
@@ -92,7 +95,7 @@ impl Estimator {
             State::Proven(law) => law.next(&self.settings, now, since, self.capacity, window),
         };
         let next = bounded(&self.settings, next);
-        let is_tried = window.goodput >= self.settings.proven.used * self.capacity;
+        let is_tried = window.goodput >= USED * self.capacity;
         self.is_learned |= is_tried || next.total_cmp(&self.capacity).is_ne();
         self.capacity = next;
         self.capacity

@@ -19,12 +19,42 @@
 //! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings
 //! it an eighth nearer to what was left. Cuts that follow each other are one trouble, and teach nothing new: a server
 //! whose neighbours leave it nothing for a minute is back soon after.
+//!
+//! The constants were chosen in the model of `crates/policy/elastic/tests/estimate`.
 
 use super::estimator::relative;
 use super::{Settings, Window};
 use base::Instant;
 use core::time::Duration;
 
+/// Windows of fewer calls are put together. The percentile of so few is their largest value.
+const CALLS_MIN: f64 = 10.0;
+/// Windows in a row above the threshold before capacity is cut. One alone is a spike.
+const CONFIRM: u32 = 2;
+/// The least time between two cuts, so that the first one shows in a window before the second.
+const GAP: Duration = Duration::from_secs(2);
+/// The least that a cut leaves.
+const CUT_MOST: f64 = 0.7;
+/// The most that a cut leaves.
+const CUT_LEAST: f64 = 0.95;
+/// Cuts do not go below this part of what has been proven. Latency that stays high there has another cause than load.
+const FLOOR: f64 = 0.2;
+/// Capacity grows as long as latency is below this part of the threshold, so that noise stays below it, too.
+const GOAL: f64 = 0.9;
+/// The capacity counts as tried when goodput is at least this part of it.
+pub(super) const USED: f64 = 0.8;
+/// With less than this part of it, the way back to what has been proven takes longer in proportion. A server that others
+/// help gets no more than its share of the calls, and would never show that it is well again.
+const USED_AGAIN: f64 = 0.3;
+/// Part of the way back to the proven rate in a second.
+const RECOVER: f64 = 0.3;
+/// Growth beyond it in a second with all of the threshold to spare.
+const PROBE: f64 = 0.05;
+/// Growth that ends in a cut sooner than this after the last cut is half as fast from then on. So long without one, and
+/// it is as fast as ever.
+const CALM: Duration = Duration::from_secs(30);
+/// How often growth is made half as fast at most.
+const FAILURES_MAX: u32 = 4;
 /// How much of the way P goes to a capacity that was cut: a short contention hardly lowers it, a lasting one does.
 const FORGET: f64 = 0.125;
 
@@ -83,9 +113,8 @@ impl Proven {
         capacity: f64,
         window: &Window,
     ) -> f64 {
-        let law = &settings.proven;
         // A small capacity brings few calls: they have to do, or it would stay small for ever.
-        let least = law.calls_min.min((law.used * capacity).floor()).max(1.0);
+        let least = CALLS_MIN.min((USED * capacity).floor()).max(1.0);
         let gathered = if window.stands_still(settings).is_some() {
             self.few = Few::default();
             Some(*window)
@@ -94,25 +123,25 @@ impl Proven {
         };
         let Some(window) = gathered else { return capacity };
         let latency = window.p95.map_or(f64::INFINITY, |p95| relative(settings, p95));
-        let tried = window.goodput >= law.used * capacity;
+        let tried = window.goodput >= USED * capacity;
         if latency > 1.0 {
             self.high = self.high.saturating_add(1);
-            let rests = self.cut.is_some_and(|cut| now - cut < law.gap);
-            return if self.high < law.confirm || rests {
+            let rests = self.cut.is_some_and(|cut| now - cut < GAP);
+            return if self.high < CONFIRM || rests {
                 capacity
             } else {
-                self.cut(settings, now, capacity, tried.then_some(window.goodput.min(capacity)), latency)
+                self.cut(now, capacity, tried.then_some(window.goodput.min(capacity)), latency)
             };
         }
         self.high = 0;
         self.carried = self.carried.max(window.goodput.min(settings.maximum));
-        if self.cut.is_none_or(|cut| now - cut >= law.calm) {
+        if self.cut.is_none_or(|cut| now - cut >= CALM) {
             self.failures = 0;
         }
-        let room = (2.0 * (law.goal - latency)).min(1.0);
-        let share = window.goodput / (law.used_again * capacity).max(f64::MIN_POSITIVE);
-        let back = law.recover * (self.carried - capacity) * share.min(1.0);
-        let step = if tried { back.max(law.probe * capacity) } else { back };
+        let room = (2.0 * (GOAL - latency)).min(1.0);
+        let share = window.goodput / (USED_AGAIN * capacity).max(f64::MIN_POSITIVE);
+        let back = RECOVER * (self.carried - capacity) * share.min(1.0);
+        let step = if tried { back.max(PROBE * capacity) } else { back };
         if step <= 0.0 || room <= 0.0 {
             return capacity;
         }
@@ -120,20 +149,12 @@ impl Proven {
         capacity + step * room * since.as_secs_f64().min(1.0) / f64::from(1_u32 << self.failures)
     }
 
-    fn cut(
-        &mut self,
-        settings: &Settings,
-        now: Instant,
-        capacity: f64,
-        tried: Option<f64>,
-        latency: f64,
-    ) -> f64 {
-        let law = &settings.proven;
-        let left = (1.0 / latency.sqrt()).clamp(law.cut_most, law.cut_least);
-        let next = (tried.unwrap_or(capacity) * left).max(law.floor * self.carried).min(capacity);
+    fn cut(&mut self, now: Instant, capacity: f64, tried: Option<f64>, latency: f64) -> f64 {
+        let left = (1.0 / latency.sqrt()).clamp(CUT_MOST, CUT_LEAST);
+        let next = (tried.unwrap_or(capacity) * left).max(FLOOR * self.carried).min(capacity);
         if core::mem::take(&mut self.grown) {
-            if self.cut.is_some_and(|cut| now - cut < law.calm) {
-                self.failures = (self.failures + 1).min(law.failures_max).min(31);
+            if self.cut.is_some_and(|cut| now - cut < CALM) {
+                self.failures = (self.failures + 1).min(FAILURES_MAX);
             }
             self.carried += (next - self.carried) * FORGET;
         }

@@ -4,8 +4,8 @@ use super::Accrual;
 use base::Instant;
 use core::time::Duration;
 
-/// In store where answers bound a member.
-const ANSWERS_BURST: Duration = Duration::from_millis(100);
+/// As much is kept as comes in this time.
+const BURST: Duration = Duration::from_millis(100);
 
 /// Credit below a call by no more than this counts as a whole one: sums of fractions are not exact.
 const ROUNDING: f64 = 1e-6;
@@ -20,11 +20,10 @@ enum Inflow {
 
 impl Accrual {
     fn inflow(self, capacity: f64) -> Inflow {
-        let even =
-            |rate: f64, burst: Duration| Inflow::Even { rate, most: (rate * burst.as_secs_f64()).max(1.0) };
+        let even = |rate: f64| Inflow::Even { rate, most: (rate * BURST.as_secs_f64()).max(1.0) };
         match self {
-            Self::Answers { most } => even(most, ANSWERS_BURST),
-            Self::Smooth { burst } => even(capacity, burst),
+            Self::Answers { most } => even(most),
+            Self::Smooth => even(capacity),
             Self::PerSecond => Inflow::EachSecond,
         }
     }

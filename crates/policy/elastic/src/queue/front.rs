@@ -63,8 +63,6 @@ pub struct QueueCounts {
     pub expired: u64,
     /// Taken out by their callers.
     pub removed: u64,
-    /// Given to another member, since the first one did not answer.
-    pub moved: u64,
 }
 
 /// A queue from which members pull, as [`Accrual`](super::Accrual) says.
@@ -72,8 +70,7 @@ pub struct QueueCounts {
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
 ///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
-/// - After a delivery: [`answered`](Self::answered), [`taken_back`](Self::taken_back), [`other`](Self::other),
-///   [`moved`](Self::moved).
+/// - After a delivery: [`answered`](Self::answered), [`taken_back`](Self::taken_back), [`moved`](Self::moved).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects:
 ///   they are put into the caller's vector, in order.
 /// - Looking on: [`without_items`](Self::without_items), [`counts`](Self::counts), [`len`](Self::len),
@@ -196,7 +193,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.on_change(now, out);
     }
 
-    /// The load of a member, in the unit of [`QueueSettings::call_load`].
+    /// The work that a member has; a delivered call adds [`INVITE_WORK`](base::INVITE_WORK) until the next one is told.
     pub fn set_load(&mut self, now: Instant, member: M, load: f64, out: &mut Vec<Effect<K, T, M>>) {
         self.members.set_load(member, load);
         self.on_change(now, out);
@@ -213,35 +210,9 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// Who may get a call that these members have left unanswered, each for as long as
-    /// [`Moves::after`](super::Moves::after) says: another one that has room at this moment, if nobody waits who was
-    /// first.
-    pub fn other(&mut self, now: Instant, silent: &[M]) -> Option<M> {
-        self.settings.moves.filter(|_| self.waiting.len() == 0)?;
-        self.members.accrue(now, &self.settings);
-        self.members.choose(now, silent, &self.settings)
-    }
-
-    /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first member
-    /// may stand still: it gets no call for a while ([`Moves::hold`](super::Moves::hold)); with a
-    /// [threshold](QueueSettings::threshold) it gets one call at a time, and none for a while only when the next one
-    /// moves as well. If it has answered calls meanwhile that came later, it does not stand still: this call was
-    /// lost, or the member never answers it. Returns whether the member may stand still.
-    pub fn moved(&mut self, now: Instant, (first, sent): (M, Instant), other: M) -> bool {
-        self.members.charge(now, other, &self.settings);
-        self.moved_away(now, (first, sent))
-    }
-
-    /// The same of a call that has moved on to a member of another pool.
-    pub fn moved_away(&mut self, now: Instant, (first, sent): (M, Instant)) -> bool {
-        let Some(moves) = self.settings.moves else { return false };
-        let has_stalled = !self.members.has_passed(first, sent, &self.settings);
-        self.members.moves(first, sent);
-        if has_stalled {
-            self.members.stall(first, now + moves.hold, &self.settings);
-        }
-        self.counts.moved += 1;
-        has_stalled
+    /// Another member has a call as well that this one got at `sent` and has not answered: its load is with that one.
+    pub fn moved(&mut self, member: M, sent: Instant) {
+        self.members.moved(member, sent);
     }
 
     /// A member has answered a call for the first time that it got at `sent`. [`tick`](Self::tick) is to follow.
@@ -250,9 +221,8 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.has_changed(now);
     }
 
-    /// A call that a member got at `sent` is another's after all, who was faster, or was never sent, or nobody will
-    /// hear of its answer. It counts no more as unanswered; returns whether it did. [`tick`](Self::tick) is to
-    /// follow.
+    /// A call that a member got at `sent` was never sent, or nobody will hear of its answer. It counts no more as
+    /// unanswered; returns whether it did. [`tick`](Self::tick) is to follow.
     pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.has_changed(now);
         self.members.taken_back(now, member, sent)
@@ -346,7 +316,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     /// The member that gets a call now.
     fn take(&mut self, now: Instant) -> Option<M> {
         self.members.accrue(now, &self.settings);
-        let member = self.members.choose(now, &[], &self.settings)?;
+        let member = self.members.choose(now, &self.settings)?;
         self.members.charge(now, member, &self.settings);
         Some(member)
     }

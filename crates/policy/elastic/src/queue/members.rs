@@ -13,12 +13,11 @@ struct Member {
     /// Its capacity by another estimate, calls a second; 0 where there is none. It holds while updates stay out.
     estimated: f64,
     credit: Credit,
+    /// Work as the caller has told it, and that of the calls delivered since.
     load: f64,
     unanswered: Unanswered,
     /// Takes new calls now.
     open: bool,
-    /// It has left a call unanswered that another one got: until then it gets none, unless it answers.
-    stalled: Option<Instant>,
     /// Turn of the last call that it got: of two alike, the one whose turn is longer ago is next.
     turn: u64,
 }
@@ -30,8 +29,6 @@ pub struct MemberView {
     pub capacity: f64,
     /// Calls that it may get at once.
     pub credit: f64,
-    /// The load that the caller has told, and the calls delivered since.
-    pub load: f64,
     /// Calls that it has not answered at all. Only counted with [`QueueSettings::threshold`].
     pub unanswered: usize,
     /// How many of these it may have before it gets no other one; infinite without a threshold.
@@ -55,7 +52,7 @@ impl<M: Ord + Copy> Members<M> {
 
     pub(super) fn announce(&mut self, now: Instant, member: M, capacity: f64, settings: &QueueSettings) {
         let announced = Announced::new(now, capacity);
-        let held = announced.capacity(now, &settings.silence);
+        let held = announced.capacity(now, settings.validity);
         if let Some(known) = self.all.get_mut(&member) {
             // What came in until now came at the old capacity.
             known.accrue(now, settings);
@@ -63,9 +60,9 @@ impl<M: Ord + Copy> Members<M> {
             known.credit.accrue(now, held, settings.accrual);
         } else {
             let credit = Credit::new(now, held, settings.accrual);
-            let (estimated, load, open, stalled, turn) = (0.0, 0.0, true, None, 0);
+            let (estimated, load, open, turn) = (0.0, 0.0, true, 0);
             let unanswered = Unanswered::default();
-            let new = Member { announced, estimated, credit, load, unanswered, open, stalled, turn };
+            let new = Member { announced, estimated, credit, load, unanswered, open, turn };
             self.all.insert(member, new);
         }
     }
@@ -99,19 +96,8 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
-    /// A call has moved away from a member that left it unanswered. With [`QueueSettings::threshold`] the member gets
-    /// one call at a time from then on, as one that answers nothing: it may be that it never answers this call alone.
-    /// If it was so before, or without a threshold, it gets no call before `until`. Any answer ends both.
-    pub(super) fn stall(&mut self, member: M, until: Instant, settings: &QueueSettings) {
-        if let Some(member) = self.all.get_mut(&member)
-            && (member.unanswered.falls_silent() || settings.threshold.is_none())
-        {
-            member.stalled = Some(until);
-        }
-    }
-
-    /// Another member gets a call that this one got at `sent`.
-    pub(super) fn moves(&mut self, member: M, sent: Instant) {
+    /// Another member has a call as well that this one got at `sent`.
+    pub(super) fn moved(&mut self, member: M, sent: Instant) {
         if let Some(member) = self.all.get_mut(&member) {
             member.unanswered.moves(sent);
         }
@@ -119,10 +105,7 @@ impl<M: Ord + Copy> Members<M> {
 
     /// It has answered something. Whether it had stood still.
     pub(super) fn answers(&mut self, member: M) -> bool {
-        self.all.get_mut(&member).is_some_and(|member| {
-            let had_stalled = member.stalled.take().is_some();
-            member.unanswered.lives() || had_stalled
-        })
+        self.all.get_mut(&member).is_some_and(|member| member.unanswered.lives())
     }
 
     /// It has answered, for the first time, a call that it got then.
@@ -137,14 +120,6 @@ impl<M: Ord + Copy> Members<M> {
         self.all.get_mut(&member).is_some_and(|member| member.unanswered.take_back(now, sent))
     }
 
-    /// Whether it has answered calls that came so much later than this one that it does not work at it.
-    pub(super) fn has_passed(&self, member: M, sent: Instant, settings: &QueueSettings) -> bool {
-        let (Some(member), Some(threshold)) = (self.all.get(&member), settings.threshold) else {
-            return false;
-        };
-        member.unanswered.has_passed(sent, threshold)
-    }
-
     /// Calls a second of all that take any.
     pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let open = self.all.values().filter(|member| member.open);
@@ -155,16 +130,15 @@ impl<M: Ord + Copy> Members<M> {
         self.all.values_mut().for_each(|member| member.accrue(now, settings));
     }
 
-    /// The member that gets a call, if any has room and is none of `except`. Credit must be up to date.
-    pub(super) fn choose(&self, now: Instant, except: &[M], settings: &QueueSettings) -> Option<M> {
-        let may_have = |name: M, member: &Member| !except.contains(&name) && member.has_room(now, settings);
-        let candidates = self.all.iter().filter(|(name, member)| may_have(**name, member));
+    /// The member that gets a call, if any has room. Credit must be up to date.
+    pub(super) fn choose(&self, now: Instant, settings: &QueueSettings) -> Option<M> {
+        let candidates = self.all.iter().filter(|(_, member)| member.has_room(now, settings));
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {
             Choice::MostRoom => (-member.room(now, settings), member.turn),
             Choice::Tlwl => {
                 let capacity = member.rate(now, settings);
-                let lost = settings.call_load * member.unanswered.lost(now) as f64;
+                let lost = base::INVITE_WORK * member.unanswered.lost(now) as f64;
                 let load = (member.load - lost).max(0.0);
                 (load / capacity.max(f64::MIN_POSITIVE), member.turn)
             }
@@ -174,8 +148,7 @@ impl<M: Ord + Copy> Members<M> {
         candidates.min_by(|one, other| order(value(one.1), value(other.1))).map(|(name, _)| *name)
     }
 
-    /// A member gets a call, and has credit for one less. One that had stalled, and has answered nothing since, gets
-    /// no other one for as long again: where it swallows calls each would have to move.
+    /// A member gets a call, and has credit for one less.
     pub(super) fn charge(&mut self, now: Instant, member: M, settings: &QueueSettings) {
         self.turn += 1;
         if let Some(member) = self.all.get_mut(&member) {
@@ -183,24 +156,20 @@ impl<M: Ord + Copy> Members<M> {
                 member.unanswered.send(now, bound);
             }
             member.credit.take_call();
-            member.load += settings.call_load;
+            member.load += base::INVITE_WORK;
             member.turn = self.turn;
-            member.stalled = member.stalled.zip(settings.moves).map(|(_, moves)| now + moves.hold);
         }
     }
 
-    /// When a member that has no room for a call will have some, if it answers nothing until then. One whose load is
-    /// too high waits for its caller.
+    /// When a member that has no room for a call will have some, if it answers nothing until then.
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
             let capacity = member.capacity(now, settings);
-            let next = member
-                .may_take(settings)
-                .then(|| member.credit.next_call(now, capacity, settings.accrual))??;
+            let next = member.open.then(|| member.credit.next_call(now, capacity, settings.accrual))??;
             let is_full =
                 member.bound(now, settings).is_some_and(|bound| !member.unanswered.has_room(now, bound));
             let probe = member.unanswered.probe_at().filter(|_| is_full);
-            Some([member.stalled, probe].into_iter().flatten().fold(next, Instant::max))
+            Some(probe.map_or(next, |probe| next.max(probe)))
         };
         self.all.values().filter_map(next).min()
     }
@@ -217,10 +186,9 @@ impl<M: Ord + Copy> Members<M> {
             let view = MemberView {
                 capacity,
                 credit: credit.left(),
-                load: member.load,
                 unanswered: member.unanswered.count(),
                 unanswered_most: member.bound(now, settings).unwrap_or(f64::INFINITY),
-                silent: member.announced.is_silent(now, &settings.silence),
+                silent: member.announced.is_silent(now, settings.validity),
                 open: member.open,
             };
             (*name, view)
@@ -232,8 +200,8 @@ impl Member {
     /// What it counts for. While its updates stay out nobody knows whether the server is slow or only they are lost:
     /// what is left of the last one is too little for a server that does well, so an estimate holds that allows more.
     fn capacity(&self, now: Instant, settings: &QueueSettings) -> f64 {
-        let held = self.announced.capacity(now, &settings.silence);
-        if self.announced.is_silent(now, &settings.silence) { held.max(self.estimated) } else { held }
+        let held = self.announced.capacity(now, settings.validity);
+        if self.announced.is_silent(now, settings.validity) { held.max(self.estimated) } else { held }
     }
 
     /// What it takes now: where answers say so, what it answers of late as well. Who asks for nothing gets nothing.
@@ -249,10 +217,6 @@ impl Member {
     fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
         self.unanswered.expire(now);
         self.credit.accrue(now, self.capacity(now, settings), settings.accrual);
-    }
-
-    fn may_take(&self, settings: &QueueSettings) -> bool {
-        self.open && settings.load_max.is_none_or(|most| self.load < most)
     }
 
     /// How many calls it may have unanswered; `None` without a threshold.
@@ -271,9 +235,8 @@ impl Member {
     }
 
     fn has_room(&self, now: Instant, settings: &QueueSettings) -> bool {
-        self.stalled.is_none_or(|until| until <= now)
+        self.open
             && self.credit.has_call()
-            && self.may_take(settings)
             && self.bound(now, settings).is_none_or(|bound| self.unanswered.has_room(now, bound))
     }
 }

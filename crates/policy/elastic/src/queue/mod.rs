@@ -13,10 +13,6 @@
 //!
 //! A member has no more calls unanswered than its capacity times the threshold ([`QueueSettings::threshold`]): what
 //! comes beyond that waits here, where another member may pull it.
-//!
-//! Late binding goes on after the delivery: a member that leaves a call without a response was not ready for it, and
-//! with [`Moves`] another one that has room gets the call. Whose it is in the end, and that it moves once, is the
-//! caller's affair.
 
 mod credit;
 mod front;
@@ -27,4 +23,4 @@ mod waiting;
 
 pub use front::{Effect, FrontQueue, Offer, QueueCounts};
 pub use members::MemberView;
-pub use settings::{Accrual, Choice, LengthSettings, Moves, Overflow, QueueSettings};
+pub use settings::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};

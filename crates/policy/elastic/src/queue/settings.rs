@@ -1,6 +1,6 @@
 //! Settings of the queue.
 
-use crate::estimate::SilenceSettings;
+use crate::estimate::VALIDITY;
 use core::time::Duration;
 
 /// How often a member may pull: its credit, of which each call takes one.
@@ -12,12 +12,9 @@ pub enum Accrual {
         /// Calls a second that it gets at most, more than none, with 100 ms of that in store.
         most: f64,
     },
-    /// Evenly at its capacity, with no more in store than comes in this time, but room for one call: calls reach the
+    /// Evenly at its capacity, with no more in store than comes in 100 ms, but room for one call: calls reach the
     /// member at the rate that it asked for, not all at the beginning of a second.
-    Smooth {
-        /// How much is kept.
-        burst: Duration,
-    },
+    Smooth,
     /// The paper's: each second begins with the capacity as a counter (listing 1, lines 17 and 19), what is left over
     /// is gone.
     PerSecond,
@@ -71,24 +68,6 @@ impl LengthSettings {
     }
 }
 
-/// When a call leaves a member that does not answer it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moves {
-    /// After so long without any answer.
-    pub after: Duration,
-    /// The member gets no call until it answers anything, or one after so long, and so on: 1 s. What was lost on its
-    /// way and not at the member looks the same, and a member that has nothing to answer could not show that it is
-    /// well.
-    pub hold: Duration,
-}
-
-impl Moves {
-    /// After so long.
-    pub fn after(after: Duration) -> Self {
-        Self { after, hold: Duration::from_secs(1) }
-    }
-}
-
 /// Settings of a queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueSettings {
@@ -100,7 +79,7 @@ pub struct QueueSettings {
     pub length: LengthSettings,
     /// The response to a call that finds the queue full.
     pub overflow: Overflow,
-    /// How credit accrues: evenly at the capacity, with 100 ms in store.
+    /// How credit accrues: evenly at the capacity.
     pub accrual: Accrual,
     /// Which member gets the next call.
     pub choice: Choice,
@@ -108,18 +87,8 @@ pub struct QueueSettings {
     /// ([`MemberView::unanswered_most`](super::MemberView::unanswered_most)). The caller has to tell of answers
     /// ([`FrontQueue::answered`](super::FrontQueue::answered)), so none by default.
     pub threshold: Option<Duration>,
-    /// No call for a member whose load is at or above this: none by default. Load is what the caller tells, so with
-    /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another
-    /// one (`AutoScale`'s packing factor).
-    pub load_max: Option<f64>,
-    /// Load that a delivered call adds to its member until the caller tells the next load:
-    /// [`INVITE_WORK`](base::INVITE_WORK).
-    pub call_load: f64,
-    /// A member that has answered nothing to a call for so long has stalled, and another one gets the call:
-    /// [`Moves`].
-    pub moves: Option<Moves>,
-    /// The decay of a member's capacity whose updates stay out.
-    pub silence: SilenceSettings,
+    /// How long an announced capacity holds: [`VALIDITY`].
+    pub validity: Duration,
 }
 
 impl Default for QueueSettings {
@@ -128,13 +97,10 @@ impl Default for QueueSettings {
             bound: Duration::from_millis(250),
             length: LengthSettings { delay: Duration::from_millis(200), least: 8, most: 10_000 },
             overflow: Overflow::Refuse { least: 5, most: 15 },
-            accrual: Accrual::Smooth { burst: Duration::from_millis(100) },
+            accrual: Accrual::Smooth,
             choice: Choice::default(),
             threshold: None,
-            load_max: None,
-            call_load: base::INVITE_WORK,
-            moves: None,
-            silence: SilenceSettings::default(),
+            validity: VALIDITY,
         }
     }
 }

@@ -78,8 +78,7 @@ pub(super) struct Unanswered {
     left: Option<Instant>,
     /// When the only call was sent that the member has had since, if there was one.
     alone: Option<Instant>,
-    /// Whether the member has shown that it may stand still, and has answered nothing since: it gets one call at a
-    /// time.
+    /// Whether the member has got a probe, and has answered nothing since: it gets one call at a time.
     is_silent: bool,
     /// Probes in a row.
     probes: u32,
@@ -100,8 +99,11 @@ impl Unanswered {
         lost.saturating_sub(self.moved.len())
     }
 
-    /// Another member gets the call that was sent then.
+    /// Another member gets the call that was sent then, if it came from the queue: one that moves a second time did not.
     pub(super) fn moves(&mut self, sent: Instant) {
+        if !self.sent.contains(&sent) && !self.lost.contains(&sent) {
+            return;
+        }
         let place = self.moved.partition_point(|at| *at <= sent);
         self.moved.insert(place, sent);
     }
@@ -208,11 +210,6 @@ impl Unanswered {
         was_silent
     }
 
-    /// It has left a call to another member. Returns whether it had been silent before.
-    pub(super) fn falls_silent(&mut self) -> bool {
-        core::mem::replace(&mut self.is_silent, true)
-    }
-
     /// The call that was sent then counts no more, though the member may have it. Returns whether it did count.
     pub(super) fn take_back(&mut self, now: Instant, sent: Instant) -> bool {
         self.account(now);
@@ -227,7 +224,7 @@ impl Unanswered {
     }
 
     /// Whether calls were answered that came so much later than this one that the member does not work at it.
-    pub(super) fn has_passed(&self, sent: Instant, threshold: Duration) -> bool {
+    fn has_passed(&self, sent: Instant, threshold: Duration) -> bool {
         self.answered.is_some_and(|answered| answered >= sent + threshold)
     }
 

@@ -8,8 +8,15 @@
 //! or that nobody hears of any more, is no measure: it would be taken for a fall as soon as the server announces
 //! less.
 
-use super::ClusterSettings;
 use base::Instant;
+use core::time::Duration;
+
+/// A server has fallen when its capacity is below this part of its usual capacity.
+const FALLEN: f64 = 0.7;
+/// The whole cluster has when this part of the ready servers has, but two at least.
+const SHARE: f64 = 0.5;
+/// What a server usually has is the largest capacity of late: after so long half of it is forgotten.
+const HALF_LIFE: Duration = Duration::from_mins(30);
 
 /// The announced and the usual capacity of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,14 +41,8 @@ impl Capacity {
     }
 
     /// `remembers`: nothing is forgotten while the cluster has fallen, or its state would become the usual one.
-    pub(super) fn announce(
-        &mut self,
-        now: Instant,
-        capacity: f64,
-        settings: &ClusterSettings,
-        remembers: bool,
-    ) {
-        let halves = (now - self.at).as_secs_f64() / settings.half_life.as_secs_f64().max(f64::MIN_POSITIVE);
+    pub(super) fn announce(&mut self, now: Instant, capacity: f64, remembers: bool) {
+        let halves = (now - self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
         self.at = now;
         (self.counted, self.is_announced) = (capacity, true);
         let left = if remembers { 1.0 } else { (-halves).exp2() };
@@ -62,16 +63,12 @@ impl Capacity {
 const WELL: f64 = 1.2;
 
 /// Whether most of the ready servers have fallen, or have not got up since they had.
-pub(super) fn has_fallen<'u>(
-    servers: impl Iterator<Item = &'u Capacity>,
-    settings: &ClusterSettings,
-    had: bool,
-) -> bool {
-    let part = if had { (settings.fallen * WELL).min(1.0) } else { settings.fallen };
+pub(super) fn has_fallen<'u>(servers: impl Iterator<Item = &'u Capacity>, had: bool) -> bool {
+    let part = if had { FALLEN * WELL } else { FALLEN };
     let (mut all, mut fallen) = (0_usize, 0_usize);
     for server in servers {
         all += 1;
         fallen += usize::from(server.is_below(part));
     }
-    fallen >= 2 && fallen as f64 >= settings.share * all as f64
+    fallen >= 2 && fallen as f64 >= SHARE * all as f64
 }

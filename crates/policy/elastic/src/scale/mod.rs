@@ -25,4 +25,4 @@ mod start_up;
 pub use forecast::ForecastSettings;
 pub use scaler::{Decision, Scaler, Seen, ServerLoad};
 pub use servers::{ServerId, ServerRow, ServerState};
-pub use settings::{ClusterSettings, ScaleSettings, StartSettings};
+pub use settings::{ScaleSettings, StartSettings};

@@ -174,9 +174,9 @@ impl Scaler {
             }
             server.takes_calls = load.capacity.is_some();
             if let Some(capacity) = load.capacity.filter(|capacity| capacity.is_finite()) {
-                let (cluster, capacity) = (&self.settings.cluster, capacity.max(0.0));
+                let capacity = capacity.max(0.0);
                 if load.is_announced {
-                    server.capacity.announce(now, capacity, cluster, self.cluster_latency);
+                    server.capacity.announce(now, capacity, self.cluster_latency);
                 } else {
                     server.capacity.expect(capacity);
                 }
@@ -184,7 +184,7 @@ impl Scaler {
         }
         let ready = self.servers.of(ServerState::Ready).filter(|(_, server)| server.takes_calls);
         let ready = ready.map(|(_, server)| &server.capacity);
-        let fallen = cluster::has_fallen(ready, &self.settings.cluster, self.cluster_latency);
+        let fallen = cluster::has_fallen(ready, self.cluster_latency);
         if fallen != self.cluster_latency {
             self.cluster_latency = fallen;
             out.push(Decision::ClusterLatency(fallen));

@@ -8,9 +8,10 @@ use core::time::Duration;
 pub struct StartSettings {
     /// How long a start takes before one was seen: 90 s, "1 to 2 minutes on average" (section IV-D).
     pub time: Duration,
-    /// A server that is not up after so long is given up: 5 min.
+    /// A server that is not up after so long is given up: 5 min, or 10/3 of `time` if that is more.
     pub time_max: Duration,
-    /// No start for so long after one that failed: 10 s, and twice as long after each further one.
+    /// No start for so long after one that failed: a ninth of `time`, at least 1 s; twice as long after each further
+    /// one.
     pub back_off: Duration,
     /// At most: 5 min.
     pub back_off_max: Duration,
@@ -18,29 +19,16 @@ pub struct StartSettings {
 
 impl Default for StartSettings {
     fn default() -> Self {
-        Self {
-            time: Duration::from_secs(90),
-            time_max: Duration::from_mins(5),
-            back_off: Duration::from_secs(10),
-            back_off_max: Duration::from_mins(5),
-        }
+        Self::of(Duration::from_secs(90))
     }
 }
 
-/// Criteria for latency of the whole cluster.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ClusterSettings {
-    /// A server has fallen when its capacity is below this part of its usual capacity: 0.7.
-    pub fallen: f64,
-    /// The whole cluster has when this part of the ready servers has, but two at least: 0.5.
-    pub share: f64,
-    /// What a server usually has is the largest capacity of late: after so long half of it is forgotten, 30 min.
-    pub half_life: Duration,
-}
-
-impl Default for ClusterSettings {
-    fn default() -> Self {
-        Self { fallen: 0.7, share: 0.5, half_life: Duration::from_mins(30) }
+impl StartSettings {
+    /// Those where a start takes so long. A server that usually starts fast may once have to load its image first.
+    pub fn of(time: Duration) -> Self {
+        let long = Duration::from_mins(5);
+        let back_off = (time / 9).max(Duration::from_secs(1));
+        Self { time, time_max: (time * 10 / 3).max(long), back_off, back_off_max: long }
     }
 }
 
@@ -80,8 +68,6 @@ pub struct ScaleSettings {
     pub changes_most: usize,
     /// Starts.
     pub start: StartSettings,
-    /// Latency of the whole cluster.
-    pub cluster: ClusterSettings,
     /// Arrivals of past days: off.
     pub forecast: Option<ForecastSettings>,
 }
@@ -104,8 +90,17 @@ impl Default for ScaleSettings {
             stop_again: Duration::from_mins(1),
             changes_most: 4,
             start: StartSettings::default(),
-            cluster: ClusterSettings::default(),
             forecast: None,
         }
+    }
+}
+
+impl ScaleSettings {
+    /// The same with another [`calm`](Self::calm), and what follows from it. Arrivals are smoothed over 10 s at most:
+    /// longer, and a rise would be seen late.
+    #[must_use]
+    pub fn with_calm(self, calm: Duration) -> Self {
+        let smoothing = (calm / 30).clamp(Duration::from_secs(1), Duration::from_secs(10));
+        Self { smoothing, calm, drain_gap: (calm / 5).min(Duration::from_mins(1)), ..self }
     }
 }

@@ -24,7 +24,6 @@
 
 mod announcements;
 mod division;
-pub mod fuzz;
 mod key;
 mod line;
 mod message;

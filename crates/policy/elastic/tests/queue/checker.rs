@@ -16,8 +16,6 @@ pub(crate) enum Operation {
     Announce(Member, f64),
     Load(Member, f64),
     Gone(Member),
-    /// A call that a member has is to have another one.
-    Move(Member),
     /// A member answers something that is no call of the queue.
     Answers(Member),
     /// A member answers one of its calls, the last one or the one in this place.
@@ -48,10 +46,6 @@ pub(crate) enum Fault {
     NoRemoval,
     /// Nothing is delivered: the queue forgets to look.
     Idle,
-    /// Loads are twice what the queue was told.
-    DoubleLoad,
-    /// A member that has stalled is taken to be one that answers.
-    StallForgotten,
     /// Calls are not answered that the queue takes to be.
     FalseAnswer,
 }
@@ -69,11 +63,6 @@ struct Account {
     /// From when on which capacity held.
     announced: Vec<(Instant, f64)>,
     delivered: Vec<Instant>,
-    load: f64,
-    /// Until when it gets no call, since one has moved away.
-    stalled: Option<Instant>,
-    /// Until when it may be that it gets none.
-    may_be_stalled: Option<Instant>,
     /// When each call was sent that was neither answered nor passed over, for 32 s.
     open: Vec<Instant>,
     /// Those of them that were sent since it was last quiet.
@@ -88,7 +77,7 @@ struct Account {
     alone_longest: Option<Duration>,
     /// Whether an answer took longer than the threshold.
     is_late: bool,
-    /// Whether it has answered nothing since it got a call beyond its bound, or left a call to another one.
+    /// Whether it has answered nothing since it got a call beyond its bound.
     is_probed: bool,
     /// Whether it may be probed: it has answered nothing since it got a call after it had been quiet with another
     /// one.
@@ -96,6 +85,7 @@ struct Account {
 }
 
 /// As the queue has them.
+const BURST: Duration = Duration::from_millis(100);
 const PROBE: Duration = Duration::from_millis(100);
 const GIVEN_UP: Duration = Duration::from_secs(32);
 const BASE_MOST: Duration = Duration::from_millis(500);
@@ -103,9 +93,9 @@ const BASE_MOST: Duration = Duration::from_millis(500);
 impl Account {
     /// No interval between two deliveries has more of them than came in for it, and a burst.
     fn check(&self, settings: &QueueSettings) {
-        let (limit, burst) = match settings.accrual {
-            Accrual::Answers { most } => (Some(most), Duration::from_millis(100)),
-            Accrual::Smooth { burst } => (None, burst),
+        let limit = match settings.accrual {
+            Accrual::Answers { most } => Some(most),
+            Accrual::Smooth => None,
             Accrual::PerSecond => return,
         };
         let Some(last) = self.delivered.last() else { return };
@@ -121,7 +111,7 @@ impl Account {
                 .map(|((start, capacity), end)| rate(*capacity) * (since(end) - since(*start)))
                 .sum();
             let most = self.announced.iter().map(|(_, capacity)| rate(*capacity)).fold(0.0, f64::max);
-            let stored = (most * burst.as_secs_f64()).max(1.0);
+            let stored = (most * BURST.as_secs_f64()).max(1.0);
             assert!((count + 1) as f64 <= stored + accrued + 1e-3, "above its credit");
         }
     }
@@ -201,7 +191,6 @@ pub(crate) struct Checker {
     waiting: VecDeque<Call>,
     accounts: BTreeMap<Member, Account>,
     pub(crate) delivered: usize,
-    pub(crate) moved: u64,
 }
 
 impl Checker {
@@ -215,7 +204,6 @@ impl Checker {
             waiting: VecDeque::new(),
             accounts: BTreeMap::new(),
             delivered: 0,
-            moved: 0,
         }
     }
 
@@ -230,21 +218,16 @@ impl Checker {
                 self.queue.announce(self.now, member, capacity, &mut out);
             }
             Operation::Load(member, load) => {
-                if let Some(account) = self.accounts.get_mut(&member) {
-                    account.load = if self.fault == Fault::DoubleLoad { load * 2.0 } else { load };
-                }
                 self.queue.set_load(self.now, member, load, &mut out);
             }
             Operation::Gone(member) => {
                 self.accounts.remove(&member);
                 self.queue.remove_member(self.now, member, &mut out);
             }
-            Operation::Move(member) => self.move_from(member),
             Operation::Answers(member) => {
                 self.queue.answers(self.now, member);
                 self.queue.tick(self.now, &mut out);
                 if let Some(account) = self.accounts.get_mut(&member) {
-                    (account.stalled, account.may_be_stalled) = (None, None);
                     account.lives();
                 }
             }
@@ -304,44 +287,10 @@ impl Checker {
         self.queue.tick(self.now, out);
     }
 
-    fn move_from(&mut self, member: Member) {
-        // As its caller does: what is due leaves first.
-        let mut out = Vec::new();
-        self.queue.tick(self.now, &mut out);
-        self.read(out);
-        let Some(other) = self.queue.other(self.now, &[member]) else { return };
-        let moves = self.settings.moves.expect("nothing moves where it may not");
-        assert!(self.waiting.is_empty(), "others wait who were first");
-        assert_ne!(other, member, "to another one");
-        let account = self.accounts.get_mut(&member);
-        let sent = account.and_then(|account| account.open.first().copied()).unwrap_or(self.now);
-        assert!(self.queue.moved(self.now, (member, sent), other), "what was passed over is no more there");
-        self.moved += 1;
-        let is_bounded = self.settings.threshold.is_some();
-        if let Some(account) = self.accounts.get_mut(&member) {
-            let until = Some(self.now + moves.hold);
-            if account.is_probed || !is_bounded {
-                account.stalled = until;
-            }
-            account.may_be_stalled = until;
-            account.is_probed |= is_bounded;
-        }
-        self.charge(other);
-        if self.fault == Fault::StallForgotten {
-            self.queue.answers(self.now, member);
-        }
-    }
-
     /// A member gets a call.
     fn charge(&mut self, member: Member) {
         let capacity = self.capacity_of(member);
         let account = self.accounts.get_mut(&member).expect("a member gets it");
-        assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
-        assert!(account.stalled.is_none_or(|until| until <= self.now), "it stands still");
-        account.load += self.settings.call_load;
-        let held = self.settings.moves.map(|moves| self.now + moves.hold);
-        account.stalled = account.stalled.and(held);
-        account.may_be_stalled = account.may_be_stalled.and(held);
         account.delivered.push(self.now);
         account.check(&self.settings);
         if let Some(threshold) = self.settings.threshold {
@@ -420,16 +369,7 @@ impl Checker {
     fn check_rest(&self) {
         let overdue = self.waiting.iter().any(|call| self.now >= call.since + call.bound);
         assert!(!overdue || self.queue.deadline().is_some_and(|at| at <= self.now), "it waits for ever");
-        let has_room = |(credit, load): (f64, f64)| {
-            credit > 1.001 && self.settings.load_max.is_none_or(|most| load < most)
-        };
         let due = self.queue.deadline().is_some_and(|at| at <= self.now);
-        let stands = |member| {
-            self.accounts
-                .get(&member)
-                .and_then(|account| account.may_be_stalled)
-                .is_some_and(|until| until > self.now)
-        };
         let is_full = |member, capacity| {
             let (Some(threshold), Some(account)) = (self.settings.threshold, self.accounts.get(&member))
             else {
@@ -437,10 +377,9 @@ impl Checker {
             };
             account.may_be_full(capacity, threshold)
         };
-        let takes =
-            |(member, view): &(Member, MemberView)| !stands(*member) && !is_full(*member, view.capacity);
-        let mut members = self.queue.members(self.now).filter(takes);
-        let room = members.any(|(_, view)| has_room((view.credit, view.load)));
+        let has_room =
+            |(member, view): (Member, MemberView)| view.credit > 1.001 && !is_full(member, view.capacity);
+        let room = self.queue.members(self.now).any(has_room);
         assert!(self.waiting.is_empty() || due || !room, "calls wait although a member has room");
     }
 
@@ -462,6 +401,5 @@ impl Checker {
         let counts = self.queue.counts();
         let left = counts.delivered + counts.refused + counts.expired + counts.removed;
         assert_eq!(counts.offered, left, "each call has left one way");
-        assert_eq!(counts.moved, self.moved, "each that has moved is counted");
     }
 }

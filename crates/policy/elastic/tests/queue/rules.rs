@@ -2,9 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::queue::{
-    Accrual, Choice, Effect, FrontQueue, LengthSettings, Moves, Offer, Overflow, QueueSettings,
-};
+use elastic::queue::{Accrual, Choice, Effect, FrontQueue, LengthSettings, Offer, Overflow, QueueSettings};
 
 type Queue = FrontQueue<u32, &'static str, u32>;
 
@@ -27,8 +25,7 @@ fn shares(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u
 }
 
 fn queue(choice: Choice, capacities: &[(u32, f64)]) -> Queue {
-    let accrual = Accrual::Smooth { burst: Duration::from_millis(100) };
-    let mut queue = Queue::new(QueueSettings { choice, accrual, ..QueueSettings::default() });
+    let mut queue = Queue::new(QueueSettings { choice, ..QueueSettings::default() });
     let mut out = Vec::new();
     for (member, capacity) in capacities {
         queue.announce(at(0), *member, *capacity, &mut out);
@@ -57,7 +54,7 @@ fn the_choices_differ() {
 #[test]
 fn credit_accrues_evenly_or_by_the_second() {
     let mut times = Vec::new();
-    for accrual in [Accrual::Smooth { burst: Duration::from_millis(50) }, Accrual::PerSecond] {
+    for accrual in [Accrual::Smooth, Accrual::PerSecond] {
         let settings = QueueSettings { accrual, bound: Duration::from_secs(5), ..QueueSettings::default() };
         let mut queue = Queue::new(settings);
         let mut out = Vec::new();
@@ -134,25 +131,6 @@ fn the_length_follows_capacity_and_the_refused_are_spread() {
     }
 }
 
-/// A member that has as many transactions open as it may gets no more, and the calls go to another one.
-#[test]
-fn a_member_that_stands_still_gets_no_more() {
-    let settings = QueueSettings {
-        load_max: Some(4.0),
-        call_load: 2.0,
-        choice: Choice::IndexPacking,
-        ..QueueSettings::default()
-    };
-    let mut queue = Queue::new(settings);
-    let mut out = Vec::new();
-    queue.announce(at(0), 1, 1_000.0, &mut out);
-    queue.announce(at(0), 2, 1_000.0, &mut out);
-    assert_eq!(shares(&mut queue, at(1_000), 0..6), [1, 1, 2, 2]);
-    assert_eq!((queue.len(), queue.deadline()), (2, Some(at(1_250))));
-    queue.set_load(at(1_100), 2, 2.0, &mut out);
-    assert!(matches!(out[..], [Effect::Deliver { key: 4, member: 2, .. }]), "{out:?}");
-}
-
 /// Listing 1 decrements a counter; a member that asks for nothing gets nothing, and one that is gone neither.
 #[test]
 fn members_come_and_go() {
@@ -197,82 +175,4 @@ fn a_silent_member_gets_its_safe_share() {
     share(&mut queue, 3_000, 60_000);
     let [silent, other] = share(&mut queue, 60_000, 62_000);
     assert!((39..=41).contains(&silent) && (199..=201).contains(&other), "{silent} {other}");
-}
-
-/// Members 1 and 2 with room for a call each, which have one each.
-fn with_moves() -> Queue {
-    let settings =
-        QueueSettings { moves: Some(Moves::after(Duration::from_millis(100))), ..QueueSettings::default() };
-    let mut queue = Queue::new(settings);
-    let mut out = Vec::new();
-    for member in [1, 2] {
-        queue.announce(at(0), member, 10.0, &mut out);
-    }
-    assert_eq!(shares(&mut queue, at(0), 0..2), [1, 2]);
-    queue
-}
-
-/// A call leaves this member, if another one has room.
-fn move_from(queue: &mut Queue, now: Instant, member: u32) -> Option<u32> {
-    let other = queue.other(now, &[member])?;
-    assert!(queue.moved(now, (member, now), other), "nothing that came later was answered");
-    Some(other)
-}
-
-#[test]
-fn a_call_moves_where_another_has_room_at_that_moment() {
-    let mut queue = with_moves();
-    assert_eq!(move_from(&mut queue, at(50), 1), None, "2 has no credit yet");
-    assert_eq!(move_from(&mut queue, at(100), 1), Some(2));
-    assert_eq!(move_from(&mut queue, at(100), 1), None, "that was its credit");
-    assert_eq!((queue.counts().moved, queue.counts().delivered), (1, 2));
-}
-
-#[test]
-fn who_waits_comes_before_what_is_moved() {
-    let mut queue = with_moves();
-    let mut out = Vec::new();
-    assert_eq!(queue.offer(at(50), 9, "", 0, &mut out), Offer::Waiting);
-    assert_eq!(move_from(&mut queue, at(100), 1), None);
-    queue.tick(at(100), &mut out);
-    assert!(matches!(out[..], [Effect::Deliver { key: 9, .. }]), "{out:?}");
-}
-
-#[test]
-fn who_has_stalled_gets_no_call_until_it_answers_or_for_a_second() {
-    for answers in [true, false] {
-        let mut queue = with_moves();
-        assert_eq!(move_from(&mut queue, at(100), 1), Some(2));
-        assert_eq!(shares(&mut queue, at(200), 2..3), [2]);
-        let mut out = Vec::new();
-        assert_eq!(queue.offer(at(200), 9, "", 0, &mut out), Offer::Waiting);
-        if answers {
-            queue.answers(at(210), 1);
-            queue.tick(at(210), &mut out);
-            assert!(matches!(out[..], [Effect::Deliver { key: 9, member: 1, .. }]), "{out:?}");
-        } else {
-            queue.remove_member(at(220), 2, &mut out);
-            assert_eq!(queue.deadline(), Some(at(450)), "it has waited as long as it may");
-            queue.tick(at(450), &mut out);
-            assert_eq!(queue.offer(at(1_000), 10, "", 0, &mut out), Offer::Waiting);
-            assert_eq!(queue.deadline(), Some(at(1_100)));
-            queue.tick(at(1_100), &mut out);
-            assert!(matches!(out.last(), Some(Effect::Deliver { key: 10, member: 1, .. })), "{out:?}");
-            // It may swallow calls: the next one comes when this one has shown that it does not, or as late again.
-            assert_eq!(queue.offer(at(2_000), 11, "", 0, &mut out), Offer::Waiting);
-            assert_eq!(queue.deadline(), Some(at(2_100)));
-            queue.answers(at(2_010), 1);
-            queue.tick(at(2_010), &mut out);
-            assert!(matches!(out.last(), Some(Effect::Deliver { key: 11, member: 1, .. })), "{out:?}");
-        }
-    }
-}
-
-#[test]
-fn nobody_is_held_to_have_stalled_where_nobody_else_has_room() {
-    let mut queue = with_moves();
-    assert_eq!(move_from(&mut queue, at(50), 1), None);
-    assert_eq!(shares(&mut queue, at(100), 2..4), [1, 2]);
-    let mut without = self::queue(Choice::MostRoom, &[(1, 10.0), (2, 10.0)]);
-    assert_eq!(move_from(&mut without, at(100), 1), None, "it was not asked for");
 }

@@ -3,7 +3,6 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::estimate::SilenceSettings;
 use elastic::queue::{Effect, FrontQueue, QueueSettings};
 use std::collections::VecDeque;
 
@@ -28,8 +27,8 @@ struct World {
 
 impl World {
     fn new(threads: usize, way: Duration, service: Duration) -> Self {
-        let silence = SilenceSettings { validity: Duration::MAX, ..SilenceSettings::default() };
-        let settings = QueueSettings { threshold: Some(THRESHOLD), silence, ..QueueSettings::default() };
+        let validity = Duration::MAX;
+        let settings = QueueSettings { threshold: Some(THRESHOLD), validity, ..QueueSettings::default() };
         let mut queues: Vec<_> = (0..threads).map(|_| Queue::new(settings)).collect();
         for queue in &mut queues {
             queue.announce(Instant::ZERO, 0, CAPACITY / threads as f64, &mut Vec::new());

@@ -1,8 +1,8 @@
 //! What somebody tries who has seen every line of every connection, but not the key, or only that of another
-//! server. `elastic::update::fuzz` tries more.
+//! server. `invariants::updates` tries more.
 
 use base::Instant;
-use elastic::estimate::SilenceSettings;
+use elastic::estimate::VALIDITY;
 use elastic::update::{Announcements, Key, KeyKind, Keys, Receiver, Refusal, Sender, Server, Update};
 use std::sync::Arc;
 
@@ -196,7 +196,7 @@ fn what_an_older_connection_brings_is_late() {
     assert_eq!(known.take(at(5), 6, "a", 120.0), Ok(()));
     let capacity = |known: &Announcements<_>| {
         let now = |(server, is): (&&'static str, &elastic::update::Announcement)| {
-            (*server, is.last.capacity(at(5), &SilenceSettings::default()), is.at)
+            (*server, is.last.capacity(at(5), VALIDITY), is.at)
         };
         known.iter().map(now).collect::<Vec<_>>()
     };

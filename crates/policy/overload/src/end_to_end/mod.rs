@@ -33,19 +33,9 @@ pub struct Report {
     pub sequence: u64,
 }
 
-/// How long a report counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EndToEndSettings {
-    /// Time until a report that is not renewed is forgotten. A path that is held down hears little.
-    pub validity: Duration,
-}
-
-impl Default for EndToEndSettings {
-    /// 5 s: five epochs of the occupancy algorithm.
-    fn default() -> Self {
-        Self { validity: Duration::from_secs(5) }
-    }
-}
+/// Time until a report that is not renewed is forgotten: five epochs of the occupancy algorithm. A path that is held down
+/// hears little.
+const VALIDITY: Duration = Duration::from_secs(5);
 
 /// What a server knows of each target: the f of each downstream neighbour through which it is reached, by what it
 /// knows that neighbour by.
@@ -55,7 +45,6 @@ impl Default for EndToEndSettings {
 /// can neither hold itself up nor hold itself down, whatever the topology.
 #[derive(Clone, Debug)]
 pub struct Targets<N> {
-    settings: EndToEndSettings,
     known: BTreeMap<DownstreamPath, BTreeMap<N, ReportedTarget>>,
     mix: Mix,
     sequence: u64,
@@ -68,12 +57,14 @@ struct ReportedTarget {
     sequence: u64,
 }
 
-impl<N: Ord + Copy> Targets<N> {
+impl<N> Default for Targets<N> {
     /// Nothing is known: everything is accepted.
-    pub const fn new(settings: EndToEndSettings) -> Self {
-        Self { settings, known: BTreeMap::new(), mix: Mix::new(Scope::NewRequests), sequence: 0 }
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), mix: Mix::new(Scope::NewRequests), sequence: 0 }
     }
+}
 
+impl<N: Ord + Copy> Targets<N> {
     /// A response from a downstream neighbour brought a report. An older one than the last is ignored.
     pub fn on_report(&mut self, now: Instant, from: N, report: &Report) {
         match self.known.get(&report.path).and_then(|known| known.get(&from)) {
@@ -87,7 +78,7 @@ impl<N: Ord + Copy> Targets<N> {
         }
         let known = ReportedTarget {
             acceptance: report.acceptance.clamp(0.0, 1.0),
-            until: now + self.settings.validity,
+            until: now + VALIDITY,
             sequence: report.sequence,
         };
         self.known.entry(report.path).or_default().insert(from, known);
@@ -137,7 +128,7 @@ mod tests {
     #[test]
     fn the_least_f_of_a_path_travels_to_the_ingress_and_only_for_its_target() {
         let now = Instant::from_millis(1_000);
-        let mut servers = [0; 3].map(|_| Targets::new(EndToEndSettings::default()));
+        let mut servers = [0; 3].map(|_| Targets::default());
         // The core learns of the targets' own f, adds its own, and the ingress learns from the core.
         for (target, own) in [(NEAR, 1.0), (FAR, 0.4)] {
             let [edge, core, ingress] = &mut servers;
@@ -155,7 +146,7 @@ mod tests {
     fn what_a_server_hears_of_itself_does_not_come_into_its_own_report() {
         let at = Instant::from_millis;
         // An edge through which calls enter and leave: the core tells it of the target that it is itself.
-        let [mut edge, mut core] = [0; 2].map(|_| Targets::new(EndToEndSettings::default()));
+        let [mut edge, mut core] = [0; 2].map(|_| Targets::default());
         let mut heard = |now, own| {
             core.on_report(now, 1, &edge.report(now, path(NEAR, 0), own));
             edge.on_report(now, 2, &core.report(now, path(NEAR, 1), 1.0));
@@ -164,7 +155,7 @@ mod tests {
         assert_eq!(heard(at(1), 0.02), [0.02; 2]);
         assert_eq!(heard(at(2), 1.0), [1.0; 2]);
         // Two servers in the middle, in either order: each stands before the other on a way to the same target.
-        let mut middle = [0; 2].map(|_| Targets::new(EndToEndSettings::default()));
+        let mut middle = [0; 2].map(|_| Targets::default());
         let mut heard = |now, own: [f64; 2]| {
             for this in [0, 1] {
                 let near = middle[this].report(now, path(FAR, 1), own[this]);
@@ -181,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_latest_report_counts_until_it_expires() {
-        let mut targets = Targets::new(EndToEndSettings::default());
+        let mut targets = Targets::default();
         let report = |acceptance, sequence| Report { path: path(NEAR, 0), acceptance, sequence };
         let at = Instant::from_millis;
         let f = |targets: &Targets<u32>, ms| targets.acceptance(at(ms), path(NEAR, 1), 1.0);
@@ -197,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_ingress_accepts_the_fraction() {
-        let mut targets = Targets::new(EndToEndSettings::default());
+        let mut targets = Targets::default();
         let report = Report { path: path(NEAR, 0), acceptance: 0.25, sequence: 1 };
         targets.on_report(Instant::ZERO, 1, &report);
         let mut rng = Rng::from_seed(2);

@@ -30,8 +30,8 @@ use downstream::Downstream;
 /// A host that serves each message as it comes tells [`on_handled`](Self::on_handled) and
 /// [`on_answer`](Self::on_answer) in place of these, and asks [`may_pass`](Self::may_pass).
 ///
-/// It asks [`is_open`](Self::is_open) where it chooses a next hop, [`may_send`](Self::may_send) before it tries
-/// another one, and [`notice`](Self::notice) for what goes into a response.
+/// It asks [`is_open`](Self::is_open) where it chooses a next hop, and [`notice`](Self::notice) for what goes into a
+/// response.
 ///
 /// Each new request that is taken counts as under way from its neighbour and to its next hop until it is lost or
 /// settled: one that is never reported takes room in a window for ever.
@@ -143,12 +143,6 @@ impl<N: Ord + Copy> Guard<N> {
         Ok(())
     }
 
-    /// Whether a request of this class may go to another neighbour than the one for which it was taken: an alternate
-    /// after a failure. What may be sent must be sent.
-    pub fn may_send(&mut self, now: Instant, class: MessageClass, to: N) -> bool {
-        (!class.is_new() || self.is_open(now, to)) && self.send(now, class, to, 1.0).is_accept()
-    }
-
     /// Whether a neighbour has not asked for a pause: RFC 3261 §21.5.4.
     pub fn is_open(&self, now: Instant, to: N) -> bool {
         self.downstream.get(to).is_none_or(|known| known.backoff.is_open(now))
@@ -184,12 +178,12 @@ impl<N: Ord + Copy> Guard<N> {
         match (self.settings.feedback, &mut self.targets, way) {
             // Section VII-A: who is told upstream what to send rejects nothing but at the edge.
             (
-                FeedbackLaw::Hop(Law::Loss(_)) | FeedbackLaw::EndToEnd(_),
+                FeedbackLaw::Hop(Law::Loss(_)) | FeedbackLaw::EndToEnd,
                 _,
                 RequestPath { takes_feedback: true, .. },
             )
             | (FeedbackLaw::Hop(Law::Loss(_)), _, RequestPath { to: Some(_), .. }) => Verdict::Accept,
-            (FeedbackLaw::EndToEnd(_), Some(targets), RequestPath { path: Some(path), .. }) => {
+            (FeedbackLaw::EndToEnd, Some(targets), RequestPath { path: Some(path), .. }) => {
                 let own = self.local.acceptance(&self.load);
                 targets.judge(now, *path, class, own, &mut self.rng)
             }

@@ -4,17 +4,17 @@
 //! A server keeps one [`Receiver`]; a client keeps a [`Sender`] for each server that it sends to.
 
 mod bucket;
-pub mod rate;
+mod rate;
 mod receiver;
 mod refusals;
 mod sender;
 mod share;
 mod silence;
 mod via;
-pub mod window;
+mod window;
 
 pub use receiver::{Law, Receiver};
-pub use sender::{RequestOutcome, Sender, SenderSettings};
+pub use sender::{RequestOutcome, Sender};
 
 use core::time::Duration;
 

@@ -4,38 +4,20 @@ use super::share::fair_share;
 use super::{Limit, receiver::Period};
 use core::time::Duration;
 
-/// The constants of the law.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RateLawSettings {
-    /// How often a new rate is made.
-    pub period: Duration,
-    /// The queueing delay aimed at. Above zero, or the server would run dry between two messages of a paced
-    /// stream; far below T1/2.
-    pub target: Duration,
-    /// In which time a wait off target is corrected. Longer than the loop is slow: a period, a hop each way,
-    /// and the rest of a call's set-up that follows an INVITE.
-    pub horizon: Duration,
-    /// Over how much busy time the capacity is averaged.
-    pub memory: Duration,
-    /// Control starts above this utilisation (or above the target wait)...
-    pub start: f64,
-    /// ...and stops after a second below this one.
-    pub stop: f64,
-}
-
-impl Default for RateLawSettings {
-    fn default() -> Self {
-        Self {
-            period: Duration::from_millis(100),
-            target: Duration::from_millis(20),
-            horizon: Duration::from_millis(500),
-            memory: Duration::from_secs(1),
-            start: 0.95,
-            stop: 0.8,
-        }
-    }
-}
-
+/// How often a new rate is made.
+pub(super) const PERIOD: Duration = Duration::from_millis(100);
+/// The queueing delay aimed at. Above zero, or the server would run dry between two messages of a paced stream; far below
+/// T1/2.
+pub(super) const TARGET: Duration = Duration::from_millis(20);
+/// In which time a wait off target is corrected. Longer than the loop is slow: a period, a hop each way, and the rest of
+/// a call's set-up that follows an INVITE.
+const HORIZON: Duration = Duration::from_millis(500);
+/// Over how much busy time the capacity is averaged.
+const MEMORY: Duration = Duration::from_secs(1);
+/// Control starts above this utilisation (or above the target wait)...
+const START: f64 = 0.95;
+/// ...and stops after a second below this one.
+const STOP: f64 = 0.8;
 /// How long utilisation has to be low before control stops.
 const CALM: Duration = Duration::from_secs(1);
 
@@ -47,9 +29,9 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn update<N>(&mut self, settings: &RateLawSettings, period: &Period<'_, N>) -> bool {
-        let busy = period.load.utilisation >= settings.start || period.load.wait > settings.target;
-        let calm = period.load.utilisation < settings.stop && period.load.wait < settings.target;
+    pub(super) fn update<N>(&mut self, period: &Period<'_, N>) -> bool {
+        let busy = period.load.utilisation >= START || period.load.wait > TARGET;
+        let calm = period.load.utilisation < STOP && period.load.wait < TARGET;
         self.calm = if calm { self.calm + period.length } else { Duration::ZERO };
         self.active = busy || (self.active && self.calm < CALM);
         self.active
@@ -62,33 +44,28 @@ impl Activity {
 ///
 /// While the server is busy C follows what it takes, so C acts as the integral and the wait as the proportional part
 /// of a controller: at rest `R = C` and the wait is the target, whatever a call costs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rate {
-    settings: RateLawSettings,
     capacity: Option<f64>,
     activity: Activity,
     share: Option<f64>,
 }
 
 impl Rate {
-    pub(super) fn new(settings: RateLawSettings) -> Self {
-        Self { settings, capacity: None, activity: Activity::default(), share: None }
-    }
-
     pub(super) fn on_period<N>(&mut self, period: &Period<'_, N>) {
         let busy = period.load.utilisation * period.length.as_secs_f64();
         if busy > 0.0 {
             let sample = f64::from(period.served) / busy;
             let capacity = self.capacity.get_or_insert(sample);
-            let weight = 1.0 - (-busy / self.settings.memory.as_secs_f64()).exp();
+            let weight = 1.0 - (-busy / MEMORY.as_secs_f64()).exp();
             *capacity += weight * (sample - *capacity);
         }
-        if !self.activity.update(&self.settings, period) {
+        if !self.activity.update(period) {
             self.share = None;
             return;
         }
-        let error = self.settings.target.as_secs_f64() - period.load.wait.as_secs_f64();
-        let correction = (1.0 + error / self.settings.horizon.as_secs_f64()).clamp(0.1, 1.2);
+        let error = TARGET.as_secs_f64() - period.load.wait.as_secs_f64();
+        let correction = (1.0 + error / HORIZON.as_secs_f64()).clamp(0.1, 1.2);
         // A server that is busy without having served one request has no capacity to speak of; one a second
         // keeps the loop alive.
         let rate = (self.capacity.unwrap_or(0.0) * correction).max(1.0);

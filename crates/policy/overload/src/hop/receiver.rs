@@ -1,7 +1,7 @@
 //! The server's side of hop-by-hop feedback.
 
 use super::rate::{self, Rate};
-use super::window::{self, Window};
+use super::window::Window;
 use super::{Feedback, Limit};
 use crate::local::occupancy::{self, Acceptance};
 use crate::signal::HostLoad;
@@ -16,9 +16,9 @@ pub enum Law {
     /// An acceptance probability by the occupancy algorithm, the same for all (Overload paper, VII-A).
     Loss(occupancy::OccupancySettings),
     /// A rate for each neighbour.
-    Rate(rate::RateLawSettings),
+    Rate,
     /// A window for each neighbour.
-    Window(window::WindowLawSettings),
+    Window,
 }
 
 /// A server's side of hop-by-hop feedback; `N` is what it knows an upstream neighbour by.
@@ -83,8 +83,8 @@ impl<N: Ord + Copy> Receiver<N> {
     pub fn new(law: Law, scope: Scope) -> Self {
         let (period, law) = match law {
             Law::Loss(settings) => (settings.period, State::Loss(Acceptance::new(settings))),
-            Law::Rate(settings) => (settings.period, State::Rate(Rate::new(settings))),
-            Law::Window(settings) => (settings.common.period, State::Window(Window::new(settings))),
+            Law::Rate => (rate::PERIOD, State::Rate(Rate::default())),
+            Law::Window => (rate::PERIOD, State::Window(Window::default())),
         };
         Self {
             scope,

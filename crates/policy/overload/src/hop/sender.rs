@@ -7,13 +7,6 @@ use super::{Feedback, Limit};
 use crate::{MessageClass, Mix, Scope, Tier, Verdict};
 use base::{Instant, Rng};
 
-/// How a client takes feedback.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct SenderSettings {
-    /// What a fraction or a rate counts; the same at both ends.
-    pub scope: Scope,
-}
-
 /// A client's side of hop-by-hop feedback, one for each downstream neighbour.
 ///
 /// The host asks [`judge`](Self::judge) before it forwards, tells what became of it
@@ -82,11 +75,12 @@ struct Grown {
 const TARDY: u64 = 32 * 100_000;
 
 impl Sender {
-    /// Nothing is known of the neighbour: everything is sent (RFC 7339 §5).
-    pub fn new(settings: SenderSettings) -> Self {
+    /// Nothing is known of the neighbour: everything is sent (RFC 7339 §5). `scope`: what a fraction or a rate counts; the
+    /// same at both ends.
+    pub fn new(scope: Scope) -> Self {
         Self {
-            scope: settings.scope,
-            mix: Mix::new(settings.scope),
+            scope,
+            mix: Mix::new(scope),
             in_force: None,
             silence: Silence::default(),
             refusals: Refusals::default(),

@@ -1,57 +1,39 @@
 //! The receiver's law for window-based feedback (RFC 6357 §9.3 leaves it open).
 
 use super::Limit;
-use super::rate::{self, Activity};
+use super::rate::{Activity, TARGET};
 use super::receiver::Period;
 use super::share::fair_share;
 
-/// The constants of the law: those of the rate, whose period, target wait and thresholds mean the same here, and the
-/// step.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct WindowLawSettings {
-    /// Period, target, start and stop; horizon and memory are not used.
-    pub common: rate::RateLawSettings,
-    /// The largest growth in a period, as a share of the window.
-    pub growth: f64,
-    /// The largest cut in a period, as a share of the window.
-    pub cut: f64,
-}
-
-impl Default for WindowLawSettings {
-    fn default() -> Self {
-        Self { common: rate::RateLawSettings::default(), growth: 0.05, cut: 0.3 }
-    }
-}
+/// The largest growth in a period, as a share of the window.
+const GROWTH: f64 = 0.05;
+/// The largest cut in a period, as a share of the window.
+const CUT: f64 = 0.3;
 
 /// How many new requests may be under way to the server and unconfirmed, all neighbours together.
 ///
 /// What is under way waits in the server's queue or on the far side, so the window bounds the queue directly. Each
 /// period it moves by `growth * (target - wait) / target`, within `growth` up and `cut` down; it grows only while it
 /// is used, or it would open without end under light load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    settings: WindowLawSettings,
     activity: Activity,
     total: Option<f64>,
     share: Option<f64>,
 }
 
 impl Window {
-    pub(super) fn new(settings: WindowLawSettings) -> Self {
-        Self { settings, activity: Activity::default(), total: None, share: None }
-    }
-
     pub(super) fn on_period<N>(&mut self, period: &Period<'_, N>) {
-        if !self.activity.update(&self.settings.common, period) {
+        if !self.activity.update(period) {
             (self.total, self.share) = (None, None);
             return;
         }
-        let (wait, target) = (period.load.wait.as_secs_f64(), self.settings.common.target.as_secs_f64());
+        let (wait, target) = (period.load.wait.as_secs_f64(), TARGET.as_secs_f64());
         let used: f64 = period.neighbours.values().map(|from| from.peak).sum();
         // At first the window is what is under way, cut in proportion to what is too much of it.
         let mut window = self.total.unwrap_or(used / (wait / target).max(1.0));
         let error = (target - wait) / target;
-        let step = (self.settings.growth * error).clamp(-self.settings.cut, self.settings.growth);
+        let step = (GROWTH * error).clamp(-CUT, GROWTH);
         if step < 0.0 || used >= window * 0.8 {
             window *= 1.0 + step;
         }

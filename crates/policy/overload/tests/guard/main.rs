@@ -5,8 +5,8 @@ mod random;
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::end_to_end::{self, DownstreamPath, TargetServer};
-use overload::hop::{self, Law, Limit, RequestOutcome, rate};
+use overload::end_to_end::{DownstreamPath, TargetServer};
+use overload::hop::{self, Law, Limit, RequestOutcome};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after::{self, During};
 use overload::{
@@ -56,10 +56,7 @@ fn taken(guard: &mut Guard<u32>, now: Instant, way: &RequestPath<u32>) -> usize 
 }
 
 fn rate() -> OverloadSettings {
-    OverloadSettings {
-        feedback: FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())),
-        ..OverloadSettings::default()
-    }
+    OverloadSettings { feedback: FeedbackLaw::Hop(Law::Rate), ..OverloadSettings::default() }
 }
 
 fn loss() -> OverloadSettings {
@@ -88,11 +85,6 @@ fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
     let request = |guard: &mut Guard<u32>, class| guard.on_request(at(9_999), class, &way(1, 7));
     assert_eq!(request(&mut guard, MessageClass::NewInvite), Err(Rejection::NO_NEXT_HOP));
     assert_eq!(request(&mut guard, MessageClass::InDialog), Ok(()));
-    assert!(
-        !guard.may_send(at(9_999), MessageClass::NewInvite, 7)
-            && guard.may_send(at(9_999), MessageClass::NewInvite, 8)
-    );
-    assert!(guard.may_send(at(9_999), MessageClass::InDialog, 7));
     assert_eq!(taken(&mut guard, at(10_000), &way(1, 7)), 1_000);
 }
 
@@ -167,23 +159,11 @@ fn a_request_that_is_tried_elsewhere_stays_under_way_here() {
     guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
     let mut settled =
         Settled { from: Some(1), to: Some(7), outcome: RequestOutcome::Refused, is_last: false };
-    assert!(guard.may_send(at(1), MessageClass::NewInvite, 8));
     guard.on_settled(at(1), &settled);
-    assert_eq!([guard.under_way_from(1), guard.under_way_to(7), guard.under_way_to(8)], [1, 0, 1]);
-    (settled.to, settled.is_last) = (Some(8), true);
+    assert_eq!((guard.under_way_from(1), guard.under_way_to(7)), (1, 0));
+    (settled.to, settled.is_last) = (None, true);
     guard.on_settled(at(2), &settled);
-    assert_eq!([guard.under_way_from(1), guard.under_way_to(8)], [0, 0]);
-}
-
-#[test]
-fn an_alternate_has_a_limit_of_its_own() {
-    let mut guard = guard(rate());
-    guard.on_response(at(0), 7, 200, None, Some(&hop(Some(Limit::Window(1.0)), 1)));
-    assert!(guard.may_send(at(0), MessageClass::NewInvite, 7));
-    assert!(
-        !guard.may_send(at(0), MessageClass::NewInvite, 7)
-            && guard.may_send(at(0), MessageClass::NewInvite, 8)
-    );
+    assert_eq!(guard.under_way_from(1), 0);
 }
 
 #[test]
@@ -358,7 +338,7 @@ fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
 #[test]
 fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
     let law = occupancy::OccupancySettings::default();
-    let feedback = FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default());
+    let feedback = FeedbackLaw::EndToEnd;
     let settings =
         OverloadSettings { local: LocalLaw::Occupancy(law), feedback, ..OverloadSettings::default() };
     let [mut ingress, mut core, mut target] = [0; 3].map(|_| guard(settings));

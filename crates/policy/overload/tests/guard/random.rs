@@ -2,8 +2,8 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::end_to_end::{self, DownstreamPath, Report, TargetServer};
-use overload::hop::{self, Law, Limit, RequestOutcome, rate, window};
+use overload::end_to_end::{DownstreamPath, Report, TargetServer};
+use overload::hop::{self, Law, Limit, RequestOutcome};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after;
 use overload::{
@@ -25,8 +25,8 @@ enum Input {
     Request(MessageClass, RequestPath<u8>),
     /// The first message in the queue has its turn, or is stale.
     Turn { stale: bool },
-    /// One of the requests that were sent is answered; where it was not taken, another neighbour may be tried.
-    Settle { which: usize, outcome: RequestOutcome, alternate: Option<u8> },
+    /// One of the requests that were sent is answered; where it was not taken, it may go on to a user agent.
+    Settle { which: usize, outcome: RequestOutcome, goes_on: bool },
     /// A response brings a Retry-After in seconds or a notice.
     Response { from: u8, status: u16, retry_after: Option<u64>, notice: Option<Notice> },
     /// A message has waited for so many milliseconds in the buffer of a socket.
@@ -51,9 +51,9 @@ fn settings() -> impl Strategy<Value = OverloadSettings> {
     let feedback = select(vec![
         FeedbackLaw::None,
         FeedbackLaw::Hop(Law::Loss(law)),
-        FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())),
-        FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default())),
-        FeedbackLaw::EndToEnd(end_to_end::EndToEndSettings::default()),
+        FeedbackLaw::Hop(Law::Rate),
+        FeedbackLaw::Hop(Law::Window),
+        FeedbackLaw::EndToEnd,
     ]);
     let scope = select(vec![Scope::NewRequests, Scope::AllRequests]);
     let reject_at = select(vec![RejectAt::Arrival, RejectAt::Service]);
@@ -108,8 +108,8 @@ fn input() -> impl Strategy<Value = Input> {
         RequestOutcome::Silent,
         RequestOutcome::NotSent,
     ]);
-    let settle = (any::<usize>(), outcome, proptest::option::weighted(0.3, 0..NEIGHBOURS))
-        .prop_map(|(which, outcome, alternate)| Input::Settle { which, outcome, alternate });
+    let settle = (any::<usize>(), outcome, proptest::bool::weighted(0.3))
+        .prop_map(|(which, outcome, goes_on)| Input::Settle { which, outcome, goes_on });
     let response = (
         0..NEIGHBOURS,
         select(vec![100, 180, 200, 486, 503]),
@@ -186,18 +186,15 @@ impl Host {
         sent
     }
 
-    fn settle(&mut self, which: usize, outcome: RequestOutcome, alternate: Option<u8>) {
+    fn settle(&mut self, which: usize, outcome: RequestOutcome, goes_on: bool) {
         if self.sent.is_empty() {
             return;
         }
         let mut way = self.sent.swap_remove(which % self.sent.len());
-        let alternate = alternate.filter(|_| way.to.is_some() && outcome != RequestOutcome::Answered);
-        let alternate =
-            alternate.filter(|other| self.guard.may_send(self.now, MessageClass::NewInvite, *other));
-        let is_last = alternate.is_none();
+        let is_last = !goes_on || way.to.is_none() || outcome == RequestOutcome::Answered;
         self.guard.on_settled(self.now, &Settled { from: way.from, to: way.to, outcome, is_last });
         if !is_last {
-            way.to = alternate;
+            way.to = None;
             self.sent.push(way);
         }
     }
@@ -218,7 +215,7 @@ impl Host {
         match input {
             Input::Request(class, way) => drop(self.request(*class, *way)),
             Input::Turn { stale } => drop(self.turn(*stale)),
-            Input::Settle { which, outcome, alternate } => self.settle(*which, *outcome, *alternate),
+            Input::Settle { which, outcome, goes_on } => self.settle(*which, *outcome, *goes_on),
             Input::Response { from, status, retry_after, notice } => {
                 let retry_after = retry_after.map(Duration::from_secs);
                 self.guard.on_response(self.now, *from, *status, retry_after, notice.as_ref());
@@ -262,7 +259,7 @@ impl Host {
             self.turn(false);
         }
         while !self.sent.is_empty() {
-            self.settle(0, RequestOutcome::Answered, None);
+            self.settle(0, RequestOutcome::Answered, false);
         }
         self.audit();
     }
@@ -274,7 +271,7 @@ impl Host {
             self.guard.on_response(self.now, to, 200, None, None);
         }
         if is_sent && class.is_new() {
-            self.settle(0, RequestOutcome::Answered, None);
+            self.settle(0, RequestOutcome::Answered, false);
         }
         is_sent
     }

@@ -4,7 +4,7 @@
 //! Nothing is retransmitted here: the tests ask for waits below T1/2, where nothing would be.
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Law, RequestOutcome, rate, window};
+use overload::hop::{Law, RequestOutcome};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::{FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RequestPath, Settled};
 use rand::Rng as _;
@@ -408,8 +408,8 @@ fn feedback_of(name: &str) -> FeedbackLaw {
     match name {
         "none" => FeedbackLaw::None,
         "loss" => FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default())),
-        "rate" => FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())),
-        "window" => FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default())),
+        "rate" => FeedbackLaw::Hop(Law::Rate),
+        "window" => FeedbackLaw::Hop(Law::Window),
         _ => panic!("no feedback of the name {name}"),
     }
 }

@@ -1,5 +1,4 @@
 //! A client, and the server that it talks to.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use base::{Instant, UnixTime};
 use digest_auth::{

@@ -1,5 +1,4 @@
 //! A proxy between a caller and next hops that the test plays: messages are a few numbers, time is virtual.
-#![allow(dead_code, reason = "each test file uses its part of it")]
 
 use base::Instant;
 use core::time::Duration;
@@ -115,7 +114,7 @@ impl Form for Scripted {
     type Router<'a> = &'a mut Script;
 }
 
-impl Router<Scripted> for Script {
+impl Router<Scripted> for &mut Script {
     fn next_group(&mut self, _: &mut Request, group: u8, most: u8) -> u8 {
         self.groups.get(usize::from(group)).copied().unwrap_or(0).min(most)
     }
@@ -316,6 +315,11 @@ impl Bed {
     /// Whether a client transaction of this branch is there.
     pub(crate) fn expects(&self, method: Method, branch: u64) -> bool {
         self.proxy.expects(TransactionKey::from_numbers(Side::Client, branch, method))
+    }
+
+    /// Whether a server transaction of this request is there.
+    pub(crate) fn has_transaction(&self, method: Method, branch: u64) -> bool {
+        self.proxy.knows(&key(branch, method, false))
     }
 
     /// Nothing is left: no transaction, no request, no timer.

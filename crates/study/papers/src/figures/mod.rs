@@ -199,7 +199,6 @@ pub fn all() -> &'static [Entry] {
         smace::CARD,
         scale::DAY,
         scale::FLASH,
-        scale::PAUSES,
     ]
 }
 

@@ -102,7 +102,7 @@ fn value(of: &str, pages: Pages<'_>) -> Value {
 }
 
 /// The cell of a row of the tables at a place, `page/mark`: see [`filled`].
-pub(crate) fn cell(place: &str, row: &str, column: &str, pages: Pages<'_>) -> String {
+fn cell(place: &str, row: &str, column: &str, pages: Pages<'_>) -> String {
     let (page, mark) = place.split_once('/').expect("a page and a mark");
     let text = pages(page);
     let begin = [format!("<!-- {mark} -->\n"), format!("# {mark}\n")];

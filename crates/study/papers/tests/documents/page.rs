@@ -51,16 +51,24 @@ pub(crate) fn kept<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     Some(&page[from..rest.find(SECTION).map_or(page.len(), |next| from + SECTION.len() + next)])
 }
 
-/// A figure's section.
-pub(crate) fn section(of: &Figure) -> String {
-    let mut section = String::new();
-    figure(&mut section, of);
-    section
+/// The section of a figure of the shortest runs, which also has some points of the curves that the page does not show.
+pub(crate) fn of_shortest(figure: &Figure) -> String {
+    let mut text = section(figure);
+    for plot in figure.plots.iter().filter(|plot| table(plot).is_none()) {
+        let _ = writeln!(text, "\n{}; {} by {}:", plot.title, plot.y.label, plot.x.label);
+        for series in &plot.series {
+            let step = series.points.len().div_ceil(COLUMNS_MAX).max(1);
+            let points: Vec<_> = series.points.iter().step_by(step).map(|point| short(point.y)).collect();
+            let _ = writeln!(text, "- {}: {}", series.name, points.join(" "));
+        }
+    }
+    text
 }
 
-fn figure(page: &mut String, figure: &Figure) {
+/// A figure's section.
+pub(crate) fn section(figure: &Figure) -> String {
     let Figure { name, title, source, tables, plots, claims, .. } = figure;
-    let _ = write!(page, "{SECTION}{name}\n\n{title}. Source: {source}.\n\n");
+    let mut page = format!("{SECTION}{name}\n\n{title}. Source: {source}.\n\n");
     let mut statements = ReportTable::new(["verdict", "statement", "measured"]);
     for claim in claims {
         let verdict = match &claim.verdict {
@@ -81,6 +89,7 @@ fn figure(page: &mut String, figure: &Figure) {
         let _ =
             write!(page, "\n{}; {} by {}:\n\n{}", plot.title, plot.y.label, plot.x.label, markdown(&table));
     }
+    page
 }
 
 /// A row a series, a column a value of x; `None` where there are too many.

@@ -1,10 +1,9 @@
 //! A machine, of a server or of a database: processor, network card, and neighbours that take part of either.
 
-use super::plan::{Bursts, Neighbours, Resource};
+use super::plan::{Neighbours, Resource};
 use crate::engine::{Card, Cpu, CpuConfig, Spread, StallConfig, Stalls};
 use base::{Instant, Rng};
 use core::time::Duration;
-use rand_distr::{Distribution, Exp1};
 
 /// A message of a call that is at a server, or for which a database is asked.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +26,6 @@ pub(super) struct Machine {
     neighbours: Option<Neighbours>,
     /// Whether neighbours are busy.
     contended: bool,
-    rng: Rng,
 }
 
 impl Machine {
@@ -47,24 +45,14 @@ impl Machine {
             steal: neighbours.as_ref().and_then(|of| of.steal.clone()).map(|config| stalls(config, "steal")),
             neighbours,
             contended: false,
-            rng: rng.fork("neighbours"),
         }
     }
 
     /// When neighbours begin or stop next, counted from now.
-    pub(super) fn next_burst(&mut self, now: Instant) -> Option<Instant> {
-        match &self.neighbours.as_ref()?.when {
-            Bursts::At(times) => {
-                let at = |after: Duration| Instant::ZERO + after;
-                let changes = times.iter().flat_map(|(from, to)| [at(*from), at(*to)]);
-                changes.filter(|change| *change > now).min()
-            }
-            Bursts::Random { spacing, length } => {
-                let mean = if self.contended { length } else { spacing };
-                let factor: f64 = Exp1.sample(&mut self.rng);
-                Some(now + mean.mul_f64(factor))
-            }
-        }
+    pub(super) fn next_burst(&self, now: Instant) -> Option<Instant> {
+        let at = |after: Duration| Instant::ZERO + after;
+        let changes = self.neighbours.as_ref()?.when.iter().flat_map(|(from, to)| [at(*from), at(*to)]);
+        changes.filter(|change| *change > now).min()
     }
 
     /// Neighbours begin or stop.

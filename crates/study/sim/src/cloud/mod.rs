@@ -11,8 +11,8 @@ mod results;
 mod world;
 
 pub use plan::{
-    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Database, Front, Neighbours, PROXY,
-    Resource, SERVER, StartTimes, Vantage,
+    Announcing, CallTimes, CloudHost, CloudPlan, CloudServers, Database, Front, Neighbours, PROXY, Resource,
+    SERVER, Vantage,
 };
 pub use results::{CloudResults, CloudSecond};
 pub use world::run;

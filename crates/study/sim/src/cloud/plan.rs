@@ -84,8 +84,8 @@ pub const SERVER: [f64; 6] =
 pub struct Neighbours {
     /// What they share with the server.
     pub resource: Resource,
-    /// When they are busy.
-    pub when: Bursts,
+    /// When they are busy: from one time to another.
+    pub when: Vec<(Duration, Duration)>,
     /// Part of it that they take meanwhile, in slices too short to tell.
     pub share: f64,
     /// And in long ones: the server stands still (steal time), or none of its messages gets in or out.
@@ -99,20 +99,6 @@ pub enum Resource {
     Processor,
     /// Its network card, if there is [one](CloudHost::card).
     Card,
-}
-
-/// When neighbours are busy.
-#[derive(Clone, Debug)]
-pub enum Bursts {
-    /// From one time to another.
-    At(Vec<(Duration, Duration)>),
-    /// At random, both exponential.
-    Random {
-        /// Mean time without.
-        spacing: Duration,
-        /// Mean length.
-        length: Duration,
-    },
 }
 
 /// How many servers there are.
@@ -129,19 +115,8 @@ pub enum CloudServers {
         /// Time between two of its steps.
         step: Duration,
         /// How long servers take to start.
-        start: StartTimes,
+        start: Duration,
     },
-}
-
-/// How long servers take to start.
-#[derive(Clone, Debug)]
-pub struct StartTimes {
-    /// In the mean.
-    pub mean: Duration,
-    /// How it scatters.
-    pub spread: Spread,
-    /// Part of the starts that fail.
-    pub failing: f64,
 }
 
 /// Who gets a call.

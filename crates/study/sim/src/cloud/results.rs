@@ -47,8 +47,6 @@ pub struct CloudResults {
     pub carried: u64,
     /// Calls that were refused or given up.
     pub lost: u64,
-    /// Calls that went to another server, since the first one did not answer.
-    pub moved: u64,
     /// Hours of all servers, from the decision to start one until it was stopped.
     pub server_hours: f64,
     /// What the scaler has decided.

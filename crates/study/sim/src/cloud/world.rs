@@ -4,18 +4,16 @@ mod passage;
 
 use super::host::{Duty, Host, MESSAGES};
 use super::machine::{Job, Machine};
-use super::plan::{CallTimes, CloudPlan, CloudServers, Front, StartTimes};
+use super::plan::{CallTimes, CloudPlan, CloudServers, Front};
 use super::results::{CloudResults, CloudSecond};
 use crate::engine::{CardSide, EventQueue, Ticket};
 use base::{Instant, Rng};
 use core::time::Duration;
-use elastic::queue::{Effect, FrontQueue, Moves};
+use elastic::queue::{Effect, FrontQueue};
 use elastic::scale::{Decision, Scaler, Seen, ServerId, ServerLoad};
 use load::Arrivals;
-use rand::Rng as _;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
-use route::{Budget, BudgetSettings};
 
 /// Messages by their place in a call.
 const FIRST: u8 = 0;
@@ -43,8 +41,6 @@ enum Event {
     Leaving(Job),
     /// The first message of this side of a server's card may be through.
     Card(u32, CardSide),
-    /// A call may have been unanswered for as long as it may; how often another server was looked for so far.
-    Unanswered(u32, u8),
     Finish(Place, Ticket),
     /// A machine may go on after a pause.
     Go(Place),
@@ -54,7 +50,6 @@ enum Event {
     Window,
     Scale,
     Up(u32),
-    Failed(u32),
     Stopped(u32),
 }
 
@@ -69,14 +64,7 @@ enum Place {
 struct Call {
     came: Instant,
     sent: Instant,
-    /// The one that has it, or is the first to have got it.
     host: u32,
-    /// The one that has got it as well, and when.
-    second: Option<(u32, Instant)>,
-    /// How many have it and have not given it up.
-    hosts: u8,
-    /// A host has answered it, or it is lost.
-    is_settled: bool,
 }
 
 type Queue = FrontQueue<u32, (), u32>;
@@ -91,9 +79,6 @@ struct World<'p> {
     databases: Vec<Machine>,
     calls: Vec<Call>,
     queue: Option<Queue>,
-    moves: Option<Moves>,
-    /// What bounds moves, as in a balancer.
-    budget: Budget,
     effects: Vec<Effect<u32, (), u32>>,
     /// The earliest of the events for the queue.
     woken: Option<Instant>,
@@ -119,9 +104,9 @@ impl<'p> World<'p> {
     fn new(plan: &'p CloudPlan, seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
         let arrivals = Arrivals::new(plan.arrivals.clone(), Instant::ZERO, rng.fork("arrivals"));
-        let (queue, moves) = match &plan.front {
-            Front::Tlwl => (None, None),
-            Front::Queue(settings) => (Some(Queue::new(**settings)), settings.moves),
+        let queue = match &plan.front {
+            Front::Tlwl => None,
+            Front::Queue(settings) => Some(Queue::new(**settings)),
         };
         let (scaler, first) = match &plan.servers {
             CloudServers::Fixed(count) => (None, *count),
@@ -138,8 +123,6 @@ impl<'p> World<'p> {
             databases: Vec::new(),
             calls: Vec::new(),
             queue,
-            moves,
-            budget: Budget::new(BudgetSettings::default()),
             effects: Vec::new(),
             woken: None,
             scaler,
@@ -176,7 +159,6 @@ impl<'p> World<'p> {
             Event::AtCard(job) => self.come_in(now, job),
             Event::Leaving(job) => self.go_out(now, job),
             Event::Card(host, side) => self.through_card(now, host, side),
-            Event::Unanswered(call, looks) => self.move_call(now, call, looks),
             Event::Finish(place, ticket) => self.finish(now, place, ticket),
             Event::Go(place) => self.start(now, place),
             Event::Pause(host) => self.pause(now, host),
@@ -191,12 +173,6 @@ impl<'p> World<'p> {
                 // One that was given up meanwhile is not in the scaler's list of those that are ready.
                 if self.is_wanted(member) {
                     self.bring_up(now, member);
-                }
-            }
-            Event::Failed(member) => {
-                self.paid -= 1;
-                if let Some(scaler) = &mut self.scaler {
-                    scaler.on_start_failed(now, ServerId(member));
                 }
             }
             Event::Stopped(member) => {
@@ -224,7 +200,7 @@ impl<'p> World<'p> {
         self.second.offered += 1;
         self.results.offered += u64::from(self.counts(now));
         let call = self.calls.len() as u32;
-        self.calls.push(Call { came: now, sent: now, host: 0, second: None, hosts: 1, is_settled: false });
+        self.calls.push(Call { came: now, sent: now, host: 0 });
         if self.queue.is_some() {
             let random = self.rng.next_u64();
             self.ask(now, |queue, effects| {
@@ -281,47 +257,9 @@ impl<'p> World<'p> {
     fn deliver(&mut self, now: Instant, call: u32, host: usize) {
         let known = &mut self.calls[call as usize];
         (known.sent, known.host) = (now, host as u32);
-        if let Some(moves) = self.moves {
-            self.budget.first(now);
-            self.events.after(moves.after, Event::Unanswered(call, 0));
-        }
-        self.send(now, call, host);
-    }
-
-    fn send(&mut self, now: Instant, call: u32, host: usize) {
         self.turn += 1;
         self.hosts[host].on_call(self.turn);
         self.receive(now, host as u32, call, FIRST);
-    }
-
-    /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the
-    /// budget. What it has of it stays work that it has yet to do: it cannot be cancelled before it answers.
-    fn move_call(&mut self, now: Instant, call: u32, looks: u8) {
-        let Call { host, sent, is_settled, .. } = self.calls[call as usize];
-        let Some(moves) = self.moves.filter(|_| !is_settled) else { return };
-        let member = self.hosts[host as usize].member;
-        let mut other = None;
-        if self.budget.may_retry(now) {
-            self.ask(now, |queue, effects| {
-                queue.tick(now, effects);
-                other = queue.other(now, &[member]);
-                if let Some(other) = other {
-                    queue.moved(now, (member, sent), other);
-                }
-            });
-        }
-        if let Some(other) = other.and_then(|other| self.host_of(other)) {
-            self.budget.retry(now);
-            self.results.moved += u64::from(self.counts(now));
-            let moved = &mut self.calls[call as usize];
-            moved.second = Some((other as u32, now));
-            moved.hosts += 1;
-            self.send(now, call, other);
-        } else {
-            // As a balancer: or it would look for somebody all the time who is not there.
-            let after = moves.after * (1 << (looks / 2).min(20));
-            self.events.after(after, Event::Unanswered(call, looks.saturating_add(1)));
-        }
     }
 
     /// A host has answered, a call for the first time if it names when that was sent.
@@ -477,17 +415,15 @@ impl<'p> World<'p> {
         self.events.after(*step, Event::Scale);
         for decision in decisions {
             self.results.decisions.push((now, decision));
-            self.carry_out(now, decision, start);
+            self.carry_out(now, decision, *start);
         }
     }
 
-    fn carry_out(&mut self, now: Instant, decision: Decision, start: &StartTimes) {
+    fn carry_out(&mut self, now: Instant, decision: Decision, start: Duration) {
         match decision {
             Decision::Start(ServerId(member)) => {
                 self.paid += 1;
-                let wait = start.spread.draw(start.mean, &mut self.rng);
-                let fails = start.failing > 0.0 && self.rng.random_bool(start.failing.min(1.0));
-                self.events.after(wait, if fails { Event::Failed(member) } else { Event::Up(member) });
+                self.events.after(start, Event::Up(member));
             }
             Decision::Drain(ServerId(member)) => {
                 self.turn_duty(member, Duty::Draining);

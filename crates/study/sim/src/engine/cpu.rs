@@ -99,8 +99,6 @@ pub struct ClassStats {
     pub served: u64,
     /// Seconds from queue to start of service, of jobs that were started.
     pub wait: Moments,
-    /// Seconds from queue to end of service, of jobs that were served.
-    pub sojourn: Moments,
 }
 
 /// A point in the account of busy time, to measure utilisation from.
@@ -255,7 +253,6 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         self.busy += service.length;
         let stats = &mut self.stats[service.class as usize];
         stats.served += 1;
-        stats.sojourn.add(seconds(now, service.queued));
         let Service { job, class, queued, started, .. } = service;
         Finish::Done(Served { job, class, queued, started })
     }

@@ -36,11 +36,6 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// A rule for all messages at all times.
-    pub fn everywhere(what: FaultEffect) -> Self {
-        Self { from: None, to: None, when: Instant::ZERO..Instant::from_nanos(u64::MAX), what }
-    }
-
     /// Whether the rule is for this link.
     pub(crate) fn concerns(&self, from: HostIndex, to: HostIndex) -> bool {
         self.from.is_none_or(|host| host == from) && self.to.is_none_or(|host| host == to)

@@ -120,12 +120,6 @@ impl<E: Copy> EventQueue<E> {
         Some((Instant::from_nanos(at), event))
     }
 
-    /// When the next event happens.
-    pub fn next_at(&mut self) -> Option<Instant> {
-        self.fill();
-        self.near.last().map(|entry| Instant::from_nanos(entry.at))
-    }
-
     /// How many events are pending.
     pub fn len(&self) -> usize {
         self.len

@@ -4,16 +4,12 @@ use super::Spread;
 use base::{Instant, Rng};
 use core::time::Duration;
 
-/// Pauses of a whole host, as garbage collection makes them: all of its workers stop and go on where they were.
-///
-/// With fixed spacing and length this is also a competitor that takes the processor for whole quanta, 10 ms out of
-/// every 50 for example; one that is scheduled finely is [`CpuConfig::background`](super::CpuConfig::background).
+/// Pauses of a whole host, as garbage collection makes them: all of its workers stop and go on where they were. They
+/// come at random.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StallConfig {
     /// Mean time from the end of a pause to the start of the next.
     pub spacing: Duration,
-    /// How that time scatters; exponentially for pauses that come at random.
-    pub spacing_spread: Spread,
     /// Mean length of a pause.
     pub length: Duration,
     /// How the length scatters.
@@ -36,7 +32,7 @@ impl Stalls {
     /// The next pause after one that ended at `end` (zero for the first): when it starts and how long it lasts,
     /// for [`Cpu::stall`](super::Cpu::stall).
     pub fn next(&mut self, end: Instant) -> (Instant, Duration) {
-        let spacing = self.config.spacing_spread.draw(self.config.spacing, &mut self.rng);
+        let spacing = Spread::Exponential.draw(self.config.spacing, &mut self.rng);
         let length = self.config.length_spread.draw(self.config.length, &mut self.rng);
         (end + spacing, length)
     }

@@ -32,31 +32,16 @@ pub enum StateKeeping {
     /// all its calls whose state they keep (`Csf_up` of the SERvartuka paper, algorithm 1). All order the calls
     /// alike by Call-ID, so that along one direction each knows which part is kept already.
     Unmarked(Settings),
-    /// Each decides for itself, request by request, by its own utilisation.
-    ByUtilisation(UtilisationRule),
+    /// Each decides for itself, request by request, by its own utilisation: the rule of Cortes et al., with links that
+    /// count as lossy.
+    ByUtilisation,
 }
 
 /// The rule of Cortes et al. (SERvartuka paper, section 6): a proxy handles a request statefully if the link is lossy
 /// and its utilisation is low, or medium and the request is an INVITE or BYE; or if the request forks, which no
 /// request of the model does.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct UtilisationRule {
-    /// Whether links count as lossy: a bit error rate above 1e-5. Where they do not, nothing is kept.
-    pub is_lossy: bool,
-    /// A utilisation below is low, from 0 to 1.
-    pub low: f64,
-    /// A utilisation below is medium, from 0 to 1.
-    pub medium: f64,
-}
-
-impl UtilisationRule {
-    /// The thresholds of the paper, with links that count as lossy.
-    pub const OF_PAPER: Self = Self { is_lossy: true, low: 0.60, medium: 0.75 };
-
-    fn keeps(self, utilisation: f64, method: Method) -> bool {
-        let is_first = matches!(method, Method::Invite | Method::Bye);
-        self.is_lossy && (utilisation < self.low || (is_first && utilisation < self.medium))
-    }
+fn is_kept_at(utilisation: f64, method: Method) -> bool {
+    utilisation < 0.60 || (matches!(method, Method::Invite | Method::Bye) && utilisation < 0.75)
 }
 
 impl StateKeeping {
@@ -67,7 +52,7 @@ impl StateKeeping {
 
     /// Whether such a proxy looks at its utilisation once a period.
     pub(super) fn has_periods(self) -> bool {
-        matches!(self, Self::Distributed(_) | Self::Unmarked(_) | Self::ByUtilisation(_))
+        matches!(self, Self::Distributed(_) | Self::Unmarked(_) | Self::ByUtilisation)
     }
 }
 
@@ -122,7 +107,7 @@ enum Rule {
     Share { share: f64, rng: Rng },
     Distributed(Box<Distributor<HostId>>),
     Unmarked(Box<Distributor<HostId>>, Told),
-    ByUtilisation { rule: UtilisationRule, utilisation: f64 },
+    ByUtilisation { utilisation: f64 },
 }
 
 /// What a proxy has heard of the calls whose state is kept before it, without marks.
@@ -164,7 +149,7 @@ impl Keeper {
             StateKeeping::Unmarked(settings) => {
                 Rule::Unmarked(Box::new(Distributor::new(settings, rng.random())), Told::default())
             }
-            StateKeeping::ByUtilisation(rule) => Rule::ByUtilisation { rule, utilisation: 0.0 },
+            StateKeeping::ByUtilisation => Rule::ByUtilisation { utilisation: 0.0 },
         };
         Some(Self { map: Arc::clone(map), host, rule, kept: Vec::new() })
     }
@@ -176,7 +161,7 @@ impl Keeper {
             // The proxy's core has no transaction for an ACK, and for a CANCEL only where it has the INVITE's.
             Method::Ack | Method::Cancel => true,
             method if !request.is_initial_invite() => match self.rule {
-                Rule::ByUtilisation { rule, utilisation } => rule.keeps(utilisation, method),
+                Rule::ByUtilisation { utilisation } => is_kept_at(utilisation, method),
                 _ => request.keeper == self.host,
             },
             _ => {
@@ -213,7 +198,7 @@ impl Keeper {
                 let share = if let NextHop::Neighbour(next) = to { distributor.keep(next) } else { 1.0 };
                 !kept && place < told.part + (1.0 - told.part) * share
             }
-            Rule::ByUtilisation { rule, utilisation } => rule.keeps(*utilisation, Method::Invite),
+            Rule::ByUtilisation { utilisation } => is_kept_at(*utilisation, Method::Invite),
         }
     }
 
@@ -235,7 +220,7 @@ impl Keeper {
                 let part = f64::from(told.kept) / f64::from(told.calls.max(1));
                 *told = Told { part, ..Told::default() };
             }
-            Rule::ByUtilisation { utilisation: last, .. } => *last = utilisation,
+            Rule::ByUtilisation { utilisation: last } => *last = utilisation,
             Rule::Never | Rule::Share { .. } => {}
         }
     }

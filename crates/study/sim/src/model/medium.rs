@@ -257,7 +257,7 @@ impl Editor {
     }
 }
 
-impl Medium<Typed> for Editor {
+impl Medium<Typed> for &mut Editor {
     fn call(&self, _request: &ModelMessage) {}
 
     fn transport(&self, request: &ModelMessage, hop: HostId, _: &Sent) -> TransportKind {
@@ -309,7 +309,7 @@ impl Medium<Typed> for Editor {
     }
 }
 
-impl proxy::Router<Typed> for Router {
+impl proxy::Router<Typed> for &mut Router {
     fn next_hop(&mut self, request: &mut ModelMessage, attempt: Attempt) -> Result<HostId, ProxyRefusal> {
         if attempt.alternate == 0 {
             return Ok(request.hop);

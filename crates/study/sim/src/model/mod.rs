@@ -20,7 +20,7 @@ mod ties;
 mod work;
 mod world;
 
-pub use keeping::{NetworkState, ProxyModel, StateKeeping, UtilisationRule};
+pub use keeping::{NetworkState, ProxyModel, StateKeeping};
 pub use links::rules;
 pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
 pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};

@@ -217,6 +217,7 @@ impl Element {
             let step = &mut ProxyStep { now: work.now, medium: editor, router, sink };
             core.refuse(&arrived, request, ProxyRefusal(rejection.status), step);
         } else {
+            let mut editor = editor;
             let refusal = editor.respond(request, rejection.status);
             work.out.extend(refusal.map(|refusal| LinkMessage::new(self.id, refusal)));
             self.ledger.charge(Operation::Reject);
@@ -330,14 +331,19 @@ fn proxied(
 }
 
 /// Forwards a request without a transaction (RFC 3261 §16.11).
-fn pass_on(editor: &mut Editor, ledger: &mut Ledger, request: &ModelMessage, sink: &mut dyn Sink<Sent>) {
+fn pass_on(mut editor: &mut Editor, ledger: &mut Ledger, request: &ModelMessage, sink: &mut dyn Sink<Sent>) {
     ledger.charge(Operation::Forward);
     let (message, _) = editor.forward(request, request.hop, None);
     sink.send(&message, Sending::First);
 }
 
 /// Forwards a response to such a request: it goes where the next Via leads, whatever it says (§16.11).
-fn pass_back(editor: &mut Editor, ledger: &mut Ledger, response: &ModelMessage, sink: &mut dyn Sink<Sent>) {
+fn pass_back(
+    mut editor: &mut Editor,
+    ledger: &mut Ledger,
+    response: &ModelMessage,
+    sink: &mut dyn Sink<Sent>,
+) {
     if let Some(message) = editor.relay(Answered::Final(()), response) {
         ledger.charge(Operation::Forward);
         sink.send(&message, Sending::First);

@@ -456,12 +456,7 @@ impl Pauses {
     fn of(group: &Group, rng: &Rng) -> Option<Self> {
         let stalls = group.stalls.as_ref()?;
         let (length, length_spread) = spread(stalls.length, rng);
-        let config = StallConfig {
-            spacing: stalls.every,
-            spacing_spread: engine::Spread::Exponential,
-            length,
-            length_spread,
-        };
+        let config = StallConfig { spacing: stalls.every, length, length_spread };
         Some(Self { stalls: Stalls::new(config, rng.fork("stalls")), length: Duration::ZERO })
     }
 }

@@ -19,18 +19,6 @@ impl Moments {
         self.squares += distance * (value - self.mean);
     }
 
-    /// Takes in what another has seen (Chan, Golub and `LeVeque`, 1979).
-    pub fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        let count = (self.count + other.count) as f64;
-        let distance = other.mean - self.mean;
-        self.squares += other.squares + distance * distance * self.count as f64 * other.count as f64 / count;
-        self.mean += distance * other.count as f64 / count;
-        self.count += other.count;
-    }
-
     /// How many numbers.
     pub fn count(&self) -> u64 {
         self.count
@@ -68,20 +56,5 @@ mod tests {
     fn a_small_spread_on_a_large_mean_is_kept() {
         let moments: Moments = [4.0, 7.0, 13.0, 16.0].map(|x| x + 1e9).into_iter().collect();
         assert_eq!((moments.count(), moments.mean(), moments.variance()), (4, 1e9 + 10.0, 30.0));
-    }
-
-    #[test]
-    fn merging_equals_adding_one_by_one() {
-        let values: Vec<f64> = (0..100).map(|n| f64::from(n * n % 37)).collect();
-        let all: Moments = values.iter().copied().collect();
-        let (mut left, right): (Moments, Moments) =
-            (values[..30].iter().copied().collect(), values[30..].iter().copied().collect());
-        left.merge(&Moments::default());
-        left.merge(&right);
-        assert_eq!(left.count(), all.count());
-        assert!((left.mean() - all.mean()).abs() < 1e-12 && (left.variance() - all.variance()).abs() < 1e-9);
-        let mut empty = Moments::default();
-        empty.merge(&all);
-        assert_eq!(empty, all);
     }
 }

@@ -1,7 +1,7 @@
 //! A queue with Poisson arrivals of several classes: the smallest model that the engine can run.
 use base::{Instant, Rng};
 use rand_distr::{Distribution, Exp1};
-use sim::engine::{Admission, Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket, Trace};
+use sim::engine::{Admission, Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
 use sim::stats::Moments;
 use std::time::Duration;
 
@@ -34,7 +34,6 @@ pub(crate) struct Outcome {
     /// All of them, one by one.
     pub(crate) waits: Vec<f64>,
     pub(crate) utilisation: f64,
-    pub(crate) trace: Trace,
 }
 
 #[derive(Clone, Copy)]
@@ -64,14 +63,12 @@ impl Queue {
             wait: vec![Moments::default(); self.classes.len()],
             waits: Vec::with_capacity(self.jobs),
             utilisation: 0.0,
-            trace: Trace::default(),
         };
         let (mut served, mut mark) = (0, cpu.mark(Instant::ZERO));
         while served < self.jobs * 3 / 2 {
             let (now, event) = queue.pop().expect("arrivals never end");
             match event {
                 Event::Arrival(class) => {
-                    outcome.trace.event(now, 0, class as u32);
                     let admission = cpu.enqueue(now, Priority::ALL[class], class);
                     assert_eq!(admission, Admission::Queued);
                     let wait = self.interval(class, &mut arrivals);
@@ -79,7 +76,6 @@ impl Queue {
                 }
                 Event::End(ticket) => {
                     let Finish::Done(job) = cpu.finish(now, ticket) else { panic!("nothing stalls") };
-                    outcome.trace.event(now, 1, job.job as u32);
                     served += 1;
                     if served == self.jobs / 2 {
                         cpu.reset_stats();

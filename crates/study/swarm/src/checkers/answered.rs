@@ -15,12 +15,26 @@ pub(super) struct Answered {
     open: BTreeMap<SocketAddr, BTreeSet<Vec<u8>>>,
     /// Call-IDs of those whose answerer has died, or a proxy that had a transaction of theirs.
     lost: BTreeSet<Vec<u8>>,
+    /// Call-IDs of those that were sent to an answerer, and of which none has said anything.
+    unheard: BTreeSet<Vec<u8>>,
+    /// Call-IDs of those that were cancelled.
+    cancelled: BTreeSet<Vec<u8>>,
 }
 
 impl Answered {
+    /// A process got this request.
+    pub(super) fn asked(&mut self, bytes: &[u8]) {
+        if let Ok(request) = wire::scan(bytes)
+            && request.method() == Some(Method::Cancel)
+        {
+            self.cancelled.insert(request.call_id().to_vec());
+        }
+    }
+
     /// An answerer sent this. Nobody answers an ACK (RFC 3261 §17).
     pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
         let Some(status) = response.status() else { return Ok(()) };
+        self.unheard.remove(response.call_id());
         let open = self.open.entry(from).or_default();
         match (response.cseq().method, status) {
             (Method::Invite, 100..=299) => {
@@ -50,17 +64,22 @@ impl Answered {
         self.lost.append(self.open.entry(answerer).or_default());
     }
 
-    /// How many calls were lost with those who had them in hand.
+    /// How many calls were lost with those who had them in hand; or were given up while they were at a server of a scaled
+    /// pool that does not run, as a balancer that has just started does not know yet. No other server gets those, and their
+    /// callers wait in vain for 487 (RFC 3261 §9.1).
     pub(super) fn lost(&self) -> u64 {
-        self.lost.len() as u64
+        self.lost.union(&self.unheard.intersection(&self.cancelled).cloned().collect()).count() as u64
     }
 
     /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the
     /// call.
-    pub(super) fn check(&self, bytes: &[u8], to: SocketAddr) -> Result<(), String> {
+    pub(super) fn check(&mut self, bytes: &[u8], to: SocketAddr) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         if request.method().is_none() || !is_answerer(to) {
             return Ok(());
+        }
+        if request.method() == Some(Method::Invite) && request.to_tag().is_none() {
+            self.unheard.insert(request.call_id().to_vec());
         }
         let owner = request.to_tag().and_then(|tag| self.owners.get(tag));
         match owner {

@@ -211,6 +211,7 @@ impl Checkers {
         (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
     ) -> Result<(), String> {
+        self.answered.asked(bytes);
         for one in sent {
             self.answered.check(&one.bytes, one.to)?;
         }

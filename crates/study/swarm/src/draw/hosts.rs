@@ -9,8 +9,8 @@ use balance::{HealthSettings, PolicyKind};
 use base::Instant;
 use control::ProbeSettings;
 use core::time::Duration;
-use elastic::estimate::Settings;
-use elastic::queue::{Accrual, Choice, LengthSettings, Moves, QueueSettings};
+use elastic::estimate::{Law, Settings};
+use elastic::queue::{Accrual, Choice, LengthSettings, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
 use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
@@ -96,7 +96,7 @@ impl Drawer {
         let queue = (has_transactions && scale.is_none()).then(|| self.queue(number)).flatten();
         // Two scalers of the same servers would each stop what the other one has started.
         let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (self.pools, 2) };
-        let invite_timeout = self.invite_timeout(number, has_transactions, queue.as_deref());
+        let invite_timeout = self.invite_timeout(number, has_transactions);
         let like = PoolPlan { queue, invite_timeout, ..self.members_pool("", targets) };
         let name = |pool: u16| format!("pool-{pool}");
         let mut file = FilePlan {
@@ -122,20 +122,12 @@ impl Drawer {
         Destination::Site(number)
     }
 
-    /// How long a member of the balancer of this number may leave an INVITE unanswered; a queue has to know. Of a fork:
-    /// so the rest of a plan does not depend on it.
-    pub(super) fn invite_timeout(
-        &self,
-        number: u16,
-        has_transactions: bool,
-        queue: Option<&QueueSetup>,
-    ) -> Duration {
-        let of_queue = queue.map(|queue| queue.settings.moves.map_or(Duration::ZERO, |moves| moves.after));
+    /// How long a member of the balancer of this number may leave an INVITE unanswered. Of a fork: so the rest of a plan
+    /// does not depend on it.
+    pub(super) fn invite_timeout(&self, number: u16, has_transactions: bool) -> Duration {
         let mut rng = self.rng.fork(&format!("invite timeout {number}"));
         let is_timed = has_transactions && rng.random_bool(0.5);
-        let drawn =
-            if is_timed { Duration::from_millis(rng.random_range(20..8_000)) } else { Duration::ZERO };
-        of_queue.unwrap_or(drawn)
+        if is_timed { Duration::from_millis(rng.random_range(20..8_000)) } else { Duration::ZERO }
     }
 
     /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience,
@@ -147,18 +139,19 @@ impl Drawer {
         }
         let sources = [CapacitySource::Fixed, CapacitySource::Responses, CapacitySource::Announced];
         let source = sources[rng.random_range(0..3)];
-        let choice = [Choice::MostRoom, Choice::Tlwl, Choice::IndexPacking][rng.random_range(0..3)];
+        let is_smace = rng.random_bool(0.3);
         let bound = Duration::from_secs(20);
         let usual = QueueSettings::default();
         let length = LengthSettings { least: 1_000, ..usual.length };
         let maximum = rng.random_range(10.0..60.0);
         let threshold = Duration::from_millis(rng.random_range(5..500));
-        let after = Duration::from_millis(rng.random_range(20..1_000));
-        let moves = rng.random_bool(0.5).then_some(Moves::after(after));
-        let accruals = [Accrual::Answers { most: maximum }, usual.accrual, Accrual::PerSecond];
-        let accrual = accruals[rng.random_range(0..3)];
-        let settings = QueueSettings { bound, length, choice, accrual, moves, ..usual };
-        let capacity = Settings { maximum, minimum: 5.0, threshold, ..Settings::default() };
+        let (law, accrual, choice) = if is_smace {
+            (Law::Smace, Accrual::PerSecond, Choice::MostRoom)
+        } else {
+            (Law::Proven, Accrual::Answers { most: maximum }, Choice::Tlwl)
+        };
+        let settings = QueueSettings { bound, length, choice, accrual, ..usual };
+        let capacity = Settings { law, maximum, minimum: 5.0, threshold, ..Settings::default() };
         Some(Arc::new(QueueSetup { settings, source, capacity }))
     }
 
@@ -287,7 +280,6 @@ impl Drawer {
             health: HealthSettings {
                 regular: true,
                 fall: self.rng.random_range(1..4),
-                rise: self.rng.random_range(1..3),
                 slow_start: self.millis(0..20_000),
                 ..HealthSettings::default()
             },

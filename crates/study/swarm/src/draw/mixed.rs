@@ -158,7 +158,7 @@ impl Drawer {
         let number = self.rng.random_range(0..1_000);
         let has_one = is_kept && fork == Fork::None;
         pool.queue = if has_one { self.queue(number) } else { None };
-        pool.invite_timeout = self.invite_timeout(number, has_one, pool.queue.as_deref());
+        pool.invite_timeout = self.invite_timeout(number, has_one);
     }
 
     /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.

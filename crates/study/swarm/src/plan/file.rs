@@ -195,12 +195,6 @@ impl FilePlan {
         self.forwards(Forward::Distributed).then_some(function)
     }
 
-    /// Whether new calls may be refused since somebody has too much to do.
-    pub fn may_refuse(&self) -> bool {
-        let is_limited = |pool: &PoolPlan| pool.max_rate > 0 || pool.law.is_some();
-        self.overload != OverloadPlan::default() || self.pools.iter().any(is_limited)
-    }
-
     /// Whether a pool sends a call to several members.
     pub fn forks(&self) -> bool {
         self.pools.iter().any(|pool| pool.service.fork().0 != Fork::None)

@@ -6,10 +6,10 @@ use crate::plan::{
     user_behind,
 };
 use ::node::{
-    AuthenticationSettings, DialogSettings, Distribution, Orphans, OverloadControl, RegistrarSettings,
-    Routes, ShardSettings,
+    AuthenticationSettings, DialogSettings, Distribution, OverloadControl, RegistrarSettings, Routes,
+    ShardSettings,
 };
-use ::overload::hop::{Law, rate::RateLawSettings};
+use ::overload::hop::Law;
 use ::overload::local::occupancy::OccupancySettings;
 use ::overload::{FeedbackLaw, OverloadSettings, Scope};
 use balance::{PoolId, SessionSettings};
@@ -37,13 +37,12 @@ pub(super) fn settings(role: &SiteRole, site: u16, key: u8, transport: Transport
     // believe the others' word for it. What shares keys is of the first group.
     let of_its_own = site + 1;
     match role {
-        SiteRole::Balancer(file) => of_file((file, transport), Orphans::Reject, 0, key),
         SiteRole::Proxy(file) if file.forwards(Forward::Distributed) => {
             let group = if file.users.is_some() { 0 } else { of_its_own };
-            of_file((file, transport), Orphans::Balance, group, key)
+            of_file((file, transport), group, key)
         }
-        SiteRole::Proxy(file) => of_file((file, transport), Orphans::Balance, 0, key),
-        SiteRole::Mixed(file) => of_file((file, transport), Orphans::Reject, of_its_own, key),
+        SiteRole::Balancer(file) | SiteRole::Proxy(file) => of_file((file, transport), 0, key),
+        SiteRole::Mixed(file) => of_file((file, transport), of_its_own, key),
         SiteRole::Home(plan) => of_home(plan, key),
     }
 }
@@ -82,12 +81,7 @@ fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<R
 }
 
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
-fn of_file(
-    (file, transport): (&FilePlan, Transport),
-    orphans: Orphans,
-    group: u16,
-    key: u8,
-) -> ControlSettings {
+fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> ControlSettings {
     let member = |(number, pool): (PoolId, &PoolPlan), member: &crate::PlannedMember| MemberSettings {
         address: Address::Socket(Peer::new(transport, member.destination.address())),
         capacity: member.capacity,
@@ -106,8 +100,7 @@ fn of_file(
         health: pool.health,
         probes: pool.probes,
         queue: pool.queue.clone(),
-        protection: balance::Protection { law: pool.law, ..balance::Protection::default() },
-        retry_after: Duration::from_secs(3),
+        member_law: pool.law,
         invite_timeout: pool.invite_timeout,
     };
     // Each shard keeps as many sessions as the plan says.
@@ -126,7 +119,6 @@ fn of_file(
     let shards = ShardSettings {
         sessions: SessionSettings { max_sessions, ..file.sessions.clone() },
         routes: Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }),
-        orphans,
         limits: file.limits,
         dialogs: file.keeps_dialogs().then(dialogs),
         distribution: file.forwards(Forward::Distributed).then(distribution),
@@ -149,7 +141,7 @@ fn overload(plan: &OverloadPlan) -> OverloadControl {
     match plan.feedback {
         FeedbackPlan::None => usual,
         FeedbackPlan::Loss => with(Law::Loss(OccupancySettings::default())),
-        FeedbackPlan::Rate => with(Law::Rate(RateLawSettings::default())),
+        FeedbackPlan::Rate => with(Law::Rate),
     }
 }
 

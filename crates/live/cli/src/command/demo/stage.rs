@@ -4,11 +4,11 @@ use crate::picture;
 use anyhow::{Context, Result, anyhow};
 use base::{Rng, Transport};
 use config::Config;
+use instruments::agents::{self, Running};
 use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, CallResults, CallerConfig, RandomTime, ServiceModel, Timers,
 };
 use ratatui::Frame;
-use server::agents::{self, Running};
 use server::{Handle, ModelProcessor, Server, StartError};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::task::Poll;
@@ -19,6 +19,9 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 /// Where callers and answerers are, on ports that the kernel picks.
 pub(super) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Decides when calls come and how long they last.
+pub(super) const SEED: u64 = 1;
 
 /// How often a demo is shown.
 const FRAME: Duration = Duration::from_millis(200);
@@ -72,13 +75,13 @@ pub(super) struct Screen<T> {
 }
 
 impl<T: Default> Screen<T> {
-    /// The terminal, unless there is none or `plain` lines are wanted. The signals `ends` ask to quit, as a key of
+    /// The terminal, unless there is none. The signals `ends` ask to quit, as a key of
     /// the terminal does.
-    pub(super) fn open(plain: bool, ends: &[SignalKind]) -> Result<Self> {
+    pub(super) fn open(ends: &[SignalKind]) -> Result<Self> {
         let mut frames = tokio::time::interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            terminal: if plain { None } else { picture::Screen::open()? },
+            terminal: picture::Screen::open()?,
             told: T::default(),
             clock: LineClock(Instant::now() + LINE_EVERY),
             frames,

@@ -7,9 +7,9 @@ use super::{Common, connections, datagrams, duration, table};
 use crate::{address, print};
 use anyhow::{Context, Result, bail, ensure};
 use base::{Rng, Transport};
+use instruments::agents::{self, Link, Running, Snapshot};
 use load::{ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime, RateStep, Timers};
 use serde_json::{Value, json};
-use server::agents::{self, Link, Running, Snapshot};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -170,7 +170,7 @@ fn local(arguments: &Arguments) -> Result<SocketAddr> {
         return Ok(listen);
     }
     // Via and Contact need an address that the other side can answer to.
-    let source = server::socket::source_address_for(arguments.to)
+    let source = sockets::source_address_for(arguments.to)
         .with_context(|| format!("there is no route to {}", arguments.to))?;
     Ok(SocketAddr::new(source, listen.map_or(0, |listen| listen.port())))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use base::Transport;
-use server::agents::{self, Link};
+use instruments::agents::{self, Link};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

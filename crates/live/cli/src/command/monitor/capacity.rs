@@ -6,7 +6,7 @@ use ::monitor::Pairing;
 use anyhow::{Context as _, Result, bail};
 use elastic::estimate::{Law, Settings};
 use elastic::update::{CAPACITY_MAX, Key, Server};
-use server::capacity::sender::Reporting;
+use instruments::sender::Reporting;
 use std::env;
 use std::fs;
 use std::net::SocketAddr;

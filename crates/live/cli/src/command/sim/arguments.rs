@@ -12,16 +12,8 @@ pub(super) struct Arguments {
     /// KEY is as `sarabande check` names it, such as `calls.main.rate` or `link[0].loss`, and need not be in the
     /// file. VALUES are a list or a range with both ends, or both: 100,200,300 or 100..500/50. Words and numbers with
     /// units need no quotes: none,delay or 1%..5%/1%. The same seeds serve at every value.
-    #[arg(long, value_name = "KEY=VALUES", conflicts_with = "wire")]
+    #[arg(long, value_name = "KEY=VALUES")]
     pub(super) vary: Option<Vary>,
-    /// On real bytes: the whole node and every datagram, watched by checkers; one run.
-    ///
-    /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different
-    /// times, a background job of balancers and servers, nor for servers with several workers, a table of service
-    /// times, an `invite_work` other than 1.75, a `repeat_work` other than 0, or `ties` that are drawn. Proxies and
-    /// balancers take no time: what they cost is left out.
-    #[arg(long, conflicts_with = "out")]
-    pub(super) wire: bool,
     /// Prints all results as JSON.
     #[arg(long)]
     pub(super) json: bool,

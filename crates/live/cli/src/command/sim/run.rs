@@ -19,9 +19,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     let scenario = scenario::load(&arguments.file)
         .map_err(|errors| anyhow!("{} is not fine:\n{errors}", arguments.file.display()))?;
-    if arguments.wire {
-        return super::wire::run(&scenario, &arguments.file, arguments.json);
-    }
     prepare(arguments)?;
     let bar = bar(scenario.run.duration * scenario.run.replications.max(1))?;
     let (survey, runs) = survey(&scenario, |passed| bar.inc(passed.as_millis() as u64));

@@ -90,7 +90,7 @@ mod tests {
             })
         };
         let queue = json!({
-            "waiting": 0, "offered": 0, "delivered": 0, "refused": 0, "expired": 0, "cancelled": 0, "moved": 0, "copies": 0,
+            "waiting": 0, "offered": 0, "delivered": 0, "refused": 0, "expired": 0, "cancelled": 0, "copies": 0,
             "mean_wait_ms": null, "members": [member("10.0.0.1:5060", 0.0), member("10.0.0.2:5060", 150.0)],
         });
         let mut pools = several_pools();

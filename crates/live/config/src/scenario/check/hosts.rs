@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{overload, required};
-use crate::check::pool::{is_adaptive, policy};
+use crate::check::pool::policy;
 use crate::kind::Kind;
 use crate::nearest::nearest;
 use crate::report::Report;
@@ -13,7 +13,7 @@ use crate::scenario::raw::{RawHost, RawQuota, RawStalls};
 use crate::scenario::typed::{Group, HostRole, QuotaSettings, StallSettings};
 use crate::setting::{Setting, Several};
 use crate::structure::{in_order, join};
-use balance::{Adaptive, PolicyKind};
+use balance::PolicyKind;
 use load::RandomTime;
 
 /// The least part of a processor that a quota allows.
@@ -186,7 +186,7 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
         report.conflict(&raw.discard, "only a proxy has it; remove this key");
     }
     if role == RoleName::Balancer {
-        let policy = policy(path, &raw.policy, raw.weights.as_ref(), report);
+        let policy = policy(path, &raw.policy, &raw.weights, report);
         let (policy, weights) = policy?;
         if raw.ties.is_set() && !matches!(policy, PolicyKind::Cjsq | PolicyKind::Tjsq | PolicyKind::Tlwl) {
             let remedy = "only policies of least load have ties: cjsq, tjsq, tlwl; use one of them, or remove this key";
@@ -196,7 +196,6 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
             policy,
             ties: raw.ties.value()?,
             weights,
-            adaptive: Adaptive { weights: is_adaptive(raw.weights.as_ref()), capacity: false },
             probes: raw.probes.value()?,
             outlier: raw.outlier.value()?,
         };

@@ -366,3 +366,18 @@ fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
     prober.receive_over(from(Transport::Tcp), &answer(&probe, 200), &mut out);
     assert_eq!(out.events().len(), 1);
 }
+
+/// Neither one probe nor the difference of two tells those of other members or of another process.
+#[test]
+fn who_knows_one_probe_cannot_tell_another() {
+    let probe = |slot, cseq| Probe { slot: Slot(slot), address: Flow::udp(0, member()), cseq };
+    let marks = |secret| [probe(0, 1), probe(0, 2), probe(1, 1)].map(|probe| Marks([secret, 0]).of(&probe));
+    let all: BTreeSet<_> = [1, 2].into_iter().flat_map(marks).collect();
+    assert_eq!(all.len(), 6);
+    let differences = |secret| {
+        let [first, rest @ ..] = marks(secret);
+        rest.map(|mark| mark ^ first)
+    };
+    let all: BTreeSet<_> = [1, 2].into_iter().flat_map(differences).collect();
+    assert_eq!(all.len(), 4);
+}

@@ -1,9 +1,8 @@
 //! Says where each attempt of a request goes, and hears what becomes of it.
 //!
-//! A call that its member has left unanswered for `invite_timeout` goes to another one as well. In a pool with a queue
-//! it is a member that has room in the queue, or else one of the next pool, otherwise the next member, as after a
-//! timeout. The proxy's core decides between the members ([`Router::patience`]). The balancer counts the call with the
-//! last member until another one is the first to answer, and in the end with the member that has sent the first 2xx.
+//! A call that its member has left unanswered for `invite_timeout` goes to the next one as well, as after a timeout. The
+//! proxy's core decides between the members ([`Router::patience`]). The balancer counts the call with the last member
+//! until another one is the first to answer, and in the end with the member that has sent the first 2xx.
 
 use super::form::{Assigner, UNHEARD_REPEATS, Wire};
 use super::received::Received;
@@ -34,13 +33,7 @@ impl Assigner<'_> {
             return None;
         }
         let last = candidates.last_mut()?;
-        // The pool may have lost the silent one, or be gone, since a reload.
-        let is_of_pool = is_silent && self.balancer.nodes_of(present).any(|slot| slot == last.slot());
-        let queue = self.queues.as_deref().filter(|queues| is_silent && queues.has(present)).map(|_| present);
-        let takes = |id: PoolId| match queue {
-            Some(queue) if id == queue => is_of_pool,
-            _ => self.balancer.takes(self.now, id, pool.request.method, &tried, false),
-        };
+        let takes = |id: PoolId| self.balancer.takes(self.now, id, pool.request.method, &tried, false);
         let mut pools = pool.pools(rule, reason);
         if let Reason::Failed(_) = reason {
             // Those whose members are known to live come first; else one may be alive though nobody knows.
@@ -51,11 +44,6 @@ impl Assigner<'_> {
         let chosen = pools.into_iter().find_map(|id| {
             let request = Request { pool: id, call_id: message.call_id(), ..pool.request };
             let decision = match reason {
-                _ if queue == Some(id) => {
-                    let other = self.queues.as_deref_mut()?.other(self.now, id, &tried, self.balancer)?;
-                    // Another shard may have taken its last place.
-                    self.balancer.move_to(self.now, &request, other)
-                }
                 Reason::Silent if pool.is_noted() => self.balancer.move_on(self.now, &request, &tried),
                 Reason::Failed(_) if pool.is_noted() => self.balancer.again(self.now, &request, &tried),
                 _ => self.balancer.pick(self.now, &request, &tried),
@@ -68,9 +56,8 @@ impl Assigner<'_> {
             if !pool.is_noted() {
                 self.balancer.watch(last.slot(), last.since);
             }
-            if let Some(queues) = self.queues.as_deref_mut().filter(|_| is_of_pool) {
-                let of_queue = (queue == Some(id)).then_some(slot);
-                queues.moved(self.now, present, pool.request.key, last.slot(), last.since, of_queue);
+            if let Some(queues) = self.queues.as_deref_mut() {
+                queues.moved(present, last.slot(), last.since);
             }
         }
         if is_retry {
@@ -239,10 +226,7 @@ impl Router<Wire> for Assigner<'_> {
         }
         let request = Request { call_id: message.call_id(), ..pool.request };
         let first = (first.slot(), first.since);
-        let was_silent = self.balancer.move_back(self.now, &request, first, is_cancelled);
-        if let Some(queues) = self.queues.as_deref_mut().filter(|_| was_silent) {
-            queues.taken_back(self.now, pool.request.pool, before.slot(), before.since);
-        }
+        self.balancer.move_back(self.now, &request, first, is_cancelled);
     }
 
     fn most_repeats(&self, request: &Received) -> Option<u8> {

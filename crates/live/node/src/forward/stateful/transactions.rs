@@ -439,10 +439,7 @@ impl Stateful {
         let slot = site.topology.slot_toward(sent.flow.remote());
         if let Some(slot) = slot {
             if let Some(queues) = queues {
-                // The call is another member's, or over.
-                let is_others = request.is_none_or(|request| !request.targets.counts_with(Some(slot)));
-                let is_late = is_others && message.cseq().method == Method::Invite;
-                queues.answers(site.now, slot, is_late.then(|| site.tokens.call_key(message.call_id())));
+                queues.answers(site.now, slot);
             }
             balancer.answered(site.now, slot);
             balancer.count_response(slot, status);

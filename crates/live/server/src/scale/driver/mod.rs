@@ -3,7 +3,6 @@
 
 mod command;
 mod kubernetes;
-mod local;
 mod program;
 
 use config::{DriverConfig, ScaleConfig};
@@ -27,15 +26,12 @@ pub(crate) trait Driver: Send + Sync {
 
 /// The driver of a pool; `None` where nothing is started and stopped.
 pub(super) fn driver(pool: &str, config: &ScaleConfig) -> Option<Arc<dyn Driver>> {
-    let timeout = config.timeout;
+    let timeout = config.timeout();
     match &config.driver {
         DriverConfig::None => None,
         DriverConfig::Command { start, stop, list } => {
             let lines = (start.clone(), stop.clone(), list.clone());
             Some(Arc::new(command::CommandDriver::new(pool.to_owned(), lines, timeout)))
-        }
-        DriverConfig::Local { start } => {
-            Some(Arc::new(local::LocalDriver::new(pool.to_owned(), start.clone(), timeout)))
         }
         DriverConfig::Kubernetes(kubernetes) => {
             Some(Arc::new(kubernetes::KubernetesDriver::new(kubernetes, timeout)))

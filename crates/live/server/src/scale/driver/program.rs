@@ -3,7 +3,7 @@
 use config::CommandLine;
 use control::scale::Server;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
@@ -18,7 +18,7 @@ const SHOWN: usize = 200;
 const REST: Duration = Duration::from_millis(200);
 
 /// The command of a program, in a process group of its own, so that all of it can be ended. No shell reads it.
-pub(super) fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -> Command {
+fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -> Command {
     let mut command = Command::new(&line.program);
     let known = known(pool, server);
     command.args(line.arguments.iter().map(|argument| filled(argument, &known)));
@@ -103,27 +103,17 @@ pub(super) async fn run(
         }
         Ok(Err(error)) => Err(format!("{program}: {error}")),
         Ok(Ok(status)) if status.success() => Ok(output.text()),
-        Ok(Ok(status)) => Err(format!("{program} failed: {}{}", shown(status), said(&errors))),
+        Ok(Ok(status)) => Err(format!("{program} failed: {status}{}", said(&errors))),
     }
 }
 
 /// Ends a program with all that it has started in its group.
-pub(super) async fn kill(child: &mut Child) {
-    if let Some(group) = group(child) {
+async fn kill(child: &mut Child) {
+    if let Some(group) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
         // It may have ended just now.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait().await;
-}
-
-/// The process group of a program that has not ended.
-pub(super) fn group(child: &Child) -> Option<Pid> {
-    child.id().and_then(|id| Pid::from_raw(id as i32))
-}
-
-pub(super) fn shown(status: ExitStatus) -> String {
-    // "exit status: 3", "signal: 9 (SIGKILL)"
-    status.to_string()
 }
 
 fn said(errors: &Tail) -> String {
@@ -131,7 +121,7 @@ fn said(errors: &Tail) -> String {
 }
 
 /// The end of a program's output.
-pub(super) struct Tail {
+struct Tail {
     bytes: Vec<u8>,
     most: usize,
 }
@@ -139,10 +129,6 @@ pub(super) struct Tail {
 impl Tail {
     fn new(most: usize) -> Self {
         Self { bytes: Vec::new(), most }
-    }
-
-    pub(super) fn of_errors() -> Self {
-        Self::new(ERRORS)
     }
 
     /// Reads to the end; more than is kept is thrown away, so that nobody waits for room in the pipe.
@@ -154,7 +140,7 @@ impl Tail {
         }
     }
 
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         let excess = self.bytes.len().saturating_sub(self.most);
         self.bytes.drain(..excess);
@@ -165,7 +151,7 @@ impl Tail {
     }
 
     /// The last line that is not empty, without control characters.
-    pub(super) fn last_line(&self) -> Option<String> {
+    fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
         Some(line.chars().filter(|c| !c.is_control()).take(SHOWN).collect())

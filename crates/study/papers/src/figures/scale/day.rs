@@ -4,7 +4,7 @@ use super::super::{Entry, Work};
 use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
 use crate::report::{Claim, ClaimVerdict, Figure};
 use core::time::Duration;
-use sim::cloud::{Bursts, CloudPlan, CloudResults, Neighbours, Resource};
+use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource};
 use sim::stats::Interval;
 
 /// A day.
@@ -52,12 +52,8 @@ fn run(work: &Work<'_>) -> Figure {
     let plans = RULES.map(|rule| plan(rule, 2, &points, length, 2 * length, length));
     let results = work.clouds("rules", &plans);
     let [begin, end] = HOURS.map(|at| Duration::from_secs(length + at * hour));
-    let neighbours = Neighbours {
-        resource: Resource::Processor,
-        when: Bursts::At(vec![(begin, end)]),
-        share: STOLEN,
-        steal: None,
-    };
+    let neighbours =
+        Neighbours { resource: Resource::Processor, when: vec![(begin, end)], share: STOLEN, steal: None };
     let disturbed = CONTENDED.map(|rule| CloudPlan {
         neighbours: vec![neighbours.clone(); DISTURBED],
         ..plan(rule, 2, &points, length, 2 * length, length)

@@ -1,13 +1,11 @@
 //! Ours, after the Cloud paper's section IV-D: what scaling costs in calls and in hours, over a day and in a flash
-//! crowd; and what a queue in front of servers that pause is good for.
+//! crowd.
 
 mod day;
 mod flash;
-mod pauses;
 
 pub(super) use day::DAY;
 pub(super) use flash::FLASH;
-pub(super) use pauses::PAUSES;
 
 use crate::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 use core::time::Duration;
@@ -16,8 +14,7 @@ use elastic::queue::{Accrual, Choice, LengthSettings, QueueSettings};
 use elastic::scale::{ForecastSettings, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
-    Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, PROXY, StartTimes,
-    Vantage,
+    Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, PROXY, Vantage,
 };
 use sim::engine::Spread;
 
@@ -100,7 +97,7 @@ impl Rule {
             settings: Box::new(settings),
             first,
             step: Duration::from_secs(5),
-            start: StartTimes { mean: START, spread: Spread::Fixed, failing: 0.0 },
+            start: START,
         }
     }
 }

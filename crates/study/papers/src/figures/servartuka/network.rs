@@ -6,7 +6,7 @@ use core::time::Duration;
 use distribute::{Law, Settings};
 use load::{ArrivalProcess, RandomTime};
 use plan::{Node, Routing, Topology, solve};
-use sim::model::{NetworkState, ProxyModel, StateKeeping, UtilisationRule};
+use sim::model::{NetworkState, ProxyModel, StateKeeping};
 
 /// Calls a second that the paper's server forwards without state: `T_SL` (section 2.2).
 pub(super) const STATELESS: f64 = 5700.0;
@@ -177,7 +177,7 @@ impl Network {
             Mode::Share(share) => StateKeeping::Share(share),
             Mode::Law(of) => StateKeeping::Distributed(law(of)),
             Mode::Unmarked => StateKeeping::Unmarked(law(Law::Paper)),
-            Mode::Cortes => StateKeeping::ByUtilisation(UtilisationRule::OF_PAPER),
+            Mode::Cortes => StateKeeping::ByUtilisation,
         };
         NetworkState { groups: vec![keeping; self.speeds.len()], model: ProxyModel::OfPaper { trying } }
     }

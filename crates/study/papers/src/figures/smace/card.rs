@@ -1,7 +1,7 @@
 //! Contention for a network card that several machines share, which a monitor within one of them does not see.
 
 use super::super::{Entry, Work};
-use super::ways::{self, Compared, SERVERS, Times, Way};
+use super::ways::{self, Compared, Times};
 use super::{assumptions, deviation, mean, micros, pauses, server, settled};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use core::time::Duration;
@@ -133,13 +133,6 @@ impl Alone {
 fn claims(alone: &Alone, compared: &Compared) -> Vec<Claim> {
     let (variation, seen) = (alone.variation(FRONT), alone.higher(MONITOR));
     let from_in_front = alone.higher(FRONT);
-    let share = |way| {
-        compared.of(FULL, way, |run| {
-            compared.within(run, true, |second| second.goodput as f64 * SERVERS as f64)
-                / compared.within(run, true, |second| second.carried as f64)
-        })
-    };
-    let (found, monitored) = (share(Way::Responses), share(Way::Paper));
     claims! {
         "section VI-B", "There are similar variations of latency when machines contend for a single network card.",
             ["From in front the standard deviation of the 95th percentiles is {variation:.1} times that alone."],
@@ -151,9 +144,6 @@ fn claims(alone: &Alone, compared: &Compared) -> Vec<Claim> {
             ClaimVerdict::above(seen, 1.5),
             differs_by("The hypervisor shares the card out: what waits for it has not been captured yet on its way in, and has been \
                         on its way out.");
-        "ours", "Estimates by response times see it: a server whose card is overloaded gets less than two thirds of its share.",
-            ["{found:.2} of a third of the calls; with the paper's monitors {monitored:.2}."],
-            ClaimVerdict::below(found, 0.67), about(2);
         => compared.no_worse(SLOW, "Where the card is slow and carries all messages, the queue is no worse than TLWL.");
         => compared.no_worse(FULL, "Where the card is overloaded, the queue is no worse than TLWL.");
     }

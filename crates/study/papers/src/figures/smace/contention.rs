@@ -5,7 +5,7 @@ use super::{
     about_neighbours, assumptions, deviation, mean, micros, neighbours, runs, seconds, server, settled,
 };
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
-use sim::cloud::{Bursts, CloudResults, CloudSecond};
+use sim::cloud::{CloudResults, CloudSecond};
 use sim::stats::Interval;
 
 /// Calm and contended.
@@ -28,7 +28,7 @@ fn run(work: &Work<'_>) -> Figure {
             let mut times: Vec<_> =
                 [40, 110, 150, 230, 260, 430, 520].map(|at| short(at * unit / 100)).into();
             times.push((seconds(3 * unit), seconds(4 * unit)));
-            plan.neighbours = vec![neighbours(Bursts::At(times))];
+            plan.neighbours = vec![neighbours(times)];
         }
         plan
     });

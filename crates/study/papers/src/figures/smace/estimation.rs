@@ -3,9 +3,9 @@
 use super::super::{Entry, Work};
 use super::{THRESHOLD, about_neighbours, assumptions, micros, neighbours, runs, seconds, server, settled};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
-use elastic::estimate::{Law, Settings, SmaceSettings};
+use elastic::estimate::{Law, Settings};
 use elastic::queue::{Choice, Overflow, QueueSettings};
-use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front};
+use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudSecond, Front};
 use sim::stats::Interval;
 
 /// Load follows latency.
@@ -26,7 +26,7 @@ const CASES: [(&str, Option<Law>); 3] =
 fn plan(law: Option<Law>, length: u64) -> CloudPlan {
     let mut plan = server(LOAD, length / 10, length);
     let at = |from: u64, to: u64| (seconds(length * from / 300), seconds(length * to / 300));
-    plan.neighbours = vec![neighbours(Bursts::At(vec![at(60, 63), at(88, 96), at(140, 180), at(268, 272)]))];
+    plan.neighbours = vec![neighbours(vec![at(60, 63), at(88, 96), at(140, 180), at(268, 272)])];
     plan.announcing = match law {
         None => Announcing::Fixed(MAXIMUM),
         Some(law) => Announcing::Estimated(Box::new(Settings {
@@ -34,7 +34,7 @@ fn plan(law: Option<Law>, length: u64) -> CloudPlan {
             threshold: THRESHOLD,
             maximum: MAXIMUM,
             // As the paper has it.
-            smace: SmaceSettings { goodput_bounded: false, ..SmaceSettings::default() },
+            goodput_bounded: false,
             ..Settings::default()
         })),
     };

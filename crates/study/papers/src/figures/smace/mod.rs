@@ -21,8 +21,8 @@ use super::Work;
 use core::time::Duration;
 use load::{ArrivalPlan, ArrivalProcess};
 use sim::cloud::{
-    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudResults, CloudSecond, CloudServers, Front,
-    Neighbours, PROXY, Resource, Vantage,
+    Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudSecond, CloudServers, Front, Neighbours,
+    PROXY, Resource, Vantage,
 };
 use sim::engine::{QuantileTable, Spread, StallConfig};
 
@@ -39,7 +39,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn pauses(spacing: Duration, length: Duration) -> StallConfig {
-    StallConfig { spacing, spacing_spread: Spread::Exponential, length, length_spread: Spread::Exponential }
+    StallConfig { spacing, length, length_spread: Spread::Exponential }
 }
 
 /// One server alone on its host, without a limit.
@@ -67,7 +67,7 @@ fn server(load: f64, from: u64, to: u64) -> CloudPlan {
 }
 
 /// Neighbours that take a third of the processor while they are busy, and a twentieth of the time in long slices.
-fn neighbours(when: Bursts) -> Neighbours {
+fn neighbours(when: Vec<(Duration, Duration)>) -> Neighbours {
     let steal = Some(pauses(Duration::from_millis(20), Duration::from_millis(1)));
     Neighbours { resource: Resource::Processor, when, share: 0.33, steal }
 }

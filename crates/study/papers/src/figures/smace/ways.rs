@@ -5,11 +5,9 @@ use super::super::Work;
 use super::{micros, seconds, server};
 use crate::report::{Axis, Claim, ClaimVerdict, Plot, PlotSeries, ReportTable};
 use core::time::Duration;
-use elastic::estimate::{Law, Settings, SmaceSettings};
+use elastic::estimate::{Law, Settings};
 use elastic::queue::{Accrual, Choice, Overflow, QueueSettings};
-use sim::cloud::{
-    Announcing, Bursts, CloudPlan, CloudResults, CloudServers, Front, Neighbours, Resource, Vantage,
-};
+use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudServers, Front, Neighbours, Resource, Vantage};
 use sim::stats::Interval;
 
 pub(super) const SERVERS: usize = 3;
@@ -31,52 +29,42 @@ pub(super) enum Way {
     Tlwl,
     /// `queue = { capacity = ... }`.
     Queue,
-    /// With `source = "responses"` and `accrual = "smooth"`: the estimate holds calls back.
-    Responses,
     /// As the paper has it: a monitor, its law, a counter of each second.
     Paper,
 }
 
-pub(super) const WAYS: [Way; 4] = [Way::Tlwl, Way::Queue, Way::Responses, Way::Paper];
+pub(super) const WAYS: [Way; 3] = [Way::Tlwl, Way::Queue, Way::Paper];
 
 impl Way {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tlwl => "TLWL",
             Self::Queue => "queue",
-            Self::Responses => "queue, responses",
             Self::Paper => "queue, the paper's monitor",
         }
     }
 
     /// The same cluster by this way; the latency that estimators aim at.
     fn of(self, plan: &CloudPlan, goal: Duration) -> CloudPlan {
-        let bounded = QueueSettings { threshold: Some(THRESHOLD), ..QueueSettings::default() };
-        let queue = match self {
-            Self::Tlwl | Self::Responses => bounded,
-            Self::Queue => QueueSettings { accrual: Accrual::Answers { most: CAPACITY }, ..bounded },
-            Self::Paper => QueueSettings {
-                accrual: Accrual::PerSecond,
-                choice: Choice::MostRoom,
-                overflow: Overflow::Drop,
-                ..QueueSettings::default()
-            },
+        let usual = QueueSettings::default();
+        let (front, announcing, measured) = match self {
+            Self::Tlwl => (Front::Tlwl, Announcing::Fixed(CAPACITY), Vantage::Front),
+            Self::Queue => {
+                let accrual = Accrual::Answers { most: CAPACITY };
+                let queue = QueueSettings { accrual, threshold: Some(THRESHOLD), ..usual };
+                (Front::Queue(Box::new(queue)), Announcing::Fixed(CAPACITY), Vantage::Front)
+            }
+            Self::Paper => {
+                let (accrual, choice, overflow) = (Accrual::PerSecond, Choice::MostRoom, Overflow::Drop);
+                let queue = QueueSettings { accrual, choice, overflow, ..usual };
+                let (law, threshold, maximum) = (Law::Smace, goal, CAPACITY);
+                let settings =
+                    Settings { law, threshold, maximum, goodput_bounded: false, ..Settings::default() };
+                let announcing = Announcing::Estimated(Box::new(settings));
+                (Front::Queue(Box::new(queue)), announcing, Vantage::Server)
+            }
         };
-        let smace = SmaceSettings { goodput_bounded: false, ..SmaceSettings::default() };
-        let estimated = |law| {
-            let settings = Settings { law, threshold: goal, maximum: CAPACITY, smace, ..Settings::default() };
-            Announcing::Estimated(Box::new(settings))
-        };
-        CloudPlan {
-            front: if self == Self::Tlwl { Front::Tlwl } else { Front::Queue(Box::new(queue)) },
-            announcing: match self {
-                Self::Tlwl | Self::Queue => Announcing::Fixed(CAPACITY),
-                Self::Responses => estimated(Law::Proven),
-                Self::Paper => estimated(Law::Smace),
-            },
-            measured: if self == Self::Paper { Vantage::Server } else { Vantage::Front },
-            ..plan.clone()
-        }
+        CloudPlan { front, announcing, measured, ..plan.clone() }
     }
 }
 
@@ -93,7 +81,7 @@ impl Times {
 
     /// Neighbours that take a share of it meanwhile.
     pub(super) fn neighbours(self, resource: Resource, share: f64) -> Vec<Neighbours> {
-        let when = Bursts::At(vec![(seconds(self.unit), seconds(2 * self.unit))]);
+        let when = vec![(seconds(self.unit), seconds(2 * self.unit))];
         vec![Neighbours { resource, when, share, steal: None }]
     }
 
@@ -257,10 +245,8 @@ pub(super) fn assumptions() -> Vec<String> {
              nothing is seen of what repeated INVITEs add to a load."
         ),
         format!(
-            "The queue has a capacity of {CAPACITY:.0} calls/s a server and a threshold of {} ms. With responses, the law proven \
-             finds out capacities from the time to the first answer as the front sees it, and a server gets no more than was \
-             found out. The paper's monitor stands on the server, has the law smace, and no bound on what is unanswered; \
-             what no server asks for is dropped.",
+            "The queue has a capacity of {CAPACITY:.0} calls/s a server and a threshold of {} ms. The paper's monitor stands on \
+             the server, has the law smace, and no bound on what is unanswered; what no server asks for is dropped.",
             THRESHOLD.as_millis()
         ),
     ]

@@ -3,7 +3,7 @@
 use super::super::host::MESSAGES;
 use super::super::machine::{Job, Machine};
 use super::super::plan::Vantage;
-use super::{AGAIN, Call, Event, FIRST, HANGING_UP, LAST, Place, World};
+use super::{AGAIN, Event, FIRST, HANGING_UP, LAST, Place, World};
 use crate::engine::{Admission, CardSide, Finish, Priority, Ticket};
 use base::Instant;
 use core::time::Duration;
@@ -93,13 +93,7 @@ impl World<'_> {
         let host = &mut self.hosts[job.host as usize];
         host.end(Method::Invite);
         host.calls -= 1;
-        // What has moved may still be with the other one.
-        let call = &mut self.calls[job.call as usize];
-        call.hosts -= 1;
-        if call.hosts == 0 {
-            call.is_settled = true;
-            self.lose(now);
-        }
+        self.lose(now);
     }
 
     pub(super) fn start(&mut self, now: Instant, place: Place) {
@@ -144,8 +138,7 @@ impl World<'_> {
         }
         self.give_up(now, job);
         // Its server says so.
-        let sent = self.sent(job);
-        self.tell_queue(now, job.host, Some(sent));
+        self.tell_queue(now, job.host, Some(self.calls[job.call as usize].sent));
     }
 
     /// A host is done with a message, and sends it on.
@@ -156,33 +149,18 @@ impl World<'_> {
         self.go_out(now, job);
     }
 
-    /// When a host got a call.
-    fn sent(&self, job: Job) -> Instant {
-        let call = &self.calls[job.call as usize];
-        let second = call.second.filter(|(second, _)| *second == job.host);
-        second.map_or(call.sent, |(_, sent)| sent)
-    }
-
     /// A message has been forwarded.
     fn follow(&mut self, now: Instant, job: Job) {
-        let (index, sent) = (job.host, self.sent(job));
+        let (index, call) = (job.host, self.calls[job.call as usize]);
         let host = &mut self.hosts[index as usize];
         let mut answered = None;
         match job.message {
             FIRST => {
-                let call = &mut self.calls[job.call as usize];
-                answered = Some(sent);
+                answered = Some(call.sent);
                 host.end(Method::Invite);
                 if self.plan.measured == Vantage::Front {
-                    host.on_forwarded(now - sent);
+                    host.on_forwarded(now - call.sent);
                 }
-                if core::mem::replace(&mut call.is_settled, true) {
-                    // Another one was first: here it is cancelled.
-                    host.calls -= 1;
-                    return self.tell_queue(now, index, answered);
-                }
-                call.host = index;
-                let call = Call { sent, ..*call };
                 self.set_up(now, call);
             }
             // A server is done with the BYE when it has read it; for a proxy the callee's answer is still to come.

@@ -2,12 +2,16 @@
 
 use super::scene::{Moment, Seen};
 use super::story::{Pace, Story};
-use crate::command::demo::stage::{ANY, Element, call, free_port};
+use crate::command::demo::stage::{ANY, Element, SEED, call, free_port};
 use anyhow::{Context, Result, anyhow};
 use base::Rng;
+use instruments::agents::Running;
 use load::CallResults;
-use server::agents::Running;
+use std::fs::DirBuilder;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Servers that there may be.
@@ -34,6 +38,29 @@ pub(super) fn name(index: usize) -> String {
 pub(super) struct Cluster {
     servers: Vec<SocketAddr>,
     balancer: Element,
+    _processes: Processes,
+}
+
+/// A folder with a file for each server that runs: its name is the address, its content the number of the process.
+struct Processes(PathBuf);
+
+impl Processes {
+    fn new() -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("sarabande-demo-{}", std::process::id()));
+        // New, and of this user alone: the processes named in it are ended.
+        let made = DirBuilder::new().mode(0o700).create(&folder);
+        made.with_context(|| folder.display().to_string())?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Processes {
+    /// Ends those that run.
+    fn drop(&mut self) {
+        let kill = ["-c", "kill $(cat \"$0\"/*) 2>/dev/null"];
+        let _ = Command::new("sh").args(kill).arg(&self.0).status();
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Cluster {
@@ -44,13 +71,14 @@ impl Cluster {
             std::env::current_exe().context("this program cannot be found to be run as a server")?;
         let program = program.to_str().context("the path of this program is no UTF-8")?;
         let life = Duration::from_secs_f64(story.total) + BEYOND;
-        let tables = pool(&servers, &command(program, &story.pace, life), &story.pace);
-        Ok(Self { servers, balancer: Element::start(ANY.ip(), &tables, None).await? })
+        let processes = Processes::new()?;
+        let tables = pool(&servers, &scale(program, &processes.0, &story.pace, life), &story.pace);
+        Ok(Self { servers, balancer: Element::start(ANY.ip(), &tables, None).await?, _processes: processes })
     }
 
     /// Starts the callers.
-    pub(super) fn call(&self, story: &Story, seed: u64) -> Result<Running<CallResults>> {
-        let (target, rng) = (self.balancer.address, Rng::from_seed(seed).fork("caller"));
+    pub(super) fn call(&self, story: &Story) -> Result<Running<CallResults>> {
+        let (target, rng) = (self.balancer.address, Rng::from_seed(SEED).fork("caller"));
         call(target, format!("sip:service@{target}"), story.plan(), HOLD, rng)
     }
 
@@ -97,19 +125,25 @@ fn addresses() -> Result<Vec<SocketAddr>> {
     (0..COUNT).map(address).collect()
 }
 
-/// A server: this program, which answers calls once it has started.
-fn command(program: &str, pace: &Pace, life: Duration) -> Vec<String> {
+/// The programs that start, stop and list servers. A server is this program, which answers calls once it has started.
+fn scale(program: &str, folder: &Path, pace: &Pace, life: Duration) -> String {
+    let folder = folder.to_string_lossy();
     // The shell takes what a machine does before its server runs.
-    let boot = format!("sleep {}; exec \"$0\" \"$@\"", pace.boot.as_secs_f64());
+    let boot = format!(
+        "(sleep {}; exec \"$@\") >/dev/null 2>&1 & echo $! > \"$0/$SARABANDE_SERVER\"",
+        pace.boot.as_secs_f64()
+    );
     let service = format!("{}us", SERVICE.as_micros());
     let life = format!("{}s", life.as_secs());
-    let answer = ["load", "answer", "--listen", "{server}", "--service", &service, "--duration", &life]
-        .map(str::to_owned);
-    ["sh", "-c", &boot, program].map(str::to_owned).into_iter().chain(answer).collect()
+    let answer = ["load", "answer", "--listen", "{server}", "--service", &service, "--duration", &life];
+    let start = [&["sh", "-c", &boot, &folder, program], &answer[..]].concat();
+    let stop = "kill $(cat \"$0/$SARABANDE_SERVER\"); rm \"$0/$SARABANDE_SERVER\"";
+    let stop = ["sh", "-c", stop, &folder];
+    format!("start = {start:?}\nstop = {stop:?}\nlist = {:?}", ["ls", &folder])
 }
 
 /// The table of the balancer.
-fn pool(servers: &[SocketAddr], start: &[String], pace: &Pace) -> String {
+fn pool(servers: &[SocketAddr], scale: &str, pace: &Pace) -> String {
     let members: Vec<_> = servers.iter().map(ToString::to_string).collect();
     let [boot, calm, idle] = [pace.boot, pace.calm, pace.idle].map(|time| time.as_millis());
     let (capacity, threshold) = (MOST / 2.0, THRESHOLD.as_millis());
@@ -123,20 +157,14 @@ fn pool(servers: &[SocketAddr], start: &[String], pace: &Pace) -> String {
         source = "responses"
         capacity = {MOST}
         threshold = "{threshold}ms"
-        order = "least-work"
         wait = "2s"
-        delay = "1s"
         [pool.pbx.scale]
-        driver = "local"
-        start = {start:?}
+        driver = "command"
+        {scale}
         capacity = {capacity}
-        smoothing = "2s"
         calm = "{calm}ms"
-        drain_gap = "1s"
         idle = "{idle}ms"
         start_time = "{boot}ms"
-        back_off = "1s"
-        step = "500ms"
         "#
     )
 }
@@ -150,9 +178,9 @@ mod tests {
     fn the_configuration_is_right() {
         let servers = addresses().expect("addresses");
         for story in [Story::of(85.0), Story::quick()] {
-            let start = command("/usr/bin/sarabande", &story.pace, BEYOND);
+            let scale = scale("/usr/bin/sarabande", Path::new("/tmp/demo"), &story.pace, BEYOND);
             let config =
-                configuration("127.0.0.1:5060".parse().unwrap(), &pool(&servers, &start, &story.pace))
+                configuration("127.0.0.1:5060".parse().unwrap(), &pool(&servers, &scale, &story.pace))
                     .unwrap();
             assert_eq!(config.members().len(), COUNT);
         }

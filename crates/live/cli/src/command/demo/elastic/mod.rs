@@ -26,17 +26,11 @@ pub(crate) struct Arguments {
     /// All of it in 50 s, with servers that start and stop faster.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// Decides when calls come and how long they last.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Print lines instead of the live view; so it is whenever the output is no terminal.
-    #[arg(long)]
-    no_tui: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let story = if arguments.quick { Story::quick() } else { Story::of(arguments.seconds) };
-    let outcome = stage::play(play::play(&story, arguments.seed, arguments.no_tui))?;
+    let outcome = stage::play(play::play(&story))?;
     print::line(summary::text(&outcome))?;
     verdict(&outcome)
 }

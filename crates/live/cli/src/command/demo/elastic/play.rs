@@ -8,8 +8,8 @@ use super::story::{PHASES, Story};
 use super::tracks::Tracks;
 use crate::command::demo::stage::Screen;
 use anyhow::{Result, bail};
+use instruments::agents::Running;
 use load::CallResults;
-use server::agents::Running;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::SignalKind;
 
@@ -19,17 +19,17 @@ const PATIENCE: f64 = 5.0;
 const START: Duration = Duration::from_secs(20);
 
 /// Plays all phases, or until somebody has seen enough.
-pub(super) async fn play(story: &Story, seed: u64, plain: bool) -> Result<Outcome> {
+pub(super) async fn play(story: &Story) -> Result<Outcome> {
     // All that asks this process to end is waited for, since the servers are to end with it.
     let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let mut screen = Screen::open(plain, &ends)?;
+    let mut screen = Screen::open(&ends)?;
     let cluster = Cluster::open(story).await?;
-    let outcome = show(&cluster, story, seed, &mut screen).await;
+    let outcome = show(&cluster, story, &mut screen).await;
     cluster.close().await?;
     outcome
 }
 
-async fn show(cluster: &Cluster, story: &Story, seed: u64, screen: &mut Screen<Told>) -> Result<Outcome> {
+async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Told>) -> Result<Outcome> {
     let opened = Instant::now();
     let mut tracks = Tracks::new(story);
     let mut caller: Option<(Instant, Running<CallResults>)> = None;
@@ -47,7 +47,7 @@ async fn show(cluster: &Cluster, story: &Story, seed: u64, screen: &mut Screen<T
         let moment = cluster.look().await?;
         if caller.is_none() {
             if moment.ready() > 0 {
-                caller = Some((Instant::now(), cluster.call(story, seed)?));
+                caller = Some((Instant::now(), cluster.call(story)?));
             } else if opened.elapsed() > story.pace.boot + START {
                 let why = moment.trouble.as_deref().unwrap_or("it does not answer");
                 bail!("the first server does not start: {why}");

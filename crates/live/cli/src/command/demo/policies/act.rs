@@ -48,12 +48,11 @@ const PATIENCE: f64 = 3.0;
 pub(super) async fn play(
     act: &Act,
     number: &str,
-    seed: u64,
     screen: &mut Screen<Told>,
     outcomes: &[Outcome],
 ) -> Result<Option<Outcome>> {
     let rate = rate(act.load);
-    let mut cast = Cast::open(&act.policy, rate, act.seconds, seed).await?;
+    let mut cast = Cast::open(&act.policy, rate, act.seconds).await?;
     let start = Instant::now();
     let mut script = Script::new(act);
     let mut tracks = Tracks::default();

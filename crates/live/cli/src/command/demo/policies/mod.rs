@@ -21,15 +21,9 @@ pub(crate) struct PolicyArguments {
     /// Show this policy only; may be given several times. By default five of them, and a crash.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(KNOWN))]
     policy: Vec<String>,
-    /// Decides when calls come and how long they last, alike for every policy.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Two policies for 1.5 s each and a crash: some ten seconds in all.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// Print lines instead of the live view; so it is whenever the output is no terminal.
-    #[arg(long)]
-    no_tui: bool,
 }
 
 /// All that can be asked for.
@@ -56,12 +50,12 @@ pub(super) fn run(arguments: &PolicyArguments) -> Result<()> {
 
 /// Plays the acts; fewer when somebody has seen enough, and then says what is missing.
 async fn play(arguments: &PolicyArguments) -> Result<(Vec<Outcome>, Option<String>)> {
-    let mut screen = Screen::<Told>::open(arguments.no_tui, &[SignalKind::interrupt()])?;
+    let mut screen = Screen::<Told>::open(&[SignalKind::interrupt()])?;
     let acts = acts(arguments);
     let mut outcomes = Vec::new();
     for (index, act) in acts.iter().enumerate() {
         let number = format!("{}/{}", index + 1, acts.len());
-        let played = act::play(act, &number, arguments.seed, &mut screen, &outcomes).await?;
+        let played = act::play(act, &number, &mut screen, &outcomes).await?;
         let Some(outcome) = played else {
             let quit = format!("Left in act {number}: neither that nor what comes after it is counted here.");
             return Ok((outcomes, Some(quit)));

@@ -1,13 +1,12 @@
-//! The proxies of the demo: three in a row, each with a part of a processor, or on a processor that is a model.
+//! The proxies of the demo: three in a row, each on a processor that is a model.
 
-use super::group::Group;
 use super::phones::{DOMAIN, USERS};
 use crate::command::demo::stage::Element;
 use crate::command::load::random;
 use anyhow::{Context as _, Result, anyhow};
 use server::ModelProcessor;
 use server::figures::Standing;
-use std::fmt::{self, Display, Write as _};
+use std::fmt::Write as _;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -28,10 +27,6 @@ pub(super) const CAST: [Part; 3] =
 /// The last one's place.
 const HOME: usize = CAST.len() - 1;
 
-/// The part of a processor that a proxy may use: so little that a machine of one processor has room for the phones.
-const PROCESSOR: f64 = 0.1;
-/// That of the last one until it is known what the first one carries: enough to carry all of that.
-const ROOMY: f64 = 0.2;
 /// What a processor that is a model can do in a second: so little that this machine has hardly anything to do.
 const STEPS: f64 = 1_200.0;
 /// Steps of a call with all its state at a proxy, by the utilisation that the proxy tells at nine tenths of its
@@ -40,47 +35,8 @@ const CALL_STEPS: f64 = 9.3;
 /// Where a proxy counts as full: `high` of `[distribution]`, unless set.
 pub(super) const HIGH: f64 = 0.9;
 
-/// What the proxies run on.
-pub(super) enum Processors {
-    /// Parts of the machine's: a group for each of [`CAST`].
-    Measured(Vec<Group>),
-    /// Models, and why the machine's cannot be used.
-    Modelled(Option<anyhow::Error>),
-}
-
-impl Processors {
-    /// Control groups, where this process may make them.
-    pub(super) fn find() -> Self {
-        let part = |index: usize| if index == HOME { ROOMY } else { PROCESSOR };
-        let groups = CAST.iter().enumerate().map(|(index, it)| Group::new(it.name, part(index)));
-        groups.collect::<Result<_>>().map_or_else(|error| Self::Modelled(Some(error)), Self::Measured)
-    }
-
-    pub(super) fn are_measured(&self) -> bool {
-        matches!(self, Self::Measured(_))
-    }
-}
-
-impl Display for Processors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Measured(_) => write!(
-                f,
-                "Utilisation is measured: each proxy has {:.0} % of a processor, by a control group, and home what it needs.",
-                100.0 * PROCESSOR
-            ),
-            Self::Modelled(None) => write!(f, "Utilisation is that of a model."),
-            Self::Modelled(Some(error)) => write!(
-                f,
-                "Utilisation is that of a model: no control group can be made ({error:#}).\n\
-                 It is measured as root, where control groups of version 1 have the cpu controller."
-            ),
-        }
-    }
-}
-
-/// Calls a second of which a proxy on a model can keep all state.
-pub(super) const MODEL_CARRIES: f64 = STEPS / CALL_STEPS;
+/// Calls a second of which the first proxy can keep all state.
+pub(super) const CARRIES: f64 = STEPS / CALL_STEPS;
 
 /// The proxies' addresses; the phones have another network, so that they are no neighbours.
 const NETWORK: &str = "127.0.83.0/24";
@@ -88,47 +44,26 @@ const NETWORK: &str = "127.0.83.0/24";
 /// The proxies at work.
 pub(super) struct Chain {
     proxies: Vec<Element>,
-    /// They go when the proxies have ended.
-    processors: Processors,
 }
 
 impl Chain {
     /// Starts the last one first: each sends to the one behind it.
-    pub(super) async fn open(password: &str, processors: Processors) -> Result<Self> {
+    pub(super) async fn open(password: &str) -> Result<Self> {
         let users = UsersFile::write(password)?;
         let mut proxies: Vec<Element> = Vec::new();
         for (index, part) in CAST.iter().enumerate().rev() {
             let role = proxies.last().map_or_else(|| home(&users.0), |next| onward(next.address));
             let ip = IpAddr::V4(Ipv4Addr::new(127, 0, 83, index as u8 + 1));
             let model = ModelProcessor { steps_per_second: STEPS * part.speed };
-            proxies.push(match &processors {
-                Processors::Measured(groups) => {
-                    groups[index].enter()?;
-                    let started = Element::start(ip, &role, None).await;
-                    groups[index].leave()?;
-                    started?
-                }
-                Processors::Modelled(_) => Element::start(ip, &role, Some(model)).await?,
-            });
+            proxies.push(Element::start(ip, &role, Some(model)).await?);
         }
         proxies.reverse();
-        Ok(Self { proxies, processors })
+        Ok(Self { proxies })
     }
 
     /// Where calls go, and where phones register.
     pub(super) fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.proxies[0].address, self.proxies[HOME].address)
-    }
-
-    pub(super) fn is_measured(&self) -> bool {
-        self.processors.are_measured()
-    }
-
-    /// Gives the last proxy as much of a processor as its calls need. `first` and `home` are the calls a second that it
-    /// and the first one carry now.
-    pub(super) fn size_home(&self, first: f64, home: f64) -> Result<()> {
-        let Processors::Measured(groups) = &self.processors else { return Ok(()) };
-        groups[HOME].allow(ROOMY * CAST[HOME].speed * first / home)
     }
 
     /// What each says of itself, in their order.

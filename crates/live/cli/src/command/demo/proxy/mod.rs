@@ -2,9 +2,6 @@
 //! keeps the state of the calls.
 
 mod chain;
-mod company;
-mod group;
-mod measure;
 mod output;
 mod phases;
 mod phones;
@@ -17,7 +14,6 @@ mod view;
 use super::stage;
 use crate::print;
 use anyhow::{Result, bail};
-use chain::Processors;
 use phases::{PHASES, Phase, QUICK, QUICK_SECONDS};
 use scene::Outcome;
 
@@ -26,18 +22,9 @@ pub(crate) struct Arguments {
     /// How long each phase lasts.
     #[arg(long, default_value_t = 10.0, value_parser = super::seconds)]
     seconds: f64,
-    /// Phases of 5 s, and fewer of them: some fifteen seconds in all, and seven before them where load is measured.
+    /// Phases of 5 s, and fewer of them: some fifteen seconds in all.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
-    /// Decides when calls come and how long they last.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Show the utilisation of a model also where it can be measured: the same on every machine, however busy that is.
-    #[arg(long)]
-    model: bool,
-    /// Print lines instead of the live view; so it is whenever the output is no terminal.
-    #[arg(long)]
-    no_tui: bool,
 }
 
 impl Arguments {
@@ -52,9 +39,7 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let (phases, seconds) = arguments.phases();
-    let processors = if arguments.model { Processors::Modelled(None) } else { Processors::find() };
-    let (seed, plain) = (arguments.seed, arguments.no_tui);
-    let outcome = stage::play(play::play(&phases, seconds, processors, seed, plain))?;
+    let outcome = stage::play(play::play(&phases, seconds))?;
     print::line(summary::text(&outcome))?;
     verdict(&outcome)
 }

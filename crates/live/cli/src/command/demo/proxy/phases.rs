@@ -10,11 +10,6 @@ pub(super) struct Phase {
     pub(super) load: f64,
 }
 
-/// Comes before the others where processors are real: what one carries differs from machine to machine.
-pub(super) const MEASURE: Phase =
-    Phase { name: "measuring", shows: "what the first carries alone", load: 0.6 };
-pub(super) const MEASURE_SECONDS: f64 = 6.5;
-
 pub(super) const PHASES: [Phase; 5] = [
     Phase { name: "quiet", load: 0.5, shows: "the first has room, and keeps all" },
     Phase { name: "busy", load: 1.0, shows: "the first is full, and passes some on" },

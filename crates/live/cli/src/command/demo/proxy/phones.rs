@@ -1,11 +1,11 @@
 //! The two phones: each registers, takes calls, and calls the other one.
 
 use super::registration::{Account, Registration};
-use crate::command::demo::stage::{ANY, answer, call};
+use crate::command::demo::stage::{ANY, SEED, answer, call};
 use anyhow::Result;
 use base::Rng;
+use instruments::agents::Running;
 use load::{AnswererResults, ArrivalPlan, CallResults, ServiceModel};
-use server::agents::Running;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,8 +31,6 @@ pub(super) struct Phones {
     /// They answer as long as they are there.
     _answerers: Vec<Running<AnswererResults>>,
     rng: Rng,
-    /// How often they began to call: no call is like one of another time.
-    rounds: u32,
     registered: Arc<Mutex<Registered>>,
     /// Ends the thread that registers when it is gone.
     end: Option<Sender<()>>,
@@ -49,8 +47,8 @@ pub(super) struct Ringing {
 }
 
 impl Ringing {
-    pub(super) fn start(seed: u64) -> Result<Self> {
-        let rng = Rng::from_seed(seed);
+    pub(super) fn start() -> Result<Self> {
+        let rng = Rng::from_seed(SEED);
         let answerers = USERS.iter().map(|user| answer(ANY, user, ServiceModel::default(), &rng));
         Ok(Self { answerers: answerers.collect::<Result<_>>()?, rng })
     }
@@ -80,14 +78,7 @@ impl Ringing {
                 registered.failed += (registrations.len() - granted) as u64;
             }
         })?;
-        Ok(Phones {
-            _answerers: answerers,
-            rng,
-            rounds: 0,
-            registered,
-            end: Some(end),
-            registering: Some(registering),
-        })
+        Ok(Phones { _answerers: answerers, rng, registered, end: Some(end), registering: Some(registering) })
     }
 }
 
@@ -97,10 +88,9 @@ impl Phones {
     }
 
     /// They call each other by way of `entry`, each as `plan` says, and hang up after `hold` in the mean.
-    pub(super) fn call(&mut self, entry: SocketAddr, plan: &ArrivalPlan, hold: Duration) -> Result<Calls> {
-        self.rounds += 1;
+    pub(super) fn call(&self, entry: SocketAddr, plan: &ArrivalPlan, hold: Duration) -> Result<Calls> {
         let caller = |(user, callee): (&&str, &&str)| {
-            let rng = self.rng.fork(&format!("{user} calls, {}", self.rounds));
+            let rng = self.rng.fork(&format!("{user} calls"));
             call(entry, format!("sip:{callee}@{DOMAIN}"), plan.clone(), hold, rng)
         };
         Ok(Calls(USERS.iter().zip(USERS.iter().rev()).map(caller).collect::<Result<_>>()?))

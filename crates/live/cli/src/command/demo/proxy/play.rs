@@ -1,16 +1,13 @@
 //! Has the phones call by way of the proxies, phase by phase, and shows it.
 
-use super::chain::{Chain, HIGH, MODEL_CARRIES, Processors};
-use super::company::{Company, plan};
-use super::measure;
+use super::chain::{CARRIES, Chain, HIGH};
 use super::phases::Phase;
-use super::phones::Ringing;
+use super::phones::{Phones, Ringing};
 use super::scene::{Ended, Line, Outcome, Scene, Tracks};
 use crate::command::demo::stage::Screen;
 use crate::command::load::random;
-use crate::print;
 use anyhow::Result;
-use load::{CallResults, Times};
+use load::{ArrivalPlan, ArrivalProcess, CallResults, RateStep, Times};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::SignalKind;
 
@@ -20,93 +17,105 @@ const HOLD: Duration = Duration::from_millis(500);
 const PATIENCE: f64 = 5.0;
 
 /// Plays all phases, or until somebody has seen enough.
-pub(super) async fn play(
-    phases: &[Phase],
-    seconds: f64,
-    processors: Processors,
-    seed: u64,
-    plain: bool,
-) -> Result<Outcome> {
-    // All that asks this process to end is waited for, since the control groups are to go with it.
-    let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+pub(super) async fn play(phases: &[Phase], seconds: f64) -> Result<Outcome> {
     let password = format!("{:016x}", random());
-    print::line(&processors)?;
-    let screen = Screen::open(plain, &ends)?;
-    let ringing = Ringing::start(seed)?;
-    let chain = Chain::open(&password, processors).await?;
+    let mut screen = Screen::open(&[SignalKind::interrupt()])?;
+    let ringing = Ringing::start()?;
+    let chain = Chain::open(&password).await?;
     let phones = ringing.register(chain.ends().1, &password)?;
-    let mut company = Company { chain, phones, screen, tracks: Tracks::new(), start: Instant::now() };
-    let outcome = company.play(phases, seconds).await;
-    let Company { chain, phones, .. } = company;
+    let outcome = show(&chain, &phones, &mut screen, phases, seconds).await;
     drop(phones);
     chain.close().await?;
     outcome
 }
 
-impl Company {
-    async fn play(&mut self, phases: &[Phase], seconds: f64) -> Result<Outcome> {
-        let carries =
-            if self.chain.is_measured() { measure::carried(self).await? } else { Some(MODEL_CARRIES) };
-        let Some(carries) = carries else {
-            let quit = Some("Left before the first phase.".to_owned());
-            return Ok(self.outcome(Vec::new(), 0.0, CallResults::default(), quit));
-        };
-        let rates: Vec<_> = phases.iter().map(|phase| phase.load * HIGH * carries).collect();
-        let calls = self.call(&plan(&rates, seconds), HOLD)?;
-        let (start, total) = (Instant::now(), seconds * phases.len() as f64);
-        let (mut ended, mut last, mut before) =
-            (Vec::new(), (Vec::new(), Times::default()), CallResults::default());
-        let mut quit = None;
-        let end = |index: usize, (lines, times): (Vec<Line>, Times)| Ended {
-            phase: phases[index],
-            rate: rates[index],
-            lines,
-            times,
-        };
-        while !calls.are_finished() {
-            let now = start.elapsed().as_secs_f64();
-            if now > total + PATIENCE {
-                calls.wind_down();
-                break;
-            }
-            let results = calls.results();
-            // What the phase before has come to is what was seen last in it.
-            while now >= seconds * (ended.len() + 1) as f64 && ended.len() < phases.len() {
-                ended.push(end(ended.len(), std::mem::take(&mut last)));
-                before = results.clone();
-            }
-            let index = ended.len().min(phases.len() - 1);
-            let lines = self.sample().await?;
-            let calls = results.with_times_since(&before);
-            if ended.len() < phases.len() {
-                last = (lines.clone(), calls.invite_response.clone());
-            }
-            self.screen.show(&Scene {
-                phase: phases[index],
-                number: Some((index + 1, phases.len())),
-                rate: rates[index],
-                seconds: now,
-                total,
-                is_measured: self.chain.is_measured(),
-                lines,
-                registered: self.phones.registered(),
-                calls,
-                ended: &ended,
-            })?;
-            if self.screen.has_quit().await? {
-                let (name, number, of) = (phases[index].name, index + 1, phases.len());
-                quit = Some(format!("Left in phase {number}/{of}, {name}: it is not counted here."));
-                break;
-            }
-        }
-        if quit.is_none() && ended.len() < phases.len() && !last.0.is_empty() {
-            ended.push(end(ended.len(), last));
-        }
-        Ok(self.outcome(ended, carries, calls.results(), quit))
+/// Of each of the two phones: half of the calls, which come at these rates, each for so long.
+fn plan(rates: &[f64], seconds: f64) -> ArrivalPlan {
+    let step = |(number, rate): (u32, &f64)| RateStep {
+        at: Duration::from_secs_f64(seconds) * number,
+        rate: rate / 2.0,
+        ramp: false,
+    };
+    ArrivalPlan {
+        // Chance would move the shares from one second to the next, and hide what moves them.
+        process: ArrivalProcess::Constant,
+        steps: (0..).zip(rates).map(step).collect(),
+        calls_max: None,
+        duration: Some(Duration::from_secs_f64(seconds) * rates.len() as u32),
     }
+}
 
-    fn outcome(&self, ended: Vec<Ended>, carries: f64, calls: CallResults, quit: Option<String>) -> Outcome {
-        let (is_measured, registrations) = (self.chain.is_measured(), self.phones.registered());
-        Outcome { ended, is_measured, carries, calls, registrations, quit }
+async fn show(
+    chain: &Chain,
+    phones: &Phones,
+    screen: &mut Screen<Option<&'static str>>,
+    phases: &[Phase],
+    seconds: f64,
+) -> Result<Outcome> {
+    let mut tracks = Tracks::new();
+    let rates: Vec<_> = phases.iter().map(|phase| phase.load * HIGH * CARRIES).collect();
+    let calls = phones.call(chain.ends().0, &plan(&rates, seconds), HOLD)?;
+    let (start, total) = (Instant::now(), seconds * phases.len() as f64);
+    let (mut ended, mut last, mut before) =
+        (Vec::new(), (Vec::new(), Times::default()), CallResults::default());
+    let mut quit = None;
+    let end = |index: usize, (lines, times): (Vec<Line>, Times)| Ended {
+        phase: phases[index],
+        rate: rates[index],
+        lines,
+        times,
+    };
+    while !calls.are_finished() {
+        let now = start.elapsed().as_secs_f64();
+        if now > total + PATIENCE {
+            calls.wind_down();
+            break;
+        }
+        let results = calls.results();
+        // What the phase before has come to is what was seen last in it.
+        while now >= seconds * (ended.len() + 1) as f64 && ended.len() < phases.len() {
+            ended.push(end(ended.len(), std::mem::take(&mut last)));
+            before = results.clone();
+        }
+        let index = ended.len().min(phases.len() - 1);
+        let lines = tracks.sample(now, &chain.standings().await?);
+        let calls = results.with_times_since(&before);
+        if ended.len() < phases.len() {
+            last = (lines.clone(), calls.invite_response.clone());
+        }
+        screen.show(&Scene {
+            phase: phases[index],
+            number: (index + 1, phases.len()),
+            rate: rates[index],
+            seconds: now,
+            total,
+            lines,
+            registered: phones.registered(),
+            calls,
+            ended: &ended,
+        })?;
+        if screen.has_quit().await? {
+            let (name, number, of) = (phases[index].name, index + 1, phases.len());
+            quit = Some(format!("Left in phase {number}/{of}, {name}: it is not counted here."));
+            break;
+        }
+    }
+    if quit.is_none() && ended.len() < phases.len() && !last.0.is_empty() {
+        ended.push(end(ended.len(), last));
+    }
+    Ok(Outcome { ended, calls: calls.results(), registrations: phones.registered(), quit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phase_has_its_rate() {
+        let rates = [50.0, 108.0, 115.0];
+        let plan = plan(&rates, 10.0);
+        let both: Vec<_> = plan.steps.iter().map(|step| (step.at.as_secs(), 2.0 * step.rate)).collect();
+        assert_eq!(both, (0..).step_by(10).zip(rates).collect::<Vec<_>>());
+        assert_eq!(plan.duration, Some(Duration::from_secs(30)));
     }
 }

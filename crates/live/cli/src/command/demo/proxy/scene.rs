@@ -59,14 +59,13 @@ fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Li
 /// One moment, to be shown.
 pub(super) struct Scene<'a> {
     pub(super) phase: Phase,
-    /// Its number, and how many there are; `None` before them, while it is measured what a proxy carries.
-    pub(super) number: Option<(usize, usize)>,
+    /// Its number, and how many there are.
+    pub(super) number: (usize, usize),
     /// Calls a second that are offered.
     pub(super) rate: f64,
     /// Since the beginning, and of how many, in seconds.
     pub(super) seconds: f64,
     pub(super) total: f64,
-    pub(super) is_measured: bool,
     pub(super) lines: Vec<Line>,
     pub(super) registered: Registered,
     /// Counts of all calls, times of this phase.
@@ -78,7 +77,8 @@ pub(super) struct Scene<'a> {
 impl Scene<'_> {
     /// Where in the demo it is.
     pub(super) fn place(&self) -> String {
-        self.number.map_or_else(String::new, |(number, of)| format!("phase {number}/{of} "))
+        let (number, of) = self.number;
+        format!("phase {number}/{of} ")
     }
 }
 
@@ -96,9 +96,6 @@ pub(super) struct Ended {
 /// What came of it all.
 pub(super) struct Outcome {
     pub(super) ended: Vec<Ended>,
-    pub(super) is_measured: bool,
-    /// Calls a second that the first proxy carries when it keeps all.
-    pub(super) carries: f64,
     pub(super) calls: CallResults,
     pub(super) registrations: Registered,
     /// What is missing since somebody has seen enough.

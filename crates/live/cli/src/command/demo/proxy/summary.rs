@@ -1,6 +1,6 @@
 //! What the demo has shown, in words.
 
-use super::chain::CAST;
+use super::chain::{CARRIES, CAST};
 use super::scene::{Outcome, known_percent, percent};
 use crate::command::load::table;
 use std::fmt::Write as _;
@@ -11,15 +11,10 @@ pub(super) fn text(outcome: &Outcome) -> String {
     if !outcome.ended.is_empty() {
         text += "At the end of each phase:\n\n";
         text += &phases(outcome);
-        let (how, busy) = if outcome.is_measured {
-            ("measured first", "of its part of a processor, by its own measure")
-        } else {
-            ("by the model", "of what its processor, which is a model, can do")
-        };
-        let carries = outcome.carries;
         write!(
             text,
-            "\n\n calls/s: edge carries {carries:.0} when it keeps all, {how}\n busy: {busy}\n keeps: calls whose state it keeps; home rings the phones, and keeps all\n \
+            "\n\n calls/s: edge carries {CARRIES:.0} when it keeps all, by the model\n \
+             busy: of what its processor, which is a model, can do\n keeps: calls whose state it keeps; home rings the phones, and keeps all\n \
              INVITE: ms from it to the 200, of the phase's calls\n\n"
         )
         .expect("a String takes any text");

@@ -58,12 +58,7 @@ fn draw_proxies(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let header = ["proxy", "busy", "", "keeps state of", "", "open", "calls/s", "says"];
     let columns = (header, 5..=6, [6, BAR, 5, BAR, 5, 6, 7, 10]);
     let rows = CAST.iter().zip(&scene.lines).map(row);
-    let title = if scene.is_measured {
-        "proxies in a row, each with a part of a processor"
-    } else {
-        "proxies in a row, on processors that are a model"
-    };
-    draw_rows(frame, area, title, columns, rows);
+    draw_rows(frame, area, "proxies in a row, on processors that are a model", columns, rows);
 }
 
 fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
@@ -122,11 +117,10 @@ mod tests {
             PHASES.map(|phase| Ended { phase, rate: 1_281.4, lines: lines.clone(), times: Times::default() });
         let scene = Scene {
             phase: PHASES[3],
-            number: Some((4, 5)),
+            number: (4, 5),
             rate: 1_281.4,
             seconds: 41.0,
             total: 50.0,
-            is_measured: true,
             lines,
             registered: Registered { phones: 2, granted: 40, failed: 0 },
             calls: CallResults::default(),

@@ -132,8 +132,9 @@ impl Api {
             .header(ACCEPT, "application/json");
         if let Some(file) = &self.token_file {
             // A token of a service account is another one every hour.
-            let token = std::fs::read_to_string(file)
-                .map_err(|error| Refusal::Other(format!("`token_file` {}: {error}", file.display())))?;
+            let token = std::fs::read_to_string(file).map_err(|error| {
+                Refusal::Other(format!("the token {} cannot be read: {error}", file.display()))
+            })?;
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.trim()));
         }
         if change.is_some() {
@@ -151,7 +152,9 @@ impl Api {
             StatusCode::GONE => return Refusal::Gone,
             StatusCode::UNAUTHORIZED => match &self.token_file {
                 Some(file) => format!("; it does not accept the token in {}", file.display()),
-                None => "; no token is shown: set `token_file`".to_owned(),
+                None => {
+                    "; no token is shown over http://: `kubectl proxy` there would show its own".to_owned()
+                }
             },
             StatusCode::FORBIDDEN => {
                 "; the account of the token lacks this right: give it a Role that has it".to_owned()

@@ -356,9 +356,12 @@ async fn what_is_too_old_is_listed_anew() {
     let driver = server_side.driver(set(), LONG);
     until(&driver, Ok(numbered(&[2]))).await;
     // What the list says is known before the watch from there is asked for.
-    while server_side.asked(WATCH).len() < 3 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let waits = async {
+        while server_side.asked(WATCH).len() < 3 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waits).await.expect("it asks");
     assert!(server_side.asked(WATCH)[2].ends_with("resourceVersion=6000"));
 }
 
@@ -393,7 +396,7 @@ async fn who_may_not_ask_is_told_and_asks_again() {
     let driver = server_side.driver(set(), LONG);
     until(
         &driver,
-        Err("the API server: 401 Unauthorized: Unauthorized; no token is shown: set `token_file`"),
+        Err("the API server: 401 Unauthorized: Unauthorized; no token is shown over http://: `kubectl proxy` there would show its own"),
     )
     .await;
     until(&driver, Ok(numbered(&[0]))).await;
@@ -659,7 +662,10 @@ async fn over_tls_pods_are_watched_and_a_token_that_is_replaced_is_shown() {
     assert_eq!(error, format!("{expected}{}", token.display()));
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
     let error = driver.start(&server(3, 4)).await.expect_err("there is no token");
-    assert!(error.starts_with(&format!("`token_file` {}: No such file", token.display())), "{error}");
+    assert!(
+        error.starts_with(&format!("the token {} cannot be read: No such file", token.display())),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -673,7 +679,7 @@ async fn a_server_with_another_certificate_is_told_nothing() {
     assert_eq!(
         asked("127.0.0.1", "other-ca.pem").await,
         format!(
-            "the API server: the certificate of {at} is not signed by one in {}; expected `ca_file` of this cluster",
+            "the API server: the certificate of {at} is not signed by one in {}; expected those of this cluster",
             other.display()
         )
     );
@@ -685,6 +691,6 @@ async fn a_server_with_another_certificate_is_told_nothing() {
         "{error}"
     );
     let error = asked("127.0.0.1", "absent.pem").await;
-    assert!(error.contains("`ca_file` ") && error.contains("absent.pem: "), "{error}");
+    assert!(error.starts_with("the certificates of the pod: ") && error.contains("absent.pem: "), "{error}");
     assert_eq!(server_side.asked(""), [""; 0]);
 }

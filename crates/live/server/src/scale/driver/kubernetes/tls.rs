@@ -26,7 +26,8 @@ pub(super) async fn connect(
 }
 
 fn settings(ca_file: &Path) -> Result<ClientConfig, String> {
-    let mut settings = client_of(Some(ca_file)).map_err(|error| format!("`ca_file` {error}"))?;
+    let mut settings =
+        client_of(Some(ca_file)).map_err(|error| format!("the certificates of the pod: {error}"))?;
     settings.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(settings)
 }
@@ -39,7 +40,7 @@ fn refused(error: &io::Error, authority: &str, ca_file: &Path) -> String {
     };
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
-            "the API server: the certificate of {authority} is not signed by one in {}; expected `ca_file` of this cluster",
+            "the API server: the certificate of {authority} is not signed by one in {}; expected those of this cluster",
             ca_file.display()
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {

@@ -1,0 +1,352 @@
+//! What stands between callers and answerers in each part.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use anyhow::Result;
+use config::scenario::Costs;
+use load::RandomTime;
+use sim::model::NetworkState;
+use std::time::Duration;
+
+use super::QUOTA;
+use crate::rig::{BALANCER, NETWORK, Rig, address, pool};
+use crate::simulated::{BUFFER, MESSAGES, Model, groups};
+
+/// Starts programs before these answerers, of which the limited ones have this capacity where it is known; returns where
+/// callers send.
+pub(super) type Start = Box<dyn Fn(&mut Rig, &[SocketAddr], f64) -> Result<Vec<SocketAddr>>>;
+/// The same in the simulator, of this capacity.
+type Simulates = Box<dyn Fn(f64) -> Result<Model>>;
+
+/// One way of protection.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    pub(super) start: Start,
+}
+
+impl Way {
+    fn new(
+        name: &'static str,
+        start: impl Fn(&mut Rig, &[SocketAddr], f64) -> Result<Vec<SocketAddr>> + 'static,
+    ) -> Self {
+        Self { name, start: Box::new(start) }
+    }
+}
+
+/// What is compared.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) answerers: usize,
+    /// In capacities.
+    pub(super) loads: &'static [f64],
+    /// The first one is without any control.
+    pub(super) ways: Vec<Way>,
+    pub(super) models: Vec<(&'static str, Simulates)>,
+    pub(super) courses: Vec<Course>,
+}
+
+/// What happens in the course of time.
+pub(super) struct Course {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// Loads in capacities, and seconds of each.
+    pub(super) loads: &'static [(f64, f64)],
+    /// What happens besides, and when, in seconds.
+    pub(super) events: &'static [(&'static str, f64)],
+    /// Has the event of this number happen.
+    pub(super) act: Option<fn(&mut Rig, usize) -> Result<()>>,
+    /// Of the part, by number.
+    pub(super) ways: &'static [usize],
+}
+
+impl Course {
+    /// Events, and changes of the load.
+    pub(super) fn marks(&self) -> Vec<(String, f64)> {
+        let mut at = 0.0;
+        let change = |pair: &[(f64, f64)]| {
+            at += pair[0].1;
+            (format!("{} times", pair[1].0), at)
+        };
+        let changes = self.loads.windows(2).map(change);
+        let events = self.events.iter().map(|(name, at)| ((*name).to_owned(), *at));
+        changes.chain(events).collect()
+    }
+}
+
+/// A step and back.
+const STEP: &[(f64, f64)] = &[(0.8, 4.0), (2.4, 8.0), (0.8, 8.0)];
+
+/// `sarabande run` with one thread.
+fn sarabande(rig: &Rig, at: SocketAddr, tables: &str) -> Result<Command> {
+    rig.sarabande(at, "threads = 1", tables)
+}
+
+/// Two SIPp servers, each held to a part of a processor, behind a balancer that is not.
+pub(super) fn members() -> Part {
+    /// The servers' numbers; their programs are the first ones.
+    const MEMBERS: [u8; 2] = [1, 2];
+    fn sipp(rig: &mut Rig, at: SocketAddr) -> Result<()> {
+        let mut sipp = Command::new("sipp");
+        sipp.args(["-sn", "uas", "-nostdin", "-i", &at.ip().to_string(), "-p", &at.port().to_string()]);
+        rig.start(QUOTA, &format!("sipp-{}", at.ip()), &sipp).map(drop)
+    }
+    fn act(rig: &mut Rig, event: usize) -> Result<()> {
+        match event {
+            0 => Ok(rig.program(1)?.pause(true)?),
+            1 => Ok(rig.program(1)?.pause(false)?),
+            2 => rig.kill(1),
+            _ => sipp(rig, address(MEMBERS[1])),
+        }
+    }
+    fn law(name: &str) -> String {
+        format!("overload = {{ law = \"{name}\" }}")
+    }
+    let way = |name, law: fn(f64) -> String| {
+        Way::new(name, move |rig, _, capacity| {
+            let members = MEMBERS.map(address);
+            members.iter().try_for_each(|member| sipp(rig, *member))?;
+            let lines = format!("forward = \"stateless\"\n{}", law(capacity));
+            let balancer = sarabande(rig, address(BALANCER), &pool(&members, &lines))?;
+            rig.start(1.0, "sarabande", &balancer)?;
+            Ok(vec![address(BALANCER)])
+        })
+    };
+    Part {
+        name: "members",
+        title: "Two SIPp servers that know nothing of overload, behind a balancer",
+        answerers: 0,
+        loads: &[0.5, 0.9, 1.1, 2.0, 5.0, 10.0],
+        ways: vec![
+            way("none", |_| law("none")),
+            way("gradient", |_| law("gradient")),
+            way("vegas", |_| law("vegas")),
+            way("aimd", |_| law("aimd")),
+            way("max_rate", |capacity| format!("max_rate = {:.0}", 0.95 * capacity / MEMBERS.len() as f64)),
+        ],
+        models: Vec::new(),
+        courses: vec![
+            Course {
+                name: "members-step",
+                title: "A step to 2.4 times the capacity and back",
+                loads: STEP,
+                events: &[],
+                act: None,
+                ways: &[0, 1],
+            },
+            Course {
+                name: "members-failing",
+                title: "A member stalls for two seconds, dies, and returns",
+                loads: &[(0.45, 30.0)],
+                events: &[("stalls", 4.0), ("goes on", 6.0), ("dies", 12.0), ("returns", 20.0)],
+                act: Some(act),
+                ways: &[1],
+            },
+        ],
+    }
+}
+
+/// Edges that are not limited send all calls to one core that is, before an answerer (Overload paper, section VII).
+pub(super) fn chain() -> Part {
+    const CORE: u8 = 97;
+    const EDGES: [u8; 2] = [95, 96];
+    /// Keys of `[overload]` at the core and at the edges.
+    const WAYS: [(&str, &str, &str); 4] = [
+        ("nothing, local none", "local = \"none\"", "local = \"none\""),
+        ("nothing, local delay", "feedback = \"none\"", "local = \"delay\", triage = true"),
+        ("loss", "feedback = \"loss\"", "local = \"occupancy\", feedback = \"hop-by-hop\", triage = true"),
+        ("rate", "feedback = \"rate\"", "local = \"delay\", feedback = \"rate\", triage = true"),
+    ];
+    let way = |(name, keys, _): (&'static str, &'static str, &str)| {
+        Way::new(name, move |rig, answerers, _| {
+            let neighbours = if keys.contains("none\"") {
+                String::new()
+            } else {
+                format!("neighbours = [\"{NETWORK}\"]\n")
+            };
+            let role = |members: &[_]| {
+                let pool = pool(members, "forward = \"stateless\"");
+                format!("{pool}\n[overload]\n{keys}\n{neighbours}")
+            };
+            let core = sarabande(rig, address(CORE), &role(answerers))?;
+            rig.start(QUOTA, "core", &core)?;
+            for edge in EDGES {
+                let command = sarabande(rig, address(edge), &role(&[address(CORE)]))?;
+                rig.start(1.0, &format!("edge-{edge}"), &command)?;
+            }
+            Ok(EDGES.map(address).to_vec())
+        })
+    };
+    let model = |(name, _, keys): (&'static str, &str, &'static str)| {
+        let simulates: Simulates = Box::new(move |capacity| {
+            let edges = format!(
+                "[host.edge]\ncount = {}\ncapacity = \"unlimited\"\noverload = {{ {keys} }}\n",
+                EDGES.len()
+            );
+            model(&(edges + &proxy("core", capacity, keys)), &["edge", "core"])
+        });
+        (name, simulates)
+    };
+    Part {
+        name: "chain",
+        title: "Two edges before a core",
+        answerers: 1,
+        loads: &[0.9, 1.5, 2.0, 5.0, 10.0],
+        ways: WAYS.map(way).into(),
+        models: WAYS.map(model).into(),
+        courses: vec![Course {
+            name: "chain-step",
+            title: "A step to 2.4 times the capacity and back, through a chain",
+            loads: STEP,
+            events: &[],
+            act: None,
+            ways: &[1, 3],
+        }],
+    }
+}
+
+/// One balancer that protects itself, held to a part of a processor, before an answerer that is not.
+pub(super) fn local() -> Part {
+    /// Keys of `[overload]`, and those of a simulated host.
+    const WAYS: [(&str, &str, &str); 4] = [
+        ("none", "local = \"none\"", "local = \"none\""),
+        (
+            "bang-bang, Retry-After",
+            "local = \"bang-bang\"\nretry_after = \"2s\"",
+            "local = \"bang-bang\", triage = true",
+        ),
+        ("occupancy", "local = \"occupancy\"", "local = \"occupancy\", triage = true"),
+        ("delay", "local = \"delay\"", "local = \"delay\", triage = true"),
+    ];
+    let way = |(name, keys, _): (&'static str, &'static str, &str)| {
+        Way::new(name, move |rig, answerers, _| {
+            let pool = pool(answerers, "forward = \"stateless\"");
+            let command = sarabande(rig, address(BALANCER), &format!("{pool}\n[overload]\n{keys}\n"))?;
+            rig.start(QUOTA, "sarabande", &command)?;
+            Ok(vec![address(BALANCER)])
+        })
+    };
+    let model = |(name, _, keys): (&'static str, &str, &'static str)| {
+        let simulates: Simulates =
+            Box::new(move |capacity| model(&proxy("front", capacity, keys), &["front"]));
+        (name, simulates)
+    };
+    Part {
+        name: "local",
+        title: "A balancer that protects itself",
+        answerers: 1,
+        loads: &[0.9, 1.5, 2.0, 3.0, 5.0, 10.0],
+        ways: WAYS.map(way).into(),
+        models: WAYS.map(model).into(),
+        courses: Vec::new(),
+    }
+}
+
+/// Kamailio as a stateful proxy, held to a part of a processor: up to twice its capacity and down again (Overload paper,
+/// section IV and figure 7); with the modules that it has against overload; and behind a balancer that limits it.
+pub(super) fn kamailio() -> Part {
+    const CONFIG: &str = include_str!("../../kamailio/overload.cfg");
+    const KAMAILIO: u8 = 11;
+    fn start(rig: &mut Rig, answerers: &[SocketAddr], defines: &[String]) -> Result<Vec<SocketAddr>> {
+        let mut command = rig.kamailio(address(KAMAILIO), CONFIG, 1_024)?;
+        command.arg("-A").arg(format!("HOP=\"sip:{}\"", answerers[0]));
+        for define in defines {
+            command.arg("-A").arg(define);
+        }
+        rig.start(QUOTA, "kamailio", &command)?;
+        Ok(vec![address(KAMAILIO)])
+    }
+    Part {
+        name: "kamailio",
+        title: "Kamailio, a stateful proxy",
+        answerers: 1,
+        loads: &[0.9, 1.1, 2.0, 10.0],
+        ways: vec![
+            Way::new("as it comes", |rig, answerers, _| start(rig, answerers, &[])),
+            Way::new("ratelimit", |rig, answerers, capacity| {
+                let pipe = format!("PIPE=\"0:TAILDROP:{:.0}\"", 0.9 * capacity);
+                start(rig, answerers, &["RATE=1".to_owned(), pipe])
+            }),
+            // All callers have one address: INVITE, ACK and BYE of each call.
+            Way::new("pike", |rig, answerers, capacity| {
+                start(rig, answerers, &[format!("DENSITY={:.0}", 3.0 * capacity)])
+            }),
+            Way::new("behind gradient", |rig, answerers, _| {
+                let members = start(rig, answerers, &[])?;
+                let lines = "forward = \"stateless\"\noverload = { law = \"gradient\" }";
+                let balancer = sarabande(rig, address(BALANCER), &pool(&members, lines))?;
+                rig.start(1.0, "sarabande", &balancer)?;
+                Ok(vec![address(BALANCER)])
+            }),
+        ],
+        models: Vec::new(),
+        courses: vec![Course {
+            name: "kamailio-course",
+            title: "Kamailio past its capacity and back (figure 7)",
+            loads: &[(0.9, 6.0), (1.5, 6.0), (0.9, 10.0), (0.1, 8.0)],
+            events: &[],
+            act: None,
+            ways: &[0, 3],
+        }],
+    }
+}
+
+/// The table of a simulated server with this capacity and these keys of overload control: a proxy, since the simulator's
+/// balancers have no overload control. What a transaction of a proxy costs more than a balanced call is no part of
+/// its costs.
+fn proxy(name: &str, capacity: f64, overload: &str) -> String {
+    format!("[host.{name}]\ncapacity = {capacity:.1}\nbuffer = {BUFFER}\noverload = {{ {overload} }}\n")
+}
+
+/// Messages of a millisecond each at the capacity that the costs are given for.
+fn model(hosts: &str, path: &[&str]) -> Result<Model> {
+    /// What a refused call takes, with its ACK, as a share of a call that is set up: of a balancer, by the instructions of
+    /// both (`bench/instructions.toml`: a refusal, and six messages).
+    const REFUSAL: f64 = 24_400.0 / (6.0 * 16_590.0);
+    let message = Duration::from_millis(1);
+    let refusal = message.mul_f64(MESSAGES * REFUSAL);
+    Ok(Model {
+        groups: groups(hosts, path)?,
+        costs: Costs {
+            timer: Duration::ZERO,
+            message,
+            base_capacity: 1_000.0 / MESSAGES,
+            reject: refusal.mul_f64(2.0 / 3.0),
+            reject_ack: refusal.mul_f64(1.0 / 3.0),
+            ..Costs::default()
+        },
+        state: NetworkState::default(),
+        holding: RandomTime::Fixed(Duration::from_millis(1)),
+        counted: 20,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulator_takes_all_models_and_carries_what_is_below_their_capacity() {
+        for part in [chain(), local()] {
+            for (name, simulates) in &part.models {
+                let found = simulates(40.0).expect("a model").at(30.0, 1).window;
+                assert!(
+                    (found.set_up / found.offered - 1.0).abs() < 0.02,
+                    "{}, {name}: {found:?}",
+                    part.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn marks_are_changes_of_the_load_and_events() {
+        let [step, failing] = &members().courses[..] else { panic!("two") };
+        let marks =
+            |course: &Course| course.marks().into_iter().map(|(name, at)| format!("{name} {at}")).collect();
+        let [step, failing]: [Vec<String>; 2] = [step, failing].map(marks);
+        assert_eq!(step, ["2.4 times 4", "0.8 times 12"]);
+        assert_eq!(failing, ["stalls 4", "goes on 6", "dies 12", "returns 20"]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Programs of a run. Those that are measured share the first processor, each held to a part of it by its control group;
+//! callers, answerers and what is not limited are on the last one.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::generator::LoadGenerator;
+use crate::kamailio::kamailio;
+use crate::log::CallLog;
+use crate::process::{Program, processors, tie_to};
+use crate::quota::Quota;
+use crate::scratch::Scratch;
+use crate::study::StudyArguments;
+
+/// The processor of what is measured.
+pub(crate) const MEASURED: usize = 0;
+/// Number of the balancer before servers, whose numbers begin with 1.
+pub(crate) const BALANCER: u8 = 99;
+/// What the addresses of all programs are in.
+pub(crate) const NETWORK: &str = "127.78.0.0/24";
+
+/// The address of the program of this number.
+pub(crate) fn address(number: u8) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 78, 0, number)), 5060)
+}
+
+/// The address of a server, from 0.
+pub(crate) fn server(index: usize) -> SocketAddr {
+    address(index as u8 + 1)
+}
+
+/// The same with another port: 8060 is that of the admin interface.
+pub(crate) fn at_port(address: SocketAddr, port: u16) -> SocketAddr {
+    SocketAddr::new(address.ip(), port)
+}
+
+/// The lines of a pool of these members, with further ones.
+pub(crate) fn pool(members: &[SocketAddr], lines: &str) -> String {
+    let members: Vec<String> = members.iter().map(|member| format!("\"{member}\"")).collect();
+    format!("[pool.servers]\nmembers = [{}]\nslow_start = \"0s\"\n{lines}\n", members.join(", "))
+}
+
+/// Where programs are, as options.
+#[derive(Args, Clone, Default, Debug)]
+pub(crate) struct ProgramPaths {
+    /// The program under test; by default the one beside this benchmark.
+    #[arg(long)]
+    pub(crate) sarabande: Option<PathBuf>,
+    /// Kamailio's program.
+    #[arg(long, default_value = "/usr/sbin/kamailio")]
+    pub(crate) kamailio: PathBuf,
+}
+
+impl ProgramPaths {
+    /// The program under test.
+    pub(crate) fn sarabande(&self) -> Result<PathBuf> {
+        Ok(self.sarabande.clone().map_or_else(|| crate::process::beside("sarabande"), Ok)?)
+    }
+}
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    /// The program under test.
+    pub(crate) sarabande: PathBuf,
+    pub(crate) kamailio: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn of(arguments: &StudyArguments) -> Result<Self> {
+        let programs = &arguments.programs;
+        Ok(Self { sarabande: programs.sarabande()?, kamailio: programs.kamailio.clone() })
+    }
+}
+
+/// Running programs, ended with this value.
+pub(crate) struct Rig {
+    pub(crate) paths: Paths,
+    pub(crate) scratch: Scratch,
+    programs: Vec<Option<Program>>,
+    // They go after the programs, which have to have ended.
+    groups: Vec<Quota>,
+}
+
+impl Rig {
+    /// Nothing runs yet.
+    pub(crate) fn new(paths: &Paths) -> Result<Self> {
+        let (paths, scratch) = (paths.clone(), Scratch::new("rig")?);
+        Ok(Self { paths, scratch, programs: Vec::new(), groups: Vec::new() })
+    }
+
+    /// A control group that may use this part of a processor; its number.
+    pub(crate) fn group(&mut self, processors: f64) -> Result<usize> {
+        let number = self.groups.len();
+        self.groups.push(Quota::new(&format!("sarabande-rig-{}-{number}", std::process::id()), processors)?);
+        Ok(number)
+    }
+
+    /// Lets a group use this part of a processor from now on.
+    pub(crate) fn limit(&self, group: usize, processors: f64) -> Result<()> {
+        self.groups[group].limit(processors)
+    }
+
+    /// Starts a program in a group; its number. What it says goes to the file `log`.
+    pub(crate) fn start_in(&mut self, group: usize, log: &str, command: &Command) -> Result<usize> {
+        let mut command = self.groups[group].command(command);
+        self.launch(MEASURED, log, &mut command)
+    }
+
+    /// Starts a program in a group of its own.
+    pub(crate) fn start(&mut self, processors: f64, log: &str, command: &Command) -> Result<usize> {
+        let group = self.group(processors)?;
+        self.start_in(group, log, command)
+    }
+
+    /// Starts a program on the processor of the measured ones without any group.
+    pub(crate) fn start_free(&mut self, log: &str, command: &mut Command) -> Result<usize> {
+        self.launch(MEASURED, log, command)
+    }
+
+    /// Starts a program on the processor of the callers.
+    pub(crate) fn start_beside(&mut self, log: &str, command: &mut Command) -> Result<usize> {
+        self.launch(processors() - 1, log, command)
+    }
+
+    fn launch(&mut self, processor: usize, log: &str, command: &mut Command) -> Result<usize> {
+        // The kernel hands a quota out to processors in pieces; where a thread has moved away, what is left of one is lost.
+        tie_to(processor)?;
+        let program = self.scratch.start(&format!("{log}.log"), command);
+        tie_to(processors() - 1)?;
+        self.programs.push(Some(program?));
+        Ok(self.programs.len() - 1)
+    }
+
+    pub(crate) fn program(&self, number: usize) -> Result<&Program> {
+        self.programs[number].as_ref().context("the program was ended")
+    }
+
+    /// Ends a program at once.
+    pub(crate) fn kill(&mut self, number: usize) -> Result<()> {
+        self.programs[number].take().context("the program was ended")?.kill();
+        Ok(())
+    }
+
+    /// The command of a group, for who starts it elsewhere.
+    pub(crate) fn within(&self, group: usize, command: &Command) -> Command {
+        self.groups[group].command(command)
+    }
+
+    /// Processor time that these programs have used, in seconds.
+    pub(crate) fn used(&self, programs: &[usize]) -> Result<f64> {
+        programs.iter().map(|number| Ok(self.program(*number)?.usage()?.total_ns as f64 / 1e9)).sum()
+    }
+
+    /// What programs have said.
+    pub(crate) fn said(&self) -> String {
+        let files = fs::read_dir(self.scratch.path()).into_iter().flatten().filter_map(Result::ok);
+        let logs =
+            files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|it| it == "log"));
+        logs.filter_map(|path| fs::read_to_string(path).ok()).collect()
+    }
+
+    /// `sarabande run` at this address with these lines of `[listen]` and these tables.
+    pub(crate) fn sarabande(&self, at: SocketAddr, listen: &str, tables: &str) -> Result<Command> {
+        let file = format!("{}/sarabande.toml", at.ip());
+        let file = self.scratch.write(&file, &configuration(at, listen, tables))?;
+        let mut command = Command::new(&self.paths.sarabande);
+        command.arg("run").arg(file);
+        Ok(command)
+    }
+
+    /// Kamailio with this configuration at this address.
+    pub(crate) fn kamailio(&self, at: SocketAddr, config: &str, megabytes: u32) -> Result<Command> {
+        let name = format!("kamailio-{}", at.ip());
+        kamailio(&self.paths.kamailio, &self.scratch, &name, config, at, (1, megabytes))
+    }
+
+    /// Waits until calls to these get through.
+    pub(crate) fn await_calls(&self, generator: &mut LoadGenerator, targets: &[SocketAddr]) -> Result<()> {
+        generator.await_calls(targets).with_context(|| format!("the programs said:\n{}", self.said()))
+    }
+}
+
+impl Drop for Rig {
+    /// Ends all programs at once: a server with calls that never end would wait for them.
+    fn drop(&mut self) {
+        self.programs.drain(..).flatten().for_each(Program::kill);
+    }
+}
+
+/// The file of `sarabande run`.
+pub(crate) fn configuration(at: SocketAddr, listen: &str, tables: &str) -> String {
+    format!(
+        "[listen]\nudp = [\"{at}\"]\n{listen}\n\n{tables}\n\n[admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"warn\"\n",
+        at_port(at, 8060)
+    )
+}
+
+/// Plays calls and does `act` at each of these times meanwhile, in seconds since the start; what each of that came to.
+pub(crate) fn beside<T: Send>(
+    times: &[f64],
+    mut act: impl FnMut(usize) -> Result<T> + Send,
+    play: impl FnOnce() -> Result<CallLog>,
+) -> Result<(CallLog, Vec<T>)> {
+    let epoch = Instant::now();
+    thread::scope(|scope| {
+        let acts = scope.spawn(move || {
+            let at = |(number, seconds): (usize, &f64)| {
+                thread::sleep(Duration::from_secs_f64(*seconds).saturating_sub(epoch.elapsed()));
+                act(number)
+            };
+            times.iter().enumerate().map(at).collect::<Result<Vec<T>>>()
+        });
+        let log = play();
+        let acts = acts.join().expect("it returns its errors");
+        Ok((log?, acts?))
+    })
+}

@@ -1,0 +1,8 @@
+//! All tests of the crate are one program, since linking many takes longer than running them.
+
+mod common;
+mod health;
+mod membership;
+mod probes;
+mod reloads;
+mod sequences;

@@ -1,0 +1,34 @@
+//! Why a socket cannot listen.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Why an address cannot be listened on, and what helps; `taken` is what to say where it is in use.
+pub fn cannot_listen(address: SocketAddr, error: &io::Error, taken: &str) -> io::Error {
+    let remedy = match error.kind() {
+        io::ErrorKind::AddrInUse => taken,
+        io::ErrorKind::AddrNotAvailable => "is it an address of this machine? `ip addr` lists them",
+        // capabilities(7), ip(7): net.ipv4.ip_unprivileged_port_start.
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
+            "a port below 1024 takes root, or the capability CAP_NET_BIND_SERVICE; otherwise choose a higher one"
+        }
+        _ => return io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")),
+    };
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_had_is_told_with_its_remedy() {
+        let told = |address: &str, kind: io::ErrorKind| {
+            cannot_listen(address.parse().unwrap(), &kind.into(), "taken").to_string()
+        };
+        assert!(told("127.0.0.1:80", io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
+        assert!(!told("127.0.0.1:5060", io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
+        assert!(told("127.0.0.1:80", io::ErrorKind::AddrInUse).ends_with("; taken"));
+        assert!(told("192.0.2.1:80", io::ErrorKind::AddrNotAvailable).contains("ip addr"));
+    }
+}

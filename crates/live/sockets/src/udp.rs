@@ -1,0 +1,133 @@
+//! One bound socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use libc::{c_int, c_void, socklen_t};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+/// A non-blocking UDP socket of one thread.
+///
+/// - An IPv6 socket takes IPv6 only, so that no peer ever appears as an IPv4-mapped address.
+/// - ICMP errors are kept on its error queue, with the address they are about ([`super::read_errors`]).
+/// - With `reuse_port` several threads bind the same address; the kernel spreads datagrams over them by a hash of
+///   both addresses. An ICMP error is spread the same way and may reach another thread than the one that sent.
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: Socket,
+}
+
+impl UdpSocket {
+    /// Binds `addr` (port 0: the kernel picks one) and asks for `receive_buffer` octets of room for datagrams not
+    /// yet received.
+    ///
+    /// The room is granted in full where the process may do so (`CAP_NET_ADMIN`), else as far as
+    /// `net.core.rmem_max` allows. Fails as `bind(2)` does: address in use, not local, not permitted.
+    pub fn bind(addr: SocketAddr, reuse_port: bool, receive_buffer: usize) -> io::Result<Self> {
+        let domain = Domain::for_address(addr);
+        let socket = Socket::new(domain, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(true)?;
+            set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        } else {
+            set_option(&socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+        }
+        if reuse_port {
+            socket.set_reuse_port(true)?;
+        }
+        set_buffer(&socket, receive_buffer)?;
+        socket.bind(&SockAddr::from(addr))?;
+        Ok(Self { socket })
+    }
+
+    /// A copy, for another process.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
+    /// The address bound, with the port that the kernel picked.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Octets of room for datagrams not yet received, as the kernel has granted them.
+    pub fn receive_buffer(&self) -> io::Result<usize> {
+        // socket(7): the kernel doubles the size that was asked for, to have room for its bookkeeping, and reports
+        // the double.
+        self.socket.recv_buffer_size().map(|octets| octets / 2)
+    }
+
+    /// Datagrams that the kernel has thrown away since the bind because nobody fetched them in time (the receive
+    /// buffer was full) or their checksum was wrong. Wraps at 2^32.
+    pub fn lost_datagrams(&self) -> io::Result<u32> {
+        // linux/sock_diag.h: nine counters of the socket's memory, SK_MEMINFO_DROPS the last.
+        const DROPS: usize = 8;
+        let mut counters = [0_u32; DROPS + 1];
+        let mut length = size_of_val(&counters) as socklen_t;
+        let into = counters.as_mut_ptr().cast::<c_void>();
+        // SAFETY: the descriptor is open as long as `self`, and the kernel writes at most `length` octets, the size
+        // of the array, in which any octets are a value.
+        let result = unsafe {
+            libc::getsockopt(self.raw(), libc::SOL_SOCKET, libc::SO_MEMINFO, into, &raw mut length)
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counters[DROPS]) }
+    }
+
+    /// Has the kernel say of each datagram when it arrived ([`super::ReceiveBatch::waited`]).
+    pub fn stamp(&self) -> io::Result<()> {
+        set_option(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+    }
+
+    /// Has the runtime say when there are datagrams or errors to be read. To be called on a Tokio runtime.
+    pub fn watch(self) -> io::Result<AsyncFd<Self>> {
+        // SAFETY: the descriptor is open and the same for as long as `self`, which the result owns and lends only
+        // by reference, is alive.
+        unsafe { AsyncFd::register_with_interest(self, Interest::READABLE | Interest::ERROR) }
+            .map_err(Into::into)
+    }
+
+    pub(super) fn raw(&self) -> c_int {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// One that another process has bound as [`UdpSocket::bind`] does.
+impl From<OwnedFd> for UdpSocket {
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket: socket.into() }
+    }
+}
+
+impl AsRawFd for UdpSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Asks for so many octets of room for what is not yet received; see [`UdpSocket::bind`].
+pub(super) fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
+    let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
+    if set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets).is_err() {
+        set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets)?;
+    }
+    Ok(())
+}
+
+/// Sets an option of integer value that `socket2` does not know.
+pub(super) fn set_option(socket: &Socket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+    let from = (&raw const value).cast::<c_void>();
+    // SAFETY: the descriptor is open, and the kernel reads exactly one integer from `value`, which outlives the call.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, from, size_of::<c_int>() as socklen_t) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

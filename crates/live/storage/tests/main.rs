@@ -1,0 +1,7 @@
+//! All tests of the crate are one program, since linking many takes longer than running them.
+
+mod call_records;
+mod embedded;
+mod full_disk;
+mod redis;
+mod users;

@@ -1,0 +1,234 @@
+//! Updates of capacity: what must hold whatever somebody on the way does with connections.
+
+use base::Instant;
+use core::time::Duration;
+use elastic::update::{
+    Announcements, Key, KeyKind, Keys, Lines, NONCE_BYTES, Receiver, Refusal, Sender, Server, Update,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The key of the senders in all runs, which they share.
+const KEY: [u8; 16] = *b"0123456789abcdef";
+/// The key of the attacker's own server.
+const OWN_KEY: [u8; 16] = *b"of one server...";
+/// The servers of the senders, then that of the attacker.
+const SERVERS: [&str; 4] = ["10.0.0.1", "10.0.0.2", "sip.example.com", "own.example.com"];
+/// Updates that each sender makes at most.
+const UPDATES: usize = 64;
+
+/// Reads `data` as the lines of senders, and as the actions of an attacker who has all lines of all connections, and
+/// the key of one server, but not that of the senders. Senders that have another key than the attacker's server make
+/// updates of that server, too.
+///
+/// # Panics
+/// When an update is accepted that was not the next one of its connection, unless it is one that the attacker has made
+/// of the attacker's own server.
+pub fn updates(data: &[u8]) {
+    run(data);
+    // Of these nothing is kept, they only must not fail.
+    let sender = Sender::greeted(Key::new(&KEY), data);
+    if let Ok(sender) = sender {
+        let _ = sender.answer(data);
+    }
+    let _ = core::str::from_utf8(data).map(str::parse::<Server>);
+}
+
+/// Accepted and refused updates.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    accepted: usize,
+    /// Of the accepted updates, those that the attacker has made of the attacker's own server.
+    own: usize,
+    refused: BTreeMap<Refusal, usize>,
+}
+
+/// A connection with both ends, and its traffic so far.
+struct Connection {
+    sender: Sender,
+    receiver: Receiver,
+    lines: Lines,
+    /// What its sender has made, and each as a line.
+    made: Vec<(Server, f64, String)>,
+    accepted: usize,
+    is_closed: bool,
+}
+
+impl Connection {
+    fn new(number: usize) -> Self {
+        let mut nonce = [7; NONCE_BYTES];
+        nonce[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        let own = BTreeMap::from([(server(3), Key::new(&OWN_KEY))]);
+        let keys = Keys { shared: Some(Key::new(&KEY)), own };
+        let receiver = Receiver::new(Arc::new(keys), nonce);
+        let greeting = receiver.greeting();
+        let sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).expect("a greeting");
+        Self { sender, receiver, lines: Lines::default(), made: Vec::new(), accepted: 0, is_closed: false }
+    }
+
+    fn make(&mut self, which: u8) {
+        if self.made.len() < UPDATES {
+            let server = server(usize::from(which % 3));
+            let capacity = f64::from(which) / 8.0;
+            let line = self.sender.update(&server, capacity);
+            self.made.push((server, capacity, line));
+        }
+    }
+
+    /// What the attacker makes, with the number that is due: with the key of the own server updates of any server; or
+    /// with the key of the senders, as if one of them were hostile, an update of the own server.
+    fn forged(&self, which: u8, place: u8) -> Vec<u8> {
+        let at = usize::from(which) % SERVERS.len();
+        let key = Key::new(if at == 3 && place % 2 == 1 { &KEY } else { &OWN_KEY });
+        let mut forger =
+            Sender::greeted(key, self.receiver.greeting().trim_end().as_bytes()).expect("a greeting");
+        for _ in 0..self.accepted {
+            forger.update(&server(at), 0.0);
+        }
+        forger.update(&server(at), f64::from(place)).into_bytes()
+    }
+
+    /// Gives the receiver these bytes; what it accepts goes to `take`, whose refusals close the connection, too.
+    fn deliver(
+        &mut self,
+        mut bytes: &[u8],
+        outcome: &mut Outcome,
+        mut take: impl FnMut(&Update) -> Result<(), Refusal>,
+    ) {
+        while !self.is_closed && !bytes.is_empty() {
+            let room = self.lines.room();
+            let count = room.len().min(bytes.len());
+            room[..count].copy_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            self.lines.filled(count);
+            loop {
+                let line = match self.lines.next() {
+                    Ok(None) => break,
+                    Ok(Some(line)) => self.receiver.line(line),
+                    Err(refusal) => Err(refusal),
+                };
+                let refused = match line {
+                    Ok(update) => {
+                        let number = self.accepted as u64 + 1;
+                        if update.key == KeyKind::Own {
+                            assert_eq!((&update.server, update.number), (&server(3), number));
+                            outcome.own += 1;
+                        } else {
+                            let (server, capacity, _) = self.made[self.accepted].clone();
+                            let made = Update { number, server, capacity, key: KeyKind::Shared };
+                            assert_eq!(update, made, "not what the sender has made next");
+                        }
+                        self.accepted += 1;
+                        take(&update).err()
+                    }
+                    Err(refusal) => Some(refusal),
+                };
+                if let Some(refusal) = refused {
+                    *outcome.refused.entry(refusal).or_default() += 1;
+                    self.is_closed = true;
+                    assert!(self.receiver.line(b"").is_err());
+                    break;
+                }
+                outcome.accepted += 1;
+            }
+        }
+    }
+}
+
+fn server(at: usize) -> Server {
+    SERVERS[at].parse().expect("the constants are servers")
+}
+
+/// Each four bytes are a step: what is done, on which connections, with which line, and where in it.
+fn run(data: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut connections: Vec<_> = (0..2).map(Connection::new).collect();
+    let mut known = Announcements::default();
+    // By which connection the last update of a server came: what `known` has to agree with.
+    let mut newest: BTreeMap<Server, usize> = BTreeMap::new();
+    let mut now = Instant::ZERO;
+    let (steps, _) = data.as_chunks::<4>();
+    for &[what, ways, which, place] in steps {
+        now += Duration::from_millis(u64::from(place));
+        let (to, of) =
+            (usize::from(ways & 15) % connections.len(), usize::from(ways >> 4) % connections.len());
+        let made = &connections[of].made;
+        let line = made.get(usize::from(which) % made.len().max(1)).map(|made| made.2.clone().into_bytes());
+        let line = line.unwrap_or_default();
+        let at = usize::from(place) % line.len().max(1);
+        let bytes = match what % 8 {
+            0 | 1 => {
+                connections[to].make(which);
+                continue;
+            }
+            2 if connections.len() < 8 => {
+                connections.push(Connection::new(connections.len()));
+                continue;
+            }
+            // The next line of its own connection: what happens where nobody interferes.
+            3 | 4 => {
+                let own = &connections[to];
+                own.made.get(own.accepted).map(|made| made.2.clone().into_bytes()).unwrap_or_default()
+            }
+            5 => line
+                .iter()
+                .enumerate()
+                .map(|(i, byte)| if i == at { byte ^ (what >> 3) } else { *byte })
+                .collect(),
+            6 => [&line[..at], &data[..data.len().min(usize::from(what >> 3))], b"\n"].concat(),
+            7 if what >= 128 => connections[to].forged(which, place),
+            _ => line,
+        };
+        let connection = &mut connections[to];
+        connection.deliver(&bytes, &mut outcome, |update| {
+            let is_late = newest.get(&update.server).is_some_and(|newest| *newest > to);
+            let taken = known.take(now, to as u64, update.server.clone(), update.capacity);
+            assert_eq!(taken.is_err(), is_late, "{update:?}");
+            if taken.is_ok() {
+                newest.insert(update.server.clone(), to);
+            }
+            taken
+        });
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_seeds_of_the_fuzz_target_reach_their_subjects() {
+        for (name, accepted, refused) in [
+            ("honest", 3, None),
+            ("replayed", 1, Some(Refusal::WrongNumber)),
+            ("other-connection", 0, Some(Refusal::WrongCode)),
+            ("altered", 1, Some(Refusal::WrongCode)),
+            ("cut", 0, Some(Refusal::Malformed)),
+            ("late", 1, Some(Refusal::Superseded)),
+            ("own-key", 2, Some(Refusal::WrongCode)),
+        ] {
+            let outcome = run(&crate::seed("updates", name));
+            let refused = refused.map(|refusal| (refusal, 1)).into_iter().collect();
+            let own = usize::from(name == "own-key");
+            assert_eq!(outcome, Outcome { accepted, own, refused }, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_accepted_but_what_is_next(data in prop::collection::vec(any::<u8>(), 0..800)) {
+            updates(&data);
+        }
+
+        /// Mostly honest, so that much is accepted before something is not.
+        #[test]
+        fn nor_after_much_was(steps in prop::collection::vec((0..40_u8, any::<[u8; 3]>()), 0..200)) {
+            let step = |(what, [ways, which, place]): (u8, [u8; 3])| {
+                [match what { 0..32 => [0, 3][usize::from(what % 2)], 39 => 135, _ => what }, ways, which, place]
+            };
+            updates(&steps.into_iter().flat_map(step).collect::<Vec<_>>());
+        }
+    }
+}

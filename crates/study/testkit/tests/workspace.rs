@@ -1,0 +1,98 @@
+//! Rules of the repository: the files of large crates stand in layers, and each page of `docs/rfc/` agrees with the marks
+//! in code and tests. `UPDATE_DOCS=1` writes the places of the marks into the pages anew.
+
+use std::path::{Path, PathBuf};
+use testkit::circles::{circles, circles_with_calls};
+use testkit::parameters::{bool_parameters, tuple_parameters};
+use testkit::rules::{Places, compare, folder_of};
+use testkit::strays::strays;
+
+/// Known steps of circles: methods of the control task stand beside the certificates that they read. The list may only
+/// become shorter.
+const KNOWN: [&str; 2] = ["control needs control::certificates", "control::certificates needs control"];
+
+/// No file needs one that needs it. Methods stand with their types.
+#[test]
+fn files_stand_in_layers() {
+    for name in ["cli", "control", "node"] {
+        assert_eq!(circles(name), [""; 0]);
+    }
+    assert_eq!(circles("server"), KNOWN);
+    assert_eq!(circles_with_calls("node"), [""; 0]);
+    for name in ["cli", "control", "node", "server"] {
+        assert_eq!(strays(name), [""; 0]);
+    }
+    for name in ["cli", "node", "server"] {
+        assert_eq!(bool_parameters(name, 2), [""; 0]);
+    }
+    assert_eq!(tuple_parameters("node"), [""; 0]);
+}
+
+/// Every rule has a mark in the code and one in a test, every mark has its rule, and the page names the places.
+#[test]
+fn the_pages_of_rules_and_the_marks_agree() {
+    let transactions = Places {
+        code: &[("transaction/src", ""), ("wire/src", "wire/")],
+        tests: &[("transaction/tests", "")],
+    };
+    let dialogs = Places {
+        code: &[("dialog/src", ""), ("node/src/forward/stateful", "node/")],
+        tests: &[("dialog/src", "src/"), ("node/tests", "node/")],
+    };
+    let registrar =
+        Places { code: &[("location/src", "")], tests: &[("location/tests", ""), ("location/src", "src/")] };
+    let authentication = Places {
+        code: &[("digest_auth/src", ""), ("wire/src/header", "wire/header/")],
+        tests: &[("digest_auth/tests", ""), ("digest_auth/src", "src/"), ("wire/src/header", "wire/header/")],
+    };
+    for (pages, places, least) in [
+        (&["3261-17.md"][..], transactions, 50),
+        (&["3261-12.md", "4028.md"], dialogs, 20),
+        (&["3261-10.md", "3327.md", "5626.md"], registrar, 25),
+        (&["3261-22.md", "8760.md"], authentication, 20),
+    ] {
+        assert!(compare(pages, places) > least, "the rows of {pages:?} are recognised");
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// Whether there is a test of this name: `module::function`, or `module::*` for all of a file.
+fn is_test(module: &str, function: &str) -> bool {
+    let places = match module {
+        "bytes" => vec![folder_of("node/tests/proxy.rs")],
+        "live" => vec![repository().join("tests/tests/live/proxy.rs")],
+        "forks" => vec![folder_of("node/tests/forking.rs")],
+        "names" => vec![repository().join("tests/tests/live/names.rs")],
+        _ => ["node", "proxy", "balance"].map(|of| folder_of(&format!("{of}/tests/{module}.rs"))).to_vec(),
+    };
+    let mut texts = places.iter().filter_map(|place| std::fs::read_to_string(place).ok());
+    texts.any(|text| function == "*" || text.contains(&format!("fn {function}(")))
+}
+
+/// What `3261-16.md` names: files of the code, and in each row of a table a test, or the random tester.
+#[test]
+fn the_page_of_the_proxy_names_what_there_is() {
+    let page = std::fs::read_to_string(repository().join("docs/rfc/3261-16.md")).expect("a page");
+    let roots = ["node/src", "wire/src", "wire", "wire/src/header", "proxy/src"].map(folder_of);
+    let (mut files, mut named) = (0, 0);
+    for quoted in page.split('`').skip(1).step_by(2) {
+        if let Some((module, function)) = quoted.split_once("::") {
+            assert!(is_test(module, function), "{quoted} is no test");
+            named += 1;
+        } else if Path::new(quoted).extension().is_some_and(|extension| extension == "rs") {
+            let name = quoted.strip_prefix("wire/").or(quoted.strip_prefix("proxy/")).unwrap_or(quoted);
+            let mut places = roots.iter().map(|root| root.join(name)).chain([repository().join(quoted)]);
+            assert!(places.any(|place| place.exists()), "{quoted} is no file");
+            files += 1;
+        }
+    }
+    assert!(files > 20 && named > 30, "{files} files and {named} tests are recognised");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.contains("| --- |"));
+    for row in rows.filter(|row| !row.starts_with("| rule |")) {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        assert!(tests.contains("::") || ["`random`", "above"].iter().any(|it| tests.contains(it)), "{row}");
+    }
+}
