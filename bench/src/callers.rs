@@ -1,5 +1,5 @@
-//! Callers that repeat what nobody answers (RFC 3261 §17.1) unless told otherwise, and hang up after a time; and
-//! telephones that register, and try again until they have.
+//! Callers, which repeat unanswered requests (RFC 3261 §17.1) unless told otherwise and hang up after a time, and
+//! telephones, which try to register until they have.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -161,7 +161,7 @@ impl Callers {
         let id = self.id(call, endpoints, targets);
         let line = call % endpoints.len();
         let challenge = &self.calls[call].text;
-        // Who has a password is a user of the target's.
+        // A caller with a password is a user of the target.
         let home = if self.user.is_some() { id.target } else { id.local };
         endpoints[line].send(id.target, |out| {
             id.write_invite(home, out);
@@ -375,7 +375,7 @@ fn call_of(run: u32, call_id: &[u8]) -> Option<usize> {
     (u32::from_str_radix(of_run, 16) == Ok(run)).then_some(call)
 }
 
-/// What names an INVITE of a caller.
+/// The identity of an INVITE, from which its header fields are made.
 #[derive(Clone, Copy)]
 struct InviteId {
     run: u32,

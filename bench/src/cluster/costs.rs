@@ -4,8 +4,8 @@
 //! A round has, at two loads: nothing; registrations; calls that end at once; calls that begin and none that ends; and
 //! calls that end and none that begins. Of each of these `used = idle * seconds + sum of cost * number + cost of keeping *
 //! transaction seconds`. An ACK is part of its INVITE. A server keeps a BYE or REGISTER that it has answered (32 s long by
-//! timer J, RFC 3261 §17.2.2), and some work for it all that time. What a server uses that keeps nothing is measured by
-//! itself, at the beginning.
+//! timer J, RFC 3261 §17.2.2), which costs some work all that time. The idle use of a server is measured first, while it
+//! keeps nothing.
 
 use std::ops::Range;
 use std::thread;
@@ -38,12 +38,12 @@ const CAPACITY_S: f64 = 4.0;
 const SILENCE: f64 = 0.3;
 /// Seconds in which a server at rest is looked at.
 const REST: f64 = 20.0;
-/// What the papers measured: BYEs that an INVITE costs; within a fifth of that is called the same.
+/// The cost of an INVITE in BYEs, as the papers measured it. A ratio within a fifth of it counts as the same.
 const RATIO: f64 = 1.75;
 const NEAR: f64 = 0.2;
 
-/// What the server has while its transactions are priced: a processor, and as much to do as it carries for a while; or
-/// the part of one that a server of a cluster has, and as much to do.
+/// The processor of a server while its transactions are priced: a whole one, or the part that a server of a cluster
+/// has. The load is in both cases near what it carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pricing {
     Whole,
@@ -89,7 +89,7 @@ struct CostRun {
     used: f64,
 }
 
-/// What a server takes, by the runs of a round.
+/// Costs of a server, from the runs of one round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Costs {
     /// Processors while it has nothing to do and keeps nothing.
@@ -266,7 +266,7 @@ fn answered_ns(call: &CallRecord) -> Option<u64> {
 }
 
 impl ClusterBench {
-    /// What transactions cost these servers.
+    /// The study of what transactions cost these servers.
     pub(super) fn costs(&self, products: &[Product]) -> Study<'_, Costs> {
         let all = Product::value_variants().iter();
         let products: Vec<Product> =
@@ -333,7 +333,7 @@ impl ClusterBench {
         let capacity = generator.play(&[server(0)], closed)?.window(1.0..CAPACITY_S).set_up;
         ensure!(capacity > 10.0, "{product:?} carries {capacity} calls/s, which is nothing to measure");
         let (since, answered) = (Instant::now(), Vec::new());
-        // What is kept for shorter than it is, as quick runs have it, only makes prices wrong.
+        // Quick runs assume a shorter time for kept transactions, which makes their prices wrong and nothing else.
         let (keeps, seconds, rest) =
             if self.quick { (1.0, 1.0, 1.0) } else { (product.keeps(), pricing.seconds(), REST) };
         let mut meter = Meter { generator, servers, since, answered, keeps, seconds, rest };

@@ -8,9 +8,8 @@
 //! 3. writes what it has to send into one byte arena and hands all of it to [`SendBatch::send`].
 //!
 //! Two system calls then carry up to [`BATCH`] datagrams each way, nothing is allocated, and datagrams are read in
-//! place in the receive buffer. The standard library has no batched calls and no error
-//! queue, hence this crate; everything else (`poll`, socket options) goes through the safe wrappers of `rustix` and
-//! `socket2`.
+//! place in the receive buffer. The standard library has no batched calls and no error queue, hence this crate;
+//! everything else (`poll`, socket options) goes through the safe wrappers of `rustix` and `socket2`.
 #![allow(
     unsafe_code,
     reason = "recvmmsg, sendmmsg, the error queue, getifaddrs and packet sockets have no safe wrapper"

@@ -48,12 +48,6 @@ impl Delays {
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_percentile(percent) * UNIT_NS)
     }
-
-    /// The part of all delays that is at most this, 0 to 1, to the resolution of the histogram.
-    pub fn part_within(&self, delay: Duration) -> f64 {
-        let units = u64::try_from(delay.as_nanos() / u128::from(UNIT_NS)).unwrap_or(u64::MAX);
-        if self.count() == 0 { 0.0 } else { self.histogram.percentile_below(units) / 100.0 }
-    }
 }
 
 #[cfg(test)]
@@ -71,7 +65,6 @@ mod tests {
             let found = delays.percentile(percent).as_secs_f64() * 1e3;
             assert!((found - ms).abs() <= 1e-3 * ms, "p{percent} is {found} ms");
         }
-        assert!((delays.part_within(Duration::from_millis(250)) - 0.25).abs() < 2e-3);
         assert_eq!((Delays::default().mean(), Delays::default().count()), (Duration::ZERO, 0));
     }
 

@@ -64,11 +64,15 @@ impl Answered {
         self.lost.append(self.open.entry(answerer).or_default());
     }
 
-    /// How many calls were lost with those who had them in hand; or were given up while they were at a server of a scaled
-    /// pool that does not run, as a balancer that has just started does not know yet. No other server gets those, and their
-    /// callers wait in vain for 487 (RFC 3261 §9.1).
+    /// How many calls were lost with those who had them in hand.
     pub(super) fn lost(&self) -> u64 {
-        self.lost.union(&self.unheard.intersection(&self.cancelled).cloned().collect()).count() as u64
+        self.lost.len() as u64
+    }
+
+    /// How many others were cancelled while no answerer had said anything of them.
+    pub(super) fn given_up(&self) -> u64 {
+        let unheard = self.cancelled.intersection(&self.unheard);
+        unheard.filter(|call| !self.lost.contains(*call)).count() as u64
     }
 
     /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the

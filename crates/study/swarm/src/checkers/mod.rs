@@ -385,6 +385,11 @@ impl Checkers {
         self.answered.lost()
     }
 
+    /// How many other calls were cancelled while no answerer had said anything of them.
+    pub(super) fn given_up(&self) -> u64 {
+        self.answered.given_up()
+    }
+
     /// How many INVITEs were refused since a process, or all that is behind it, had too much to do.
     pub(super) fn turned_away(&self) -> u64 {
         self.overload.iter().map(Overload::turned_away).sum()

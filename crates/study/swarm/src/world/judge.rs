@@ -106,7 +106,12 @@ impl<W: Wrapper> World<W> {
         let is_limited = self.plan.files().any(|file| file.calls.longest.is_some());
         let ended_twice = callers.bye_refused.get(&481).copied().filter(|_| is_rebranched || is_limited);
         let ended_twice = ended_twice.unwrap_or_default();
-        let lost = self.checkers.lost() + ended_twice + turned_away(callers);
+        // A balancer that has just started takes the servers of a scaled pool that do not run for running. A call that is
+        // cancelled there goes to no other one, and its caller waits in vain for 487 (RFC 3261 §9.1).
+        let is_scaled = self.plan.files().any(|file| file.scale.is_some())
+            && acts(|action| matches!(action, PlannedAction::Fail(_)));
+        let given_up = if is_scaled { self.checkers.given_up() } else { 0 };
+        let lost = self.checkers.lost() + given_up + ended_twice + turned_away(callers);
         if callers.calls_failed() > lost {
             return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
         }
