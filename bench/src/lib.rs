@@ -5,7 +5,7 @@
 //! ([`process`]). The method is written down in `docs/performance.md`.
 //!
 //! Studies ([`cluster`], [`elastic`], [`overload`], [`distribution`], [`targets`]) compare alternatives round by round, by one engine
-//! ([`study`]).
+//! (`study`).
 
 pub mod answerer;
 pub mod bed;

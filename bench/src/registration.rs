@@ -13,7 +13,7 @@ const SERVER: BenchUser = BenchUser { name: CALLED, password: "password" };
 /// Tries, each half a second: a registrar may still be starting.
 const TRIES: u32 = 60;
 
-/// Registers `server` as the contact of [`CALLED`].
+/// Registers `server` as the contact of `CALLED`.
 pub fn register(registrar: SocketAddr, server: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;

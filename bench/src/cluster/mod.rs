@@ -1,9 +1,9 @@
 //! The balancing papers' experiments before servers that somebody else wrote: what INVITE and BYE cost there, and what
 //! callers notice of the way in which calls are shared out.
 //!
-//! - [`Product`]: the servers. [`Way`]: who shares calls out, and how.
-//! - [`costs`]: processor time of each kind of transaction, by least squares.
-//! - [`sweep`]: rising loads before a cluster, by one way, on processes and in the simulator.
+//! - [`Product`]: the servers. `Way`: who shares calls out, and how.
+//! - `costs`: processor time of each kind of transaction, by least squares.
+//! - `sweep`: rising loads before a cluster, by one way, on processes and in the simulator.
 //!
 //! Callers repeat INVITE and BYE as RFC 3261 has it (§17.1), come at random, and hold calls for normally distributed
 //! times.

@@ -1,9 +1,9 @@
 //! State distribution on running proxies, each held to a part of a processor (SERvartuka paper, figures 1, 2 and 4).
 //!
-//! - [`arrangement`]: networks of proxies, who keeps what of a call in them, and what the linear program makes of it.
-//! - [`chain`]: these proxies, started. [`watch`]: loads through them, and what each used and said meanwhile.
-//! - [`prices`]: what a call costs one proxy by what it keeps, and what the proxies of a series carry.
-//! - [`goodput`]: networks of proxies below, at and past what the program says, and in the simulator.
+//! - `arrangement`: networks of proxies, who keeps what of a call in them, and what the linear program makes of it.
+//! - `chain`: these proxies, started. `watch`: loads through them, and what each used and said meanwhile.
+//! - `prices`: what a call costs one proxy by what it keeps, and what the proxies of a series carry.
+//! - `goodput`: networks of proxies below, at and past what the program says, and in the simulator.
 //!
 //! Callers and answerers repeat what is lost (RFC 3261 §13.3.1.4, §17.1) and keep to a refusal.
 

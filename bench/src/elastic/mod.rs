@@ -1,10 +1,10 @@
 //! The Cloud paper's case, live: servers that share their processor with others, monitors beside them, our queue and
 //! scaler before them.
 //!
-//! - [`cells`]: one or two of three lose their processor, database or network card for a while, under many conditions and
+//! - `cells`: one or two of three lose their processor, database or network card for a while, under many conditions and
 //!   by several ways; and one of these conditions second by second.
-//! - [`scaling`]: servers are started and stopped through a rise of calls and a crowd that comes at once.
-//! - [`overhead`]: what a monitor costs the server that it stands beside.
+//! - `scaling`: servers are started and stopped through a rise of calls and a crowd that comes at once.
+//! - `overhead`: what a monitor costs the server that it stands beside.
 
 mod card;
 mod cells;

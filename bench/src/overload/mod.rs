@@ -1,8 +1,8 @@
 //! Overload control on running processes that may use a small part of a processor each: callers that repeat what is
 //! not answered offer them up to ten times what they can take (Overload paper, sections IV to VII).
 //!
-//! - [`parts`]: what stands between callers and answerers in each part, and in the simulator.
-//! - [`registrations`]: telephones that all register after an outage, beside calls.
+//! - `parts`: what stands between callers and answerers in each part, and in the simulator.
+//! - `registrations`: telephones that all register after an outage, beside calls.
 //!
 //! Capacity is measured first, once a part and session, with the first of its alternatives: by a number of calls that is
 //! always in progress. Offered load is given as a multiple of it.
