@@ -75,7 +75,7 @@ const FILES: [Rule; 16] = [
     ("crates/live/node/src/registrar/", Part::LookUp),
     ("crates/policy/location/", Part::LookUp),
     ("crates/live/storage/", Part::LookUp),
-    ("crates/live/server/src/stores", Part::LookUp),
+    ("crates/live/shards/src/stores", Part::LookUp),
     ("crates/sip/transaction/", Part::State),
     ("crates/sip/proxy/", Part::State),
     ("crates/sip/dialog/", Part::State),

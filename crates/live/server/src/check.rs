@@ -2,12 +2,12 @@
 //! machine reaches that the file is for.
 
 use crate::admin::token;
-use crate::stores::{redis, subscribers};
-use crate::{key, state};
+use crate::key;
 use config::{
     CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, Tls, UsersPlace,
 };
 use control::{Address, MemberSettings};
+use shards::{redis, state, subscribers};
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;

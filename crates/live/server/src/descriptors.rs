@@ -1,7 +1,7 @@
 //! Descriptors of this process: as many as the system lets it have, and how many of them connections may take.
 
-use crate::proc;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use shards::proc;
 
 /// Descriptors that are opened later and are no connections of SIP: 32 of the admin interface, those of stores, name
 /// servers and files, a successor's.

@@ -1,9 +1,9 @@
 //! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that
 //! calls outlive a restart without any setting, and that of the admin interface.
 
-use crate::state;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
+use shards::state;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,14 +1,14 @@
 //! The sockets of a process: those of the process before, if it hands them over, and new ones.
 
 use crate::capacity;
-use crate::shards::MOST_SOCKETS;
-use crate::shards::listen::{RECEIVE_BUFFER, datagram_ports, listener_of, open, open_one};
 use crate::start_error::StartError;
 use crate::takeover::claim::Claim;
 use base::Peer;
 use config::Config;
 use node::{Port, Ports};
 use route::Network;
+use shards::MOST_SOCKETS;
+use shards::listen::{RECEIVE_BUFFER, datagram_ports, listener_of, open, open_one};
 use sockets::{UdpSocket, cannot_listen};
 use std::io;
 use std::net::SocketAddr;

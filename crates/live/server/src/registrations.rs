@@ -1,10 +1,10 @@
 //! Look-up and removal of a user's bindings by an operator, by the same steps as a REGISTER.
 
-use crate::stores::{OnAnswer, Stores};
 use base::UnixTime;
 use digest_auth::Algorithm;
 use location::{Aor, Ask, Binding, Register, Registrar, Registration, Reply, Step, StoreError, targets};
 use node::{StoreAnswer, StoreQuery};
+use shards::{OnAnswer, Stores};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,40 +2,25 @@
 
 use crate::admin::{self, Interface};
 use crate::ask::Ask;
-use crate::clock::Clock;
 use crate::control::{Certificates, Control};
 use crate::descriptors;
 use crate::handle::Handle;
 use crate::key;
 use crate::opened::Opened;
-use crate::records::Records;
-use crate::shards::alarm::Alarm;
-use crate::shards::board::Board;
-use crate::shards::handover::{Receiver, Sender, ring};
-use crate::shards::listen::expand;
-use crate::shards::{
-    Command, LateHandovers, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle,
-};
 use crate::start_error::StartError;
-use crate::stores::Stores;
-use crate::takeover::owned::OtherProcess;
 use crate::takeover::{self, offer::Holdings};
-use crate::utilisation::ModelProcessor;
 use balance::{CallLimits, SentCalls};
-use base::{Instant, Outbox};
 use config::{Config, Connections};
-use node::{Ports, Setup, Shard, ShardIdentity};
-use sockets::{ReceiveBatch, SendBatch, UdpSocket, Waker};
-use std::collections::HashSet;
+use node::{Shard, ShardIdentity};
+use shards::listen::expand;
+use shards::{Board, Clock, ModelProcessor, Records, Report, Stores, Threads};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver as CommandReceiver;
 use std::thread::JoinHandle;
-use std::time::Duration;
 use streams::tls::TlsSetup;
-use streams::{ConnectionLimits, StreamBatch, StreamListener, StreamSettings, StreamSetup, Streams};
+use streams::{ConnectionLimits, StreamSettings};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -104,28 +89,29 @@ impl Server {
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);
-        let (mut workers, mut handles, relayed) = (Vec::new(), Vec::new(), Arc::default());
         let (copies, stream_copies) = (opened.copies(), opened.stream_copies(&ports)?);
-        for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
-            let (handle, commands) =
-                WorkerHandle::new(Arc::clone(&peers.wakers[index]), Arc::clone(&relayed));
+        let mut shards = Vec::new();
+        for (index, sockets) in opened.sockets.into_iter().enumerate() {
             let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
             let shard = Shard::new(identity(&config, counts, clock, (index, count))?, control.setup());
-            let sockets = (sockets, opened.listeners.len());
-            let commands = (handle.clone(), commands);
-            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
-            handles.push(handle);
+            shards.push((shard, sockets));
         }
-        let settings = (&config.connections, tls);
-        listen_for_streams(&mut workers, opened.streams, settings, &ports, control.setup())?;
+        let mut threads = Threads::new(clock, shards, opened.listeners.len(), &board, &reports_in)?;
+        let handles = threads.handles().to_vec();
+        if opened.streams.iter().any(|own| !own.is_empty()) {
+            let first = control.setup();
+            let limits = connection_limits(&config.connections, count * first.topology.nodes().len());
+            let settings = stream_settings(&config.connections, count, tls);
+            threads.listen_for_streams(opened.streams, &limits, &settings, &ports, first)?;
+        }
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
         let processes: Vec<_> = bound.iter().map(|(_, process)| Arc::clone(process)).collect();
         processes.iter().try_for_each(|process| takeover::claim::bring_back(process, handles.clone()))?;
-        equip(&mut workers, &handles, &processes, (stores.as_ref(), records.as_ref()), model);
+        threads.equip(&processes, stores.as_ref(), records.as_ref(), model);
         control.shares(call_limits, bound);
-        let threads = spawn(workers, &handles)?;
+        let threads = threads.start()?;
         control.attach(handles.clone());
         control.announce();
         if let Some(path) = &path {
@@ -177,67 +163,31 @@ fn threads_of(config: &Config) -> usize {
     }
 }
 
-/// Gives each thread its listening sockets of connections.
-fn listen_for_streams(
-    workers: &mut [Worker],
-    listeners: Vec<Vec<StreamListener>>,
-    (connections, tls): (&Connections, Option<Arc<TlsSetup>>),
-    ports: &Ports,
-    first: &Setup,
-) -> io::Result<()> {
-    let &Connections { most, most_per_address, new_per_second, idle, handshake, memory, .. } = connections;
-    let origins = connections.origins.as_slice().into();
-    let threads = workers.len();
-    if listeners.iter().all(Vec::is_empty) {
-        return Ok(());
-    }
-    let most = descriptors::most_connections(most, threads * first.topology.nodes().len());
-    let limits = ConnectionLimits::new(most, most_per_address, new_per_second);
-    // Room for what two connections may leave unread, however many threads there are.
-    let memory = (memory / threads).max(2 * SEND_BUFFER);
-    let admission = Arc::default();
-    let opens_websocket = false;
-    let settings = StreamSettings {
+/// How many connections there may be, beside those to so many members.
+fn connection_limits(connections: &Connections, members: usize) -> Arc<ConnectionLimits> {
+    let &Connections { most, most_per_address, new_per_second, .. } = connections;
+    ConnectionLimits::new(descriptors::most_connections(most, members), most_per_address, new_per_second)
+}
+
+/// Settings of the connections of each of so many threads.
+fn stream_settings(connections: &Connections, threads: usize, tls: Option<Arc<TlsSetup>>) -> StreamSettings {
+    let &Connections { idle, handshake, memory, .. } = connections;
+    StreamSettings {
         idle,
         handshake,
         send_buffer: SEND_BUFFER,
-        opens_websocket,
-        memory,
-        origins,
-        admission,
+        opens_websocket: false,
+        // Room for what two connections may leave unread, however many threads there are.
+        memory: (memory / threads).max(2 * SEND_BUFFER),
+        origins: connections.origins.as_slice().into(),
+        admission: Arc::default(),
         tls,
-    };
-    for (worker, listeners) in workers.iter_mut().zip(listeners).filter(|(_, own)| !own.is_empty()) {
-        let locals = ports.iter().map(|port| port.local).collect();
-        let (limits, settings) = (Arc::clone(&limits), settings.clone());
-        let setup = StreamSetup { index: worker.index, threads, locals, listeners, limits, settings };
-        worker.streams = Some(Box::new(Streams::new(setup)?));
-        worker.admit(first);
     }
-    Ok(())
 }
 
 /// A copy of a socket, for another process.
 fn copy_of(listener: Option<&TcpListener>) -> io::Result<Option<OwnedFd>> {
     listener.map(|listener| listener.as_fd().try_clone_to_owned()).transpose()
-}
-
-/// Gives the threads what they have in common.
-fn equip(
-    workers: &mut [Worker],
-    handles: &[WorkerHandle],
-    processes: &[Arc<OtherProcess>],
-    (stores, records): (Option<&Arc<Stores>>, Option<&Arc<Records>>),
-    model: Option<ModelProcessor>,
-) {
-    for worker in workers {
-        let others = handles.iter().enumerate().filter(|(index, _)| *index != worker.index);
-        worker.others = others.map(|(_, handle)| handle.clone()).collect();
-        worker.processes = processes.to_vec();
-        worker.stores = stores.cloned();
-        worker.records = records.cloned();
-        worker.measure(model);
-    }
 }
 
 /// The stores of the home domain, if there is one.
@@ -271,51 +221,6 @@ fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
     }
 }
 
-/// Starts the threads; when one cannot be started, ends those that were.
-fn spawn(workers: Vec<Worker>, handles: &[WorkerHandle]) -> io::Result<Vec<JoinHandle<()>>> {
-    let mut threads = Vec::new();
-    for (index, worker) in workers.into_iter().enumerate() {
-        match std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                for (thread, handle) in threads.into_iter().zip(handles) {
-                    handle.send(Command::Stop);
-                    let _ = thread.join();
-                }
-                return Err(error);
-            }
-        }
-    }
-    Ok(threads)
-}
-
-/// Rings between every two threads, and what they share.
-fn connect(count: usize, board: &Arc<Board>) -> io::Result<Vec<Peers>> {
-    let wakers = (0..count).map(|_| Waker::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
-    let mut senders: Vec<Vec<Option<Sender>>> = Vec::new();
-    let mut receivers: Vec<Vec<Receiver>> = (0..count).map(|_| Vec::new()).collect();
-    for from in 0..count {
-        let mut row = Vec::new();
-        for (to, inbox) in receivers.iter_mut().enumerate() {
-            row.push((from != to).then(|| {
-                let (sender, receiver) = ring();
-                inbox.push(receiver);
-                sender
-            }));
-        }
-        senders.push(row);
-    }
-    let all = senders.into_iter().zip(receivers);
-    Ok(all
-        .map(|(senders, receivers)| Peers {
-            board: Arc::clone(board),
-            senders,
-            receivers,
-            wakers: wakers.clone(),
-        })
-        .collect())
-}
-
 /// What one shard of so many is; the counts are those of all.
 fn identity(
     config: &Config,
@@ -328,52 +233,4 @@ fn identity(
     let sent_calls = Some(sent_calls);
     let epoch = clock.epoch();
     Ok(ShardIdentity { shard, shards, secret, serial, timers, epoch, call_limits, sent_calls })
-}
-
-fn worker(
-    index: usize,
-    clock: Clock,
-    (sockets, listeners): (Vec<UdpSocket>, usize),
-    shard: Shard,
-    peers: Peers,
-    (handle, commands): (WorkerHandle, CommandReceiver<Command>),
-    reports: mpsc::UnboundedSender<Report>,
-) -> io::Result<Worker> {
-    sockets.iter().try_for_each(UdpSocket::stamp)?;
-    let dry = vec![Instant::ZERO; sockets.len()];
-    Ok(Worker {
-        index,
-        clock,
-        alarm: Alarm::new()?,
-        sockets,
-        listeners,
-        ready: Vec::new(),
-        quiet: Vec::new(),
-        inlet: None,
-        awaits_inlet: false,
-        processes: Vec::new(),
-        relayed: HashSet::new(),
-        shard,
-        peers,
-        commands,
-        handle,
-        others: Vec::new(),
-        stores: None,
-        records: None,
-        reports,
-        receive: ReceiveBatch::new(),
-        send: SendBatch::new(),
-        out: Outbox::default(),
-        other_loads: Vec::new(),
-        traffic: Traffic::default(),
-        signals: Signals::default(),
-        dry,
-        queue: TriageQueue::new(),
-        streams: None,
-        stream_batch: StreamBatch::default(),
-        late: LateHandovers::default(),
-        worked: Duration::ZERO,
-        meter: None,
-        model: None,
-    })
 }

@@ -14,15 +14,15 @@ const KNOWN: [&str; 2] = ["control needs control::certificates", "control::certi
 /// No file needs one that needs it. Methods stand with their types.
 #[test]
 fn files_stand_in_layers() {
-    for name in ["cli", "control", "node"] {
+    for name in ["cli", "control", "node", "shards"] {
         assert_eq!(circles(name), [""; 0]);
     }
     assert_eq!(circles("server"), KNOWN);
     assert_eq!(circles_with_calls("node"), [""; 0]);
-    for name in ["cli", "control", "node", "server"] {
+    for name in ["cli", "control", "node", "server", "shards"] {
         assert_eq!(strays(name), [""; 0]);
     }
-    for name in ["cli", "node", "server"] {
+    for name in ["cli", "node", "server", "shards"] {
         assert_eq!(bool_parameters(name, 2), [""; 0]);
     }
     assert_eq!(tuple_parameters("node"), [""; 0]);

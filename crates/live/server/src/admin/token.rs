@@ -1,7 +1,8 @@
 //! The bearer token of the admin interface (RFC 6750 §2.1): asked for wherever other machines may reach it.
 
-use crate::{key, state};
+use crate::key;
 use config::{Admin, Bearer};
+use shards::state;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

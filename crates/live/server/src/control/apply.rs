@@ -1,11 +1,6 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
-use crate::records::Records;
-use crate::shards;
-use crate::shards::Command;
-use crate::shards::listen::listener_of;
-use crate::stores::Stores;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
 use base::Transport;
@@ -13,6 +8,8 @@ use config::{Config, Listen, Listener, PoolConfig, PoolOrigin, RegistrarConfig};
 use core::time::Duration;
 use node::{Orphans, Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Fork, Service, Table};
+use shards::listen::listener_of;
+use shards::{Command, Records, Stores};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 

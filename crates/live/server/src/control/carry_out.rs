@@ -1,10 +1,10 @@
 //! Carries out what the control plane decides: shards are told and asked, the DNS is asked, people informed.
 
 use super::{Answered, Control, log_entries};
-use crate::shards::{Command, ShardCounts, ask_each};
 use ::control::{ControlEffect, ControlInput, LogEntry, MemberEvent, WorkLeft};
 use balance::{Load, Slot};
 use base::Peer;
+use shards::{Command, ShardCounts, ask_each};
 use std::sync::Arc;
 
 impl Control {

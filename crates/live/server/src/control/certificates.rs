@@ -2,10 +2,10 @@
 
 use super::Control;
 use super::stream_probes::TlsPeer;
-use crate::shards::Command;
 use ::control::ListedMember;
 use base::{Peer, Transport};
 use config::{Config, Tls};
+use shards::Command;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -14,18 +14,11 @@ mod succession;
 
 use crate::admin::Interface;
 use crate::ask::{Ask, ScaleWish};
-use crate::clock::Clock;
 use crate::figures::{PoolName, View};
 use crate::handle::Handle;
-use crate::records::Records;
 use crate::registrations::Home;
 use crate::scale::Scaling;
-use crate::shards::board::Board;
-use crate::shards::listen::{toward, unserved};
-use crate::shards::{Command, Report, WorkerHandle};
-use crate::stores::{StoreReport, Stores};
 use crate::takeover::claim::PredecessorLink;
-use crate::takeover::owned::OtherProcess;
 use ::control::{
     ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, QuestionId, WorkLeft,
 };
@@ -38,6 +31,8 @@ use location::Registrar;
 use node::{Port, Ports, Setup, ShardEvent};
 use probes::ProbeSockets;
 use resolver::Resolver;
+use shards::listen::{toward, unserved};
+use shards::{Board, Clock, Command, OtherProcess, Records, Report, StoreReport, Stores, WorkerHandle};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;

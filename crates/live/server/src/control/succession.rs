@@ -2,12 +2,11 @@
 
 use super::Control;
 use crate::admin::Interface;
-use crate::shards::Command;
 use crate::takeover::claim::PredecessorLink;
-use crate::takeover::exchange::{Remainder, Succession};
-use crate::takeover::owned::OtherProcess;
+use crate::takeover::exchange::Succession;
 use ::control::{ControlInput, Drainer, ProcessId};
 use balance::{CallLimits, NodeId};
+use shards::{Command, OtherProcess, Remainder};
 use std::sync::Arc;
 
 impl Control {
@@ -32,19 +31,21 @@ impl Control {
 
     /// Another process has calls of its own. What is drained or dead there stays so.
     fn joins(&mut self, process: &OtherProcess) {
-        let findings = process.findings();
+        let node_states = process.node_states();
         let by =
             |drained: &[u32], by: Drainer| drained.iter().map(|&node| (NodeId(node), by)).collect::<Vec<_>>();
-        let drained =
-            [by(&findings.drained, Drainer::Operator), by(&findings.drained_by_scaler, Drainer::Scaler)]
-                .concat();
-        let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
+        let drained = [
+            by(&node_states.drained, Drainer::Operator),
+            by(&node_states.drained_by_scaler, Drainer::Scaler),
+        ]
+        .concat();
+        let dead: Vec<_> = node_states.dead.iter().copied().map(NodeId).collect();
         self.take(ControlInput::Joins { process: process.id(), drained: &drained, dead: &dead });
     }
 
     /// Tells the threads what members of pools have shown to take, as other processes know.
     pub(super) fn tell_learned(&self) {
-        let known = self.processes.iter().flat_map(|(_, process)| &process.findings().capacities);
+        let known = self.processes.iter().flat_map(|(_, process)| &process.node_states().capacities);
         for (pool, node, capacity) in known {
             if let Some(pool) = self.core.pool_number(pool) {
                 self.tell_all(|| Command::Learned(pool, NodeId(*node), *capacity));

@@ -4,11 +4,10 @@ use super::members::state;
 use super::metric::figures;
 use super::view::View;
 use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
-use crate::shards::AllShards;
-use crate::stores::StoreReport;
 use balance::PoolId;
 use base::Peer;
 use control::ListedMember;
+use shards::{AllShards, StoreReport};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 

@@ -43,12 +43,12 @@ pub use scale::{ScaleDecisions, ScaleView, ScaledServer, ScalesView};
 pub use sessions::{Session, Sessions, ShardView};
 pub(crate) use view::View;
 
-use crate::shards::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 use balance::{NodeStats, PoolId};
 use base::Instant;
 use control::ListedMember;
 use node::{CapacitySource, QueueMember};
 use overload::ThreadFigures;
+use shards::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 use std::collections::BTreeMap;
 use streams::StreamCounts;
 use text::Page;

@@ -1,9 +1,9 @@
 //! Overload control: how long messages wait, and what is refused.
 
 use super::metric::figures;
-use crate::shards::{ShardSnapshot, SignalFigures, TriageCounts};
 use node::{NeighbourReport, OverloadReport};
 use overload::hop::Limit;
+use shards::{ShardSnapshot, SignalFigures, TriageCounts};
 use std::net::SocketAddr;
 
 figures! {

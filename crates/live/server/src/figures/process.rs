@@ -1,9 +1,11 @@
 //! What the process takes of the machine, under the names that Prometheus's client libraries give it.
 
 use super::text::Page;
-use crate::proc::{self, Status};
-use crate::utilisation::processor_time;
 use rustix::process::{Resource, getrlimit};
+use shards::{
+    proc::{self, Status},
+    processor_time,
+};
 use std::io;
 use std::sync::OnceLock;
 use std::time::SystemTime;

@@ -3,9 +3,9 @@
 use super::metric::figures;
 use super::peer::PeerText;
 use super::text::Page;
-use crate::records::RecordCounts;
 use dialog::CallCounts;
 use node::{ProxyReport, SharingReport};
+use shards::RecordCounts;
 
 figures! {
     /// `GET /api/proxy`

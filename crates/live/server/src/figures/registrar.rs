@@ -2,8 +2,8 @@
 
 use super::metric::figures;
 use super::text::Page;
-use crate::stores::StoreReport;
 use node::{LogIns, LookUps, RegistrarCounters, RegistrarReport};
+use shards::StoreReport;
 use std::collections::BTreeMap;
 
 figures! {

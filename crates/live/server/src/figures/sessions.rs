@@ -2,9 +2,9 @@
 
 use super::metric::figures;
 use super::peer::PeerText;
-use crate::shards::ShardCounts;
 use balance::{SessionState, SessionView};
 use base::Instant;
+use shards::ShardCounts;
 
 figures! {
     /// `GET /api/sessions`

@@ -2,10 +2,10 @@
 
 use super::metric::figures;
 use crate::log::Unwritten;
-use crate::shards::Traffic;
 use balance::Why;
 use base::Ledger;
 use node::{Drop, ShardCounters};
+use shards::Traffic;
 use std::collections::BTreeMap;
 
 /// What the pipelines and the process did.

@@ -2,12 +2,11 @@
 
 use super::{PoolName, ScaleView};
 use crate::capacity::CapacityReport;
-use crate::records::RecordCounts;
-use crate::stores::StoreReport;
 use ::control::{ListedMember, MemberName};
 use balance::{PoolId, Slot};
 use base::{Flow, Instant, Peer, Transport};
 use node::{Port, Ports};
+use shards::{RecordCounts, StoreReport};
 use std::collections::BTreeMap;
 use streams::tls::CertificateFacts;
 

@@ -10,11 +10,11 @@ mod task;
 mod tell;
 pub(crate) mod view;
 
-use crate::clock::Clock;
 use crate::figures::{ScaleView, ScaledServer};
 use crate::handle::Handle;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
 use control::scale::{Advice, Fleet, ListedServer, Reconciler, ServerList, detection};
+use shards::Clock;
 use std::net::SocketAddr;
 use task::{Decider, Task};
 use tokio::sync::watch;

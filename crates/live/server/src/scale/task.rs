@@ -3,12 +3,12 @@
 use super::driver::Driver;
 use super::tell::tell;
 use crate::ask::ScaleWish;
-use crate::clock::Clock;
 use crate::figures::{ScaleDecisions, ScaleView, ScaledServer};
 use crate::handle::Handle;
 use base::Instant;
 use control::scale::{Advice, Fleet, ListNews, Listing, Order, PoolView, Reconciler, Server};
 use elastic::scale::ServerId;
+use shards::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;

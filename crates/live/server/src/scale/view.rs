@@ -1,9 +1,9 @@
 //! The state of a pool, from the control task and the shards.
 
 use crate::figures::View;
-use crate::shards::{AllShards, ShardCounts};
 use control::ListedMember;
 use control::scale::{MemberWork, PoolView};
+use shards::{AllShards, ShardCounts};
 
 /// The state of the pool of this name, from the control task and the shards.
 pub(crate) fn pool_view(view: &View, counts: &[ShardCounts], pool: &str) -> Option<PoolView> {

@@ -2,19 +2,15 @@
 //! has to do.
 
 use super::exchange::{
-    GREETING, Kept, Offer, PATIENCE, PERIOD, RELEASE, Remainder, Taken, connect, is_served, receive, send,
-    socket_paths,
+    GREETING, Kept, Offer, PATIENCE, PERIOD, RELEASE, Taken, connect, is_served, receive, send, socket_paths,
 };
-use super::owned::OtherProcess;
 use super::passing;
 use crate::ask::Ask;
-use crate::clock::Clock;
-use crate::shards::handover::Handed;
-use crate::shards::listen::datagram_ports;
-use crate::shards::{Command, WorkerHandle};
 use ::control::ProcessId;
 use base::{Peer, Transport};
 use node::{CallHash, Port, Ports};
+use shards::listen::datagram_ports;
+use shards::{Clock, Command, Handed, OtherProcess, Remainder, WorkerHandle};
 use sockets::UdpSocket;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -173,7 +169,7 @@ impl Claim {
         let hash = CallHash::from_words(kept.call_hash);
         let (id, listeners) = (ProcessId(self.pid), std::mem::take(&mut self.listeners));
         let predecessor = OtherProcess::new(id, hash, calls, ways, listeners, clock);
-        Ok(predecessor.with_findings(kept.findings))
+        Ok(predecessor.with_node_states(kept.node_states))
     }
 }
 

@@ -1,10 +1,8 @@
 //! What the two processes of a take-over say to each other, and how.
 
-use crate::state;
-use balance::{Load, NodeId};
 use base::{Peer, Transport};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use shards::{NodeStates, state};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -104,56 +102,7 @@ pub(super) struct Kept {
     /// How many calls there are.
     pub(super) calls: u64,
     #[serde(flatten)]
-    pub(super) findings: Findings,
-}
-
-/// State of the nodes at the predecessor, each by its number.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Findings {
-    /// Nodes that an operator has drained.
-    pub(crate) drained: Vec<u32>,
-    /// Nodes that the scaler of their pool has drained.
-    pub(crate) drained_by_scaler: Vec<u32>,
-    /// Dead nodes.
-    pub(crate) dead: Vec<u32>,
-    /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
-    pub(crate) capacities: Vec<(String, u32, f64)>,
-}
-
-/// Remaining work of the predecessor.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Remainder {
-    /// Calls, or requests of a proxy that wait for their answer.
-    pub(crate) calls: usize,
-    /// By the number of a node: calls, transactions, work.
-    nodes: BTreeMap<u32, (u32, u32, u64)>,
-}
-
-impl Remainder {
-    /// Adds the work of a thread.
-    pub(super) fn add(&mut self, loads: &[(NodeId, Load)]) {
-        for &(NodeId(node), Load { calls, transactions, work }) in loads {
-            let sum = self.nodes.entry(node).or_default();
-            *sum = (sum.0 + calls, sum.1 + transactions, sum.2 + work);
-        }
-    }
-
-    /// Adds the work of another process.
-    pub(crate) fn add_all(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.add(&other.loads().collect::<Vec<_>>());
-    }
-
-    /// The loads of all nodes.
-    pub(crate) fn loads(&self) -> impl Iterator<Item = (NodeId, Load)> + '_ {
-        self.nodes.keys().map(|&node| (NodeId(node), self.load(NodeId(node))))
-    }
-
-    /// The load of a node.
-    fn load(&self, NodeId(node): NodeId) -> Load {
-        let (calls, transactions, work) = self.nodes.get(&node).copied().unwrap_or_default();
-        Load { calls, transactions, work }
-    }
+    pub(super) node_states: NodeStates,
 }
 
 /// The stages of a predecessor.

@@ -7,7 +7,7 @@
 //! on, and then says which sockets it takes. The predecessor stops reading those; what comes in the moment until the
 //! successor reads them waits in the kernel.
 //!
-//! Calls and transactions stay with the predecessor until they are over. It says which they are ([`owned`]); the
+//! Calls and transactions stay with the predecessor until they are over. It says which they are ([`shards::OtherProcess`]); the
 //! successor hands it their datagrams, as one thread hands them to another, and the answers leave through the
 //! predecessor's own copies of the sockets. It also says how much each member has to do for these calls, so that
 //! policies count them.
@@ -18,5 +18,4 @@
 pub(crate) mod claim;
 pub(crate) mod exchange;
 pub(crate) mod offer;
-pub(crate) mod owned;
 mod passing;

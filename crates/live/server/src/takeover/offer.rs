@@ -2,19 +2,20 @@
 //! is left alone.
 
 use super::exchange::{
-    Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken,
-    network_namespace, receive, send, socket_paths,
+    GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Succession, Taken, network_namespace, receive, send,
+    socket_paths,
 };
-use super::owned::{Inlet, KeptCalls, OtherProcess};
 use super::passing;
 use crate::ask::Ask;
 use crate::figures::PoolName;
-use crate::shards::{AllShards, Command, TakenSockets, WorkerHandle};
 use base::Peer;
 use control::ListedMember;
 use node::{CallHash, QueueMember};
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use shards::{
+    AllShards, Command, Inlet, KeptCalls, NodeStates, OtherProcess, Remainder, TakenSockets, WorkerHandle,
+};
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -112,7 +113,7 @@ fn serve(mut socket: SuccessorListener, holdings: &Holdings, asks: &mpsc::Unboun
 }
 
 /// State of the nodes at this process; `None` when it ends.
-fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Option<Findings> {
+fn node_states(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Option<NodeStates> {
     let (reply, answer) = oneshot::channel();
     asks.send(Ask::View(reply)).ok()?;
     let view = answer.blocking_recv().ok()?;
@@ -128,7 +129,7 @@ fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Opti
         let of = |member: QueueMember| Some((pool.name.clone(), node_at(member.slot)?, member.capacity));
         known.filter_map(of).collect::<Vec<_>>()
     };
-    Some(Findings {
+    Some(NodeStates {
         capacities: view.pools.iter().flat_map(of_pool).collect(),
         drained: those(|member| member.drains.operator),
         drained_by_scaler: those(|member| member.drains.scaler),
@@ -181,9 +182,9 @@ impl Holdings {
         let sockets = self.sets.iter().flatten().chain(&self.admin).chain(streams);
         passing::send(stream, &sockets.map(AsFd::as_fd).collect::<Vec<_>>())?;
         let taken: Taken = receive(stream)?;
-        let findings =
-            findings(asks, &self.workers).ok_or_else(|| io::Error::other("this process is ending"))?;
-        let handed = self.cease(stream, taken, findings);
+        let node_states =
+            node_states(asks, &self.workers).ok_or_else(|| io::Error::other("this process is ending"))?;
+        let handed = self.cease(stream, taken, node_states);
         if handed.is_err() {
             self.resume();
         }
@@ -192,7 +193,7 @@ impl Holdings {
 
     /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the
     /// rest: it starts to read when it has all of it.
-    fn cease(&self, stream: &mut UnixStream, mut taken: Taken, findings: Findings) -> io::Result<()> {
+    fn cease(&self, stream: &mut UnixStream, mut taken: Taken, node_states: NodeStates) -> io::Result<()> {
         let ended = || io::Error::other("a thread has ended");
         // What the successor does not serve is read here as long as there are calls.
         taken.listeners.resize(self.listeners.len(), false);
@@ -213,7 +214,7 @@ impl Holdings {
         };
         let ways = self.inlets(&Arc::new(kept))?;
         let (threads, call_hash) = (ways.len(), self.hash.words());
-        let kept = Kept { threads, call_hash, calls: calls.len() as u64, findings };
+        let kept = Kept { threads, call_hash, calls: calls.len() as u64, node_states };
         send(stream, &kept)?;
         passing::send(stream, &ways.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         let bytes: Vec<u8> = calls.iter().flat_map(|call| call.to_ne_bytes()).collect();

@@ -1,11 +1,11 @@
 //! What a thread does with its connections: reads them, sends by them, and tells what did not arrive.
 
-use super::command::Report;
-use super::counts::Traffic;
-use super::handover::Handed;
+use super::Worker;
 use super::intake::{owner, take};
-use super::worker::Worker;
-use crate::takeover::owned::{Fate, Inlet, OtherProcess};
+use crate::command::Report;
+use crate::counts::Traffic;
+use crate::handover::Handed;
+use crate::other_process::{Fate, Inlet, OtherProcess};
 use base::{Connection, Flow, Instant, Peer, Transport};
 use node::{Setup, ShardInput};
 use overload::MessageClass;
@@ -72,7 +72,7 @@ impl Worker {
 
     /// Reads connections and handles what came. What belongs to another thread whose ring is full waits: on a connection nobody
     /// sends it again. Until then nothing more is read.
-    pub(super) fn read_streams(&mut self, now: Instant) {
+    pub(crate) fn read_streams(&mut self, now: Instant) {
         let Self { streams: Some(streams), stream_batch, .. } = self else { return };
         streams.on_time(now);
         if self.awaits_inlet {
@@ -116,7 +116,7 @@ impl Worker {
 
     /// Sends what goes by connections, those of other threads included; returns what could not be sent. What finds no room on
     /// the way to another thread is among it: whoever sent a request hears of it at once.
-    pub(super) fn send_by_streams(&mut self) -> Vec<Undelivered> {
+    pub(crate) fn send_by_streams(&mut self) -> Vec<Undelivered> {
         let Self {
             streams: Some(streams),
             out,
@@ -156,7 +156,7 @@ impl Worker {
     }
 
     /// Sends by a connection of this thread, at the end of the batch.
-    pub(super) fn send_by_stream(&mut self, flow: Flow, bytes: &[u8]) {
+    pub(crate) fn send_by_stream(&mut self, flow: Flow, bytes: &[u8]) {
         let Self { streams: Some(streams), traffic, clock, inlet, processes, relayed, .. } = self else {
             return;
         };
@@ -166,7 +166,7 @@ impl Worker {
 
     /// Sends by a connection of this thread, or of a process before this one, what the process that has taken over gives back. It
     /// hears at once of a request whose connection is gone.
-    pub(super) fn send_for_successor(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
+    pub(crate) fn send_for_successor(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
         let Self { streams: Some(streams), inlet: Some(inlet), processes, traffic, .. } = self else {
             return;
         };
@@ -182,7 +182,7 @@ impl Worker {
     }
 
     /// Takes a message that came by a connection of the process before, and belongs to no call there.
-    pub(super) fn take_relayed(&mut self, flow: Flow, bytes: Box<[u8]>) {
+    pub(crate) fn take_relayed(&mut self, flow: Flow, bytes: Box<[u8]>) {
         self.relayed.extend(flow.connection);
         let given = self.inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, &bytes));
         if given == Fate::HandedOver {
@@ -199,7 +199,7 @@ impl Worker {
     }
 
     /// A node cannot be reached.
-    pub(super) fn tell_unreachable(&self, peer: Peer) {
+    pub(crate) fn tell_unreachable(&self, peer: Peer) {
         if self.shard.topology().slot_at(peer).is_some() {
             let _ = self.reports.send(Report::Unreachable(peer));
         }
@@ -207,7 +207,7 @@ impl Worker {
 
     /// What began with these bytes did not arrive. A proxy's request belongs to the thread that owns its call, which its beginning
     /// tells, or else each has to look.
-    pub(super) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
+    pub(crate) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
         let Self { shard, out, peers, index, traffic, processes, late, .. } = self;
         let owner = shard.tokens().shard_of(quoted, peers.senders.len());
         // By a connection without a number no other thread has sent anything.

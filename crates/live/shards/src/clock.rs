@@ -22,18 +22,18 @@ impl Clock {
     }
 
     /// The Unix time of [`Instant::ZERO`] by the machine's clock.
-    pub(crate) fn epoch(&self) -> Duration {
+    pub fn epoch(&self) -> Duration {
         Self::since_1970().saturating_since(self.now())
     }
 
     /// The date by the machine's clock.
-    pub(crate) fn date() -> UnixTime {
+    pub fn date() -> UnixTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         UnixTime::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The time since 1970 by the machine's clock, to the nanosecond: as packets are stamped.
-    pub(crate) fn since_1970() -> Instant {
+    pub fn since_1970() -> Instant {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }

@@ -1,8 +1,8 @@
 //! What a thread sends and tells at the end of a batch.
 
-use super::command::{Command, Report};
-use super::handover::Sender;
-use super::worker::Worker;
+use super::Worker;
+use crate::command::{Command, Report};
+use crate::handover::Sender;
 use crate::stores::OnAnswer;
 use node::{Failure, Question, ShardEvent, ShardInput};
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use tracing::Level;
 /// Bytes to be sent that are not left to wait for the end of the batch.
 const MUCH: usize = 1 << 20;
 
-/// Whether anybody reads what [`Worker::flush`] says of requests that failed.
-pub(crate) fn tells_failures() -> bool {
+/// Whether anybody reads what a thread says of requests that failed.
+pub fn tells_failures() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 
 impl Worker {
     /// A CANCEL that is searched for becomes one datagram a member: a batch of them must not pile up.
-    pub(super) fn flush_if_much(&mut self) {
+    pub(crate) fn flush_if_much(&mut self) {
         if self.out.bytes().len() > MUCH {
             self.flush();
         }
@@ -28,7 +28,7 @@ impl Worker {
 
     /// Sends what the batch brought, and tells the others. Records of calls are written first: what acknowledges their end is
     /// among what is sent.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         // Empty where no users are served, and takes no memory then.
         let (mut asked, mut records) = (Vec::new(), Vec::new());
         for event in self.out.drain_events() {
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn send_datagrams(&mut self) {
+    pub(crate) fn send_datagrams(&mut self) {
         let transmits = self.out.transmits();
         if transmits.is_empty() {
             return;
@@ -114,7 +114,7 @@ impl Worker {
     }
 
     /// Asks a store. What is known at once goes back to the shard at once.
-    pub(super) fn ask(&mut self, Question { number, about }: Question) {
+    pub(crate) fn ask(&mut self, Question { number, about }: Question) {
         let Some(stores) = &self.stores else { return };
         let later = || -> OnAnswer {
             let handle = self.handle.clone();
@@ -126,7 +126,7 @@ impl Worker {
     }
 
     /// The shard is told something; what it sends for that waits for the end of the batch.
-    pub(super) fn tell(&mut self, input: ShardInput<'_>) {
+    pub(crate) fn tell(&mut self, input: ShardInput<'_>) {
         self.shard.handle(self.clock.now(), input, &mut self.out);
     }
 }

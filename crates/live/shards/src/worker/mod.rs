@@ -1,18 +1,25 @@
 //! The thread of a shard: receives, handles, sends, and takes commands.
 
-use super::alarm::Alarm;
-use super::board::Board;
-use super::command::{Command, Report, WorkerHandle};
-use super::counts::Traffic;
-use super::handover::{Receiver, Sender};
-use super::late::LateHandovers;
-use super::listen::MOST;
-use super::signals::Signals;
-use super::triage::TriageQueue;
+mod inspect;
+mod intake;
+mod obey;
+mod receive;
+mod send;
+mod stream_turn;
+
+use crate::alarm::Alarm;
+use crate::board::Board;
 use crate::clock::Clock;
+use crate::command::{Command, Report, WorkerHandle};
+use crate::counts::Traffic;
+use crate::handover::{Receiver, Sender};
+use crate::late::LateHandovers;
+use crate::listen::MOST;
+use crate::other_process::{Inlet, OtherProcess};
 use crate::records::Records;
+use crate::signals::Signals;
 use crate::stores::Stores;
-use crate::takeover::owned::{Inlet, OtherProcess};
+use crate::triage::TriageQueue;
 use crate::utilisation::{Meter, ModelProcessor, Work};
 use balance::{Load, Slot};
 use base::{Connection, Instant, Outbox};
@@ -25,73 +32,75 @@ use std::time::Duration;
 use streams::{StreamBatch, Streams};
 use tokio::sync::mpsc as async_mpsc;
 
+pub use send::tells_failures;
+
 /// What a shard has in common with the others.
 pub(crate) struct Peers {
-    pub(crate) board: Arc<Board>,
+    pub board: Arc<Board>,
     /// To each other shard, `None` at the own index.
-    pub(crate) senders: Vec<Option<Sender>>,
-    pub(crate) receivers: Vec<Receiver>,
-    pub(crate) wakers: Vec<Arc<Waker>>,
+    pub senders: Vec<Option<Sender>>,
+    pub receivers: Vec<Receiver>,
+    pub wakers: Vec<Arc<Waker>>,
 }
 
 /// One thread: its sockets, its shard, and the way to the others.
 pub(crate) struct Worker {
-    pub(crate) index: usize,
-    pub(crate) clock: Clock,
+    pub index: usize,
+    pub clock: Clock,
     /// Rings when the shard's timers are due.
-    pub(crate) alarm: Alarm,
+    pub alarm: Alarm,
     /// One of each listener, in their order; more such sets where a process with more threads was taken over.
-    pub(crate) sockets: Vec<UdpSocket>,
-    pub(crate) listeners: usize,
+    pub sockets: Vec<UdpSocket>,
+    pub listeners: usize,
     /// The sockets that are read, and what each had at the last wake-up.
-    pub(crate) ready: Vec<(u16, PollFlags)>,
+    pub ready: Vec<(u16, PollFlags)>,
     /// Of each listener, whether another process reads its sockets; empty: none.
-    pub(crate) quiet: Vec<bool>,
-    pub(crate) inlet: Option<Inlet>,
+    pub quiet: Vec<bool>,
+    pub inlet: Option<Inlet>,
     /// Another process is about to take over. Connections are not read meanwhile, so that each call belongs to one of the two.
-    pub(crate) awaits_inlet: bool,
+    pub awaits_inlet: bool,
     /// Other processes whose calls' datagrams come here.
-    pub(crate) processes: Vec<Arc<OtherProcess>>,
+    pub processes: Vec<Arc<OtherProcess>>,
     /// The connections of these processes that messages have come by.
-    pub(crate) relayed: HashSet<Connection>,
-    pub(crate) shard: Shard,
-    pub(crate) peers: Peers,
-    pub(crate) commands: mpsc::Receiver<Command>,
+    pub relayed: HashSet<Connection>,
+    pub shard: Shard,
+    pub peers: Peers,
+    pub commands: mpsc::Receiver<Command>,
     /// How this thread is reached.
-    pub(crate) handle: WorkerHandle,
+    pub handle: WorkerHandle,
     /// How the other threads are.
-    pub(crate) others: Vec<WorkerHandle>,
-    pub(crate) stores: Option<Arc<Stores>>,
+    pub others: Vec<WorkerHandle>,
+    pub stores: Option<Arc<Stores>>,
     /// Where records of calls go, if any are kept.
-    pub(crate) records: Option<Arc<Records>>,
-    pub(crate) reports: async_mpsc::UnboundedSender<Report>,
-    pub(crate) receive: ReceiveBatch,
-    pub(crate) send: SendBatch,
-    pub(crate) out: Outbox<ShardEvent>,
+    pub records: Option<Arc<Records>>,
+    pub reports: async_mpsc::UnboundedSender<Report>,
+    pub receive: ReceiveBatch,
+    pub send: SendBatch,
+    pub out: Outbox<ShardEvent>,
     /// What the other threads last had on each node, by slot; kept for its memory.
-    pub(crate) other_loads: Vec<Load>,
-    pub(crate) traffic: Traffic,
-    pub(crate) signals: Signals,
+    pub other_loads: Vec<Load>,
+    pub traffic: Traffic,
+    pub signals: Signals,
     /// When each socket was last read dry.
-    pub(crate) dry: Vec<Instant>,
+    pub dry: Vec<Instant>,
     /// Messages that were read and not handled yet.
-    pub(crate) queue: TriageQueue,
+    pub queue: TriageQueue,
     /// The connections, where there are listeners for them.
-    pub(crate) streams: Option<Box<Streams>>,
+    pub streams: Option<Box<Streams>>,
     /// What was read from them and not handled yet.
-    pub(crate) stream_batch: StreamBatch,
+    pub stream_batch: StreamBatch,
     /// What waits for room in the rings to the threads whose connections it leaves by.
-    pub(crate) late: LateHandovers,
+    pub late: LateHandovers,
     /// How long the thread has worked since it last looked at its connections: longer no message of theirs has waited.
-    pub(crate) worked: Duration,
+    pub worked: Duration,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
-    pub(crate) meter: Option<Meter>,
+    pub meter: Option<Meter>,
     /// What they are told of in place of the process's own processors.
-    pub(crate) model: Option<ModelProcessor>,
+    pub model: Option<ModelProcessor>,
 }
 
 /// Most sockets of a thread.
-pub(crate) const MOST_SOCKETS: usize = 4 * MOST;
+pub const MOST_SOCKETS: usize = 4 * MOST;
 /// How long a thread waits for room in the ring to another one.
 const RING_PAUSE_NS: i64 = 500_000;
 
@@ -114,7 +123,7 @@ impl Worker {
     }
 
     /// Neighbours are told of utilisation, if there are any.
-    pub(super) fn renew_meter(&mut self) {
+    pub(crate) fn renew_meter(&mut self) {
         let meter = self.meter.take();
         let Some(every) = self.shard.sharing_period() else { return };
         let threads = self.peers.senders.len();
@@ -240,11 +249,11 @@ impl Worker {
         inlet
     }
 
-    pub(super) fn is_quiet(&self, socket: usize) -> bool {
+    pub(crate) fn is_quiet(&self, socket: usize) -> bool {
         !self.quiet.is_empty() && self.quiet[socket % self.listeners]
     }
 
-    pub(super) fn read_board(&mut self, now: Instant) {
+    pub(crate) fn read_board(&mut self, now: Instant) {
         if self.peers.receivers.is_empty() && self.processes.is_empty() {
             return;
         }
@@ -254,7 +263,7 @@ impl Worker {
         shard.handle(now, ShardInput::OtherLoads(other_loads), out);
     }
 
-    pub(super) fn write_board(&self) {
+    pub(crate) fn write_board(&self) {
         if self.peers.receivers.is_empty() {
             return;
         }

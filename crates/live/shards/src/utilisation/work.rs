@@ -8,22 +8,22 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// The work of one thread, or of several, since they began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Work {
+pub struct Work {
     /// Messages that were read.
-    pub(crate) read: u64,
+    pub read: u64,
     /// Messages that were sent.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// Transactions that were made.
-    pub(crate) transactions: u64,
+    pub transactions: u64,
     /// How often a thread slept until it was woken.
-    pub(crate) sleeps: u64,
+    pub sleeps: u64,
     /// Processor time of the threads, the kernel's included.
-    pub(crate) processor: Duration,
+    pub processor: Duration,
 }
 
 impl Work {
     /// That of the calling thread, by what its shard and its sockets have counted.
-    pub(crate) fn of_this_thread(ledger: Ledger, sent: u64) -> Self {
+    pub fn of_this_thread(ledger: Ledger, sent: u64) -> Self {
         Self {
             read: ledger[Operation::Scan],
             sent,

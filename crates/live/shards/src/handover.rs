@@ -52,7 +52,8 @@ pub(crate) struct Receiver {
 
 /// What was handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Handed<'a> {
+#[expect(missing_docs, reason = "flow and bytes of the message")]
+pub enum Handed<'a> {
     /// A message that came in by this flow.
     Message { flow: Flow, bytes: &'a [u8] },
     /// What was sent this way, and began with these bytes, did not arrive: ICMP says so, or a connection is gone.
@@ -110,14 +111,14 @@ impl Receiver {
 
 impl<'a> Handed<'a> {
     /// The way that it came by, or was or is to go.
-    pub(crate) fn flow(&self) -> Flow {
+    pub fn flow(&self) -> Flow {
         match *self {
             Self::Message { flow, .. } | Self::Unreachable { to: flow, .. } | Self::Send { flow, .. } => flow,
         }
     }
 
     /// The message, or its beginning.
-    pub(crate) fn bytes(&self) -> &'a [u8] {
+    pub fn bytes(&self) -> &'a [u8] {
         match *self {
             Self::Message { bytes, .. }
             | Self::Unreachable { quoted: bytes, .. }

@@ -9,14 +9,14 @@ use digest_auth::{Algorithm, Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
 use node::{StoreAnswer, StoreQuery, UsersUnavailable};
 use report::Condition;
-pub(crate) use report::StoreReport;
+pub use report::StoreReport;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
 
 /// Receives an answer that was not there at once; called on a thread of a store.
-pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
+pub type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
 
 /// How often a file is tried that another process has open: the process before gives it up when it has been taken
 /// over.
@@ -31,7 +31,7 @@ const TAKEN_OVER: &str = "another process has taken over";
 const TRIES_QUIET: u32 = 250;
 
 /// The stores. All that shards ask them for is answered once, at once or later.
-pub(crate) struct Stores {
+pub struct Stores {
     bindings: Arc<Bindings>,
     users: Arc<Users>,
 }
@@ -49,12 +49,12 @@ enum Users {
 }
 
 /// How a Redis server is used.
-pub(crate) fn redis(server: &ServerUrl) -> RedisSettings {
+pub fn redis(server: &ServerUrl) -> RedisSettings {
     RedisSettings { authorities: server.authorities.clone(), ..RedisSettings::new(&server.url) }
 }
 
 /// How a database of users is used.
-pub(crate) fn subscribers(server: &ServerUrl) -> SubscriberSettings {
+pub fn subscribers(server: &ServerUrl) -> SubscriberSettings {
     SubscriberSettings { authorities: server.authorities.clone(), ..SubscriberSettings::new(&server.url) }
 }
 
@@ -104,7 +104,7 @@ impl Stores {
     ///
     /// # Errors
     /// Names the store that cannot be opened or read, and why.
-    pub(crate) fn start(
+    pub fn start(
         config: &RegistrarConfig,
         path: Option<&Path>,
         before: Option<(&Self, &RegistrarConfig)>,
@@ -126,7 +126,7 @@ impl Stores {
     ///
     /// # Errors
     /// Names the fault of the file; the earlier users stay.
-    pub(crate) fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
+    pub fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
         match (&*self.users, &config.users) {
             (Users::File(users), Some(UsersPlace::File(path))) => {
                 let read = UserFile::read(path).map_err(|error| error.to_string())?;
@@ -140,7 +140,7 @@ impl Stores {
 
     /// What may be offered of the algorithms that are `wanted`: what every user of the realm has a hash for. Where
     /// none is named, that is the one that most clients know: many fail at a challenge with two.
-    pub(crate) fn offer(&self, realm: &[u8], wanted: Option<&Offer>) -> Offer {
+    pub fn offer(&self, realm: &[u8], wanted: Option<&Offer>) -> Offer {
         let named = || wanted.cloned().unwrap_or_else(|| Offer::of(Algorithm::Md5));
         let Users::File(users) = &*self.users else { return named() };
         let served = users.read().unwrap_or_else(PoisonError::into_inner).algorithms(realm);
@@ -160,7 +160,7 @@ impl Stores {
     }
 
     /// Answers at once, or later to a receiver that `later` makes.
-    pub(crate) fn ask(&self, about: StoreQuery, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+    pub fn ask(&self, about: StoreQuery, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
         match (about, &*self.bindings, &*self.users) {
             (StoreQuery::Location(ask), Bindings::Memory(store), _) => {
                 let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +189,7 @@ impl Stores {
     }
 
     /// How they do: first the one of bindings, then that of users, if there is one.
-    pub(crate) fn reports(&self) -> Vec<StoreReport> {
+    pub fn reports(&self) -> Vec<StoreReport> {
         let bindings = match &*self.bindings {
             Bindings::Memory(_) => StoreReport::sound(StoreReport::BINDINGS, "memory"),
             Bindings::File(file) => file.report(),
@@ -206,14 +206,14 @@ impl Stores {
     }
 
     /// Another process takes the new requests, and needs the file.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         if let Bindings::File(file) = &*self.bindings {
             file.close(TAKEN_OVER);
         }
     }
 
     /// The new requests are this process's again.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         if let Bindings::File(file) = &*self.bindings {
             file.open_when_free();
         }

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 
 /// Memory and threads of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Status {
+pub struct Status {
     /// Memory in use, in bytes.
-    pub(crate) resident_bytes: u64,
+    pub resident_bytes: u64,
     /// Addresses in use, in bytes.
-    pub(crate) virtual_bytes: u64,
+    pub virtual_bytes: u64,
     /// Number of threads.
-    pub(crate) threads: u64,
+    pub threads: u64,
 }
 
 impl Status {
     /// This process's, from `/proc/self/status`.
-    pub(crate) fn now() -> io::Result<Self> {
+    pub fn now() -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/self/status")?)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
@@ -37,36 +37,36 @@ impl Status {
 }
 
 /// How often the calling thread has slept until something woke it.
-pub(crate) fn sleeps() -> io::Result<u64> {
+pub fn sleeps() -> io::Result<u64> {
     let file = fs::read_to_string("/proc/thread-self/status")?;
     let count = file.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Number of file descriptors that this process has open.
-pub(crate) fn open_files() -> io::Result<usize> {
+pub fn open_files() -> io::Result<usize> {
     // Reading the directory takes one more.
     Ok(fs::read_dir("/proc/self/fd")?.count().saturating_sub(1))
 }
 
 /// A control group of a thread: see cgroups(7).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ControlGroup {
+pub struct ControlGroup {
     /// Empty for version 2.
-    pub(crate) controllers: Vec<String>,
+    pub controllers: Vec<String>,
     /// Path below the root of its hierarchy.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
 }
 
 impl ControlGroup {
     /// All of the calling thread, from `/proc/thread-self/cgroup`: a thread may be in another group than the rest of its
     /// process.
-    pub(crate) fn all() -> io::Result<Vec<Self>> {
+    pub fn all() -> io::Result<Vec<Self>> {
         Ok(Self::parse(&fs::read_to_string("/proc/thread-self/cgroup")?))
     }
 
     /// Lines such as `4:cpu,cpuacct:/site/proxy`, and `0::/site` for version 2.
-    pub(crate) fn parse(file: &str) -> Vec<Self> {
+    pub fn parse(file: &str) -> Vec<Self> {
         let group = |line: &str| {
             let mut fields = line.splitn(3, ':').skip(1);
             let (controllers, path) = (fields.next()?, fields.next()?);
@@ -79,25 +79,25 @@ impl ControlGroup {
 
 /// A file system that this process sees.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// The folder of the file system that stands at `point`.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// Where it stands.
-    pub(crate) point: PathBuf,
+    pub point: PathBuf,
     /// Its type, such as `cgroup2`.
-    pub(crate) kind: String,
+    pub kind: String,
     /// Options of the file system, such as `rw` and, of control groups in version 1, the controllers.
-    pub(crate) options: Vec<String>,
+    pub options: Vec<String>,
 }
 
 impl Mount {
     /// All of this process, from `/proc/self/mountinfo`.
-    pub(crate) fn all() -> io::Result<Vec<Self>> {
+    pub fn all() -> io::Result<Vec<Self>> {
         Ok(Self::parse(&fs::read_to_string("/proc/self/mountinfo")?))
     }
 
     /// Lines such as `25 24 0:21 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct`.
-    pub(crate) fn parse(file: &str) -> Vec<Self> {
+    pub fn parse(file: &str) -> Vec<Self> {
         let mount = |line: &str| {
             // Optional fields stand before the dash, any number of them.
             let (place, system) = line.split_once(" - ")?;

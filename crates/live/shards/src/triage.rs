@@ -63,15 +63,15 @@ impl Lane {
 
 /// What became of messages in the queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TriageCounts {
+pub struct TriageCounts {
     /// Messages that waited.
-    pub(crate) queued: u64,
+    pub queued: u64,
     /// Copies of what waited already.
-    pub(crate) copies: u64,
+    pub copies: u64,
     /// Messages that found no room.
-    pub(crate) full: u64,
+    pub full: u64,
     /// New requests whose senders have given up, or for which there was no time, not even to be refused.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
 }
 
 /// The queue of a thread.
@@ -87,17 +87,17 @@ pub(crate) struct TriageQueue {
     dropped: Recent<u64, ()>,
     /// The time that goes into refusals.
     refusing: Refusing,
-    pub(crate) counts: TriageCounts,
+    pub counts: TriageCounts,
 }
 
 /// A message whose turn has come.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    pub(crate) flow: Flow,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) class: MessageClass,
+    pub flow: Flow,
+    pub bytes: &'a [u8],
+    pub class: MessageClass,
     /// How long it has waited; of a copy of what was dropped so long that it is refused.
-    pub(crate) waited: Duration,
+    pub waited: Duration,
 }
 
 /// One turn of so many goes to each lane in turn, so that none waits for ever behind a flood of what is served first.

@@ -19,7 +19,7 @@ use storage::{RecordDatabase, RecordDatabaseStatus, RecordFile};
 const BACKLOG_MAX: usize = 32 << 20;
 
 /// Where records go. One for all shards: each writes what a batch of messages has brought, before the messages leave.
-pub(crate) struct Records {
+pub struct Records {
     /// Whether they go anywhere; else they are counted.
     is_written: bool,
     /// The last revision number: each record has a larger one than those before, of this process and of those that
@@ -58,17 +58,17 @@ impl Sink {
 
 /// Counts of records.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct RecordCounts {
+pub struct RecordCounts {
     /// Records so far.
-    pub(crate) written: u64,
+    pub written: u64,
     /// Records thrown away since there was no room for too long.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// Records that the database refuses.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Bytes that wait for room on the disk.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// Why they do, or why the database takes none.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
 impl Records {
@@ -77,11 +77,7 @@ impl Records {
     ///
     /// # Errors
     /// Names the file or URL that cannot be opened, and why.
-    pub(crate) fn start(
-        config: &CallsConfig,
-        path: Option<&Path>,
-        before: Option<&Self>,
-    ) -> Result<Self, String> {
+    pub fn start(config: &CallsConfig, path: Option<&Path>, before: Option<&Self>) -> Result<Self, String> {
         let sink = match &config.records {
             None => Sink::Nowhere,
             Some(RecordsPlace::File(file)) => {
@@ -117,7 +113,7 @@ impl Records {
     }
 
     /// Writes records of `now`. Records that cannot be written wait in memory.
-    pub(crate) fn write(&self, records: &[CallRecord], now: Instant) {
+    pub fn write(&self, records: &[CallRecord], now: Instant) {
         if !self.is_written {
             self.lock().counts.written += records.len() as u64;
             return;
@@ -148,7 +144,7 @@ impl Records {
     }
 
     /// Tries again to write waiting records, and reports the state of the database.
-    pub(crate) fn retry(&self) {
+    pub fn retry(&self) {
         let mut inner = self.lock();
         inner.empty();
         let Sink::Database(database) = &inner.sink else { return };
@@ -172,7 +168,7 @@ impl Records {
     }
 
     /// Counts of the records so far.
-    pub(crate) fn counts(&self) -> RecordCounts {
+    pub fn counts(&self) -> RecordCounts {
         let inner = self.lock();
         let mut counts = RecordCounts { waiting: inner.backlog.len(), ..inner.counts.clone() };
         if let Sink::Database(database) = &inner.sink {

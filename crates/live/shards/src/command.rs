@@ -1,12 +1,12 @@
 //! What the control task tells the thread of a shard, and what it hears.
 
 use super::counts::{ShardCounts, ShardSnapshot};
+use crate::other_process::Inlet;
 use crate::records::Records;
 use crate::stores::Stores;
-use crate::takeover::owned::Inlet;
-use ::control::ProcessId;
 use balance::{NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Peer};
+use control::ProcessId;
 use digest_auth::Judgement;
 use node::{Explanation, HopName, Resolved, Setup, StoreAnswer};
 use sockets::Waker;
@@ -18,7 +18,7 @@ use streams::tls::TlsSetup;
 use tokio::sync::oneshot;
 
 /// What the control task tells a shard, or asks it.
-pub(crate) enum Command {
+pub enum Command {
     /// All that is decided for the shards beside the traffic.
     SetUp(Arc<Setup>),
     /// Where a name leads that a shard asked for.
@@ -73,16 +73,16 @@ pub(crate) enum Command {
 
 /// What another process reads in place of this one.
 #[derive(Clone, Debug)]
-pub(crate) struct TakenSockets {
+pub struct TakenSockets {
     /// Of each listener for datagrams, whether its sockets.
-    pub(crate) datagrams: Vec<bool>,
+    pub datagrams: Vec<bool>,
     /// Whether the listeners for connections: none is accepted here any more.
-    pub(crate) streams: bool,
+    pub streams: bool,
 }
 
 /// What a shard tells the control task.
 #[derive(Debug)]
-pub(crate) enum Report {
+pub enum Report {
     /// What the traffic says about a node.
     Sign(Sign),
     /// A shard wants to know where this name leads.
@@ -100,7 +100,7 @@ pub(crate) enum Report {
 }
 
 /// An answer to [`Command::Explain`].
-pub(crate) enum Explained {
+pub enum Explained {
     /// What would happen, or how the request would be refused.
     Here(Result<Box<Explanation>, String>),
     /// The call belongs to the shard with this index.
@@ -109,7 +109,7 @@ pub(crate) enum Explained {
 
 /// How the control task reaches a shard.
 #[derive(Clone)]
-pub(crate) struct WorkerHandle {
+pub struct WorkerHandle {
     commands: mpsc::Sender<Command>,
     /// How many messages of other processes wait, for whichever thread.
     relayed: Arc<AtomicUsize>,
@@ -122,13 +122,14 @@ const RELAYED_MOST: usize = 1_024;
 const RELAYED_PAUSE: Duration = Duration::from_millis(1);
 
 impl WorkerHandle {
+    /// One for the thread with this waker, and where that finds its commands. `relayed` is common to all threads.
     pub(crate) fn new(waker: Arc<Waker>, relayed: Arc<AtomicUsize>) -> (Self, mpsc::Receiver<Command>) {
         let (commands, receiver) = mpsc::channel();
         (Self { commands, relayed, waker }, receiver)
     }
 
     /// Queues what came by a connection of another process, once there is room for it.
-    pub(crate) fn relay(&self, flow: Flow, bytes: Box<[u8]>) {
+    pub fn relay(&self, flow: Flow, bytes: Box<[u8]>) {
         while self.relayed.load(Ordering::Relaxed) >= RELAYED_MOST {
             std::thread::sleep(RELAYED_PAUSE);
         }
@@ -136,18 +137,18 @@ impl WorkerHandle {
     }
 
     /// The same from another thread that has taken it, and does not wait.
-    pub(crate) fn pass_on(&self, flow: Flow, bytes: Box<[u8]>) {
+    pub fn pass_on(&self, flow: Flow, bytes: Box<[u8]>) {
         self.relayed.fetch_add(1, Ordering::Relaxed);
         self.send(Command::Message(flow, bytes));
     }
 
     /// The thread has taken one of these.
-    pub(crate) fn took_relayed(&self) {
+    pub fn took_relayed(&self) {
         self.relayed.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Queues a command for the thread. A command for a thread that has ended is lost.
-    pub(crate) fn send(&self, command: Command) {
+    pub fn send(&self, command: Command) {
         let _ = self.commands.send(command);
         self.waker.wake();
     }

@@ -1,9 +1,9 @@
 //! What a thread reads: its sockets, the rings of the other threads, and what other processes hand it.
 
-use super::handover::Handed;
+use super::Worker;
 use super::intake::{owner, take};
-use super::triage::Turn;
-use super::worker::Worker;
+use crate::handover::Handed;
+use crate::triage::Turn;
 use arrayvec::ArrayVec;
 use base::{Flow, Instant};
 use node::{Outcome, ShardInput};
@@ -26,7 +26,7 @@ fn waited(batch: &ReceiveBatch, index: usize, at_most: Duration) -> Duration {
 }
 
 impl Worker {
-    pub(super) fn read_socket(&mut self, now: Instant, socket: usize) {
+    pub(crate) fn read_socket(&mut self, now: Instant, socket: usize) {
         if self.is_quiet(socket) {
             return;
         }
@@ -57,7 +57,7 @@ impl Worker {
     }
 
     /// Handles these datagrams of the batch.
-    pub(super) fn take_all(&mut self, now: Instant, listener: u16, own: &[usize], at_most: Duration) {
+    pub(crate) fn take_all(&mut self, now: Instant, listener: u16, own: &[usize], at_most: Duration) {
         let Some(first) = own.first() else { return };
         let waited = waited(&self.receive, *first, at_most);
         let waited = ShardInput::Waited { waited, queue: own.len(), class: MessageClass::NewInvite };
@@ -72,7 +72,7 @@ impl Worker {
     }
 
     /// Has these datagrams of the batch wait for their turn.
-    pub(super) fn queue_up(&mut self, listener: u16, own: &[usize], at_most: Duration) {
+    pub(crate) fn queue_up(&mut self, listener: u16, own: &[usize], at_most: Duration) {
         let now = self.clock.now();
         for &index in own {
             let (bytes, from) = self.receive.get(index);
@@ -82,7 +82,7 @@ impl Worker {
     }
 
     /// Handles a batch of what waits, in the order of its classes.
-    pub(super) fn serve_queue(&mut self) {
+    pub(crate) fn serve_queue(&mut self) {
         let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
         let (begun, late) = (self.clock.now(), self.shard.late());
         let (mut now, mut refusing, mut refused) = (begun, Duration::ZERO, 0_u32);
@@ -119,7 +119,7 @@ impl Worker {
     /// Gives the datagrams of a batch that belong to other shards to those, and returns which are left. Before any
     /// work is done: a shard that is up, since the same burst got it up, takes them before it sleeps again, and most
     /// need not be woken for them when the work is done.
-    pub(super) fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
+    pub(crate) fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
         if self.peers.receivers.is_empty() {
             return (0..count).collect();
         }
@@ -139,7 +139,7 @@ impl Worker {
         own
     }
 
-    pub(super) fn read_rings(&mut self, now: Instant) {
+    pub(crate) fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for taken in 0..BATCH * READ_MOST {
                 let Self { shard, out, traffic, peers, processes, queue, .. } = self;
@@ -167,7 +167,7 @@ impl Worker {
     }
 
     /// What the process that has taken over hands back, as it belongs to calls of this one.
-    pub(super) fn read_inlet(&mut self, now: Instant, flags: PollFlags) {
+    pub(crate) fn read_inlet(&mut self, now: Instant, flags: PollFlags) {
         if flags.contains(PollFlags::HUP) {
             // It has ended, or has given this process up since it stood still: what is left may be old, and was sent again.
             self.inlet = None;
@@ -195,7 +195,7 @@ impl Worker {
 
     /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes. The
     /// kernel tells any of the threads, by addresses.
-    pub(super) fn read_errors(&mut self, now: Instant, socket: usize) {
+    pub(crate) fn read_errors(&mut self, now: Instant, socket: usize) {
         let listener = (socket % self.listeners) as u16;
         // Its own type, since the socket is borrowed meanwhile.
         let mut errors = Vec::new();

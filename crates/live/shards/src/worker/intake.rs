@@ -1,14 +1,14 @@
 //! Whose a datagram is: this shard's, another one's, or another process's.
 
-use super::counts::Traffic;
-use super::handover::Handed;
-use crate::takeover::owned::{Fate, OtherProcess};
+use crate::counts::Traffic;
+use crate::handover::Handed;
+use crate::other_process::{Fate, OtherProcess};
 use base::{Instant, Outbox};
 use node::{Outcome, Shard, ShardEvent, ShardInput};
 use std::sync::Arc;
 
 /// Takes what belongs to this shard, unless it is about a call of another process.
-pub(super) fn take(
+pub(crate) fn take(
     shard: &mut Shard,
     processes: &[Arc<OtherProcess>],
     traffic: &mut Traffic,
@@ -53,6 +53,6 @@ fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>
 
 /// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
 /// whoever gets it.
-pub(super) fn owner(shard: &Shard, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
+pub(crate) fn owner(shard: &Shard, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
     shard.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
 }

@@ -14,7 +14,7 @@ const USUAL: &str = "/var/lib/sarabande";
 /// Where the file with this extension is kept of the configuration at `path`: in the state directory of the service
 /// if it has one and there is no such file beside the configuration already, else beside that. `sarabande.toml` has
 /// `sarabande.token-key`.
-pub(crate) fn place(path: &Path, extension: &str) -> PathBuf {
+pub fn place(path: &Path, extension: &str) -> PathBuf {
     let beside = path.with_extension(extension);
     match directory() {
         Some(directory) if !beside.exists() => within(&directory, &beside),
@@ -24,13 +24,13 @@ pub(crate) fn place(path: &Path, extension: &str) -> PathBuf {
 
 /// Where a process of this configuration may listen, the usual place first: in the state directory, or beside the
 /// configuration.
-pub(crate) fn places(path: &Path, extension: &str) -> Vec<PathBuf> {
+pub fn places(path: &Path, extension: &str) -> Vec<PathBuf> {
     let beside = path.with_extension(extension);
     directory().map(|directory| within(&directory, &beside)).into_iter().chain([beside]).collect()
 }
 
 /// Where a file is found that a server of this configuration has made, by somebody who is not started by systemd.
-pub(crate) fn find(path: &Path, extension: &str) -> PathBuf {
+pub fn find(path: &Path, extension: &str) -> PathBuf {
     let beside = path.with_extension(extension);
     let usual = within(Path::new(USUAL), &beside);
     if directory().is_none() && !beside.exists() && usual.exists() { usual } else { place(path, extension) }

@@ -1,13 +1,13 @@
 //! What a thread does when the control task tells it something.
 
-use super::command::{Command, Explained, TakenSockets};
+use super::Worker;
 use super::intake::owner;
-use super::worker::Worker;
+use crate::command::{Command, Explained, TakenSockets};
 use node::ShardInput;
 use std::collections::HashSet;
 
 impl Worker {
-    pub(super) fn obey(&mut self, command: Command) {
+    pub(crate) fn obey(&mut self, command: Command) {
         match command {
             Command::SetUp(setup) => {
                 self.tell(ShardInput::SetUp(&setup));
@@ -131,7 +131,7 @@ impl Worker {
     }
 
     /// Another process reads these sockets from now on.
-    pub(super) fn leave(&mut self, TakenSockets { datagrams, streams: leaves }: TakenSockets) {
+    pub(crate) fn leave(&mut self, TakenSockets { datagrams, streams: leaves }: TakenSockets) {
         if let Some(streams) = &mut self.streams {
             streams.leave(self.clock.now(), leaves);
             self.awaits_inlet = leaves;

@@ -101,7 +101,7 @@ impl Meter {
 }
 
 /// The processor time of all threads so far, the kernel's included.
-pub(crate) fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     time_of(ClockId::ProcessCPUTime)
 }
 

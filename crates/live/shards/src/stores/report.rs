@@ -6,28 +6,28 @@ use storage::Status;
 
 /// How a store does.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct StoreReport {
+pub struct StoreReport {
     /// Its content: `registrations` or `users`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Where: `memory`, `file`, `redis` or `postgresql`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// Why it cannot be used; `None` when it can.
-    pub(crate) trouble: Option<String>,
+    pub trouble: Option<String>,
     /// Whether it can be asked all the same: a file that cannot be written is read from memory.
-    pub(crate) answers: bool,
+    pub answers: bool,
     /// For how long it has been so; `None` for a store that cannot fail.
-    pub(crate) unchanged: Option<Duration>,
+    pub unchanged: Option<Duration>,
     /// Questions that wait for it.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// Questions that got an error for an answer.
-    pub(crate) failed_total: u64,
+    pub failed_total: u64,
 }
 
 impl StoreReport {
     /// Name of the store of bindings.
-    pub(crate) const BINDINGS: &str = "registrations";
+    pub const BINDINGS: &str = "registrations";
     /// Name of the store of users.
-    pub(crate) const USERS: &str = "users";
+    pub const USERS: &str = "users";
 
     /// The status of a store in the memory of the process.
     pub(super) fn sound(name: &'static str, kind: &'static str) -> Self {

@@ -10,47 +10,49 @@ use streams::StreamCounts;
 
 /// What a shard has to do.
 #[derive(Clone, Debug)]
-pub(crate) struct ShardCounts {
-    pub(crate) table: TableCounts,
-    pub(crate) transactions: usize,
+pub struct ShardCounts {
+    /// Calls by their state.
+    pub table: TableCounts,
+    /// Transactions that wait for an answer.
+    pub transactions: usize,
     /// By slot.
-    pub(crate) loads: Vec<(NodeId, Load)>,
+    pub loads: Vec<(NodeId, Load)>,
     /// By slot, how the limits of members stand, where they have any.
-    pub(crate) rooms: Vec<Option<MemberRoom>>,
+    pub rooms: Vec<Option<MemberRoom>>,
     /// New requests that each slot was given, but for those that another member of the pool has, too.
-    pub(crate) assigned: Vec<u64>,
+    pub assigned: Vec<u64>,
     /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
-    pub(crate) without_takers: BTreeMap<PoolId, u64>,
+    pub without_takers: BTreeMap<PoolId, u64>,
     /// New requests that were refused since every member of a pool had too much to do, by the limit.
-    pub(crate) at_limit: BTreeMap<(PoolId, &'static str), u64>,
+    pub at_limit: BTreeMap<(PoolId, &'static str), u64>,
     /// Requests that were answered here, by status and reason phrase.
-    pub(crate) replies: BTreeMap<(u16, &'static str), u64>,
+    pub replies: BTreeMap<(u16, &'static str), u64>,
     /// Of a proxy.
-    pub(crate) proxy: Option<ProxyReport>,
+    pub proxy: Option<ProxyReport>,
     /// Of the home domain.
-    pub(crate) home: Option<RegistrarReport>,
+    pub home: Option<RegistrarReport>,
     /// Of overload control.
-    pub(crate) overload: OverloadReport,
+    pub overload: OverloadReport,
     /// Overload control with each neighbour.
-    pub(crate) neighbours: Vec<NeighbourReport>,
+    pub neighbours: Vec<NeighbourReport>,
     /// Messages that wait for the thread.
-    pub(crate) unread: usize,
+    pub unread: usize,
     /// Requests of another process that has taken over, which wait for their answers on connections that are here.
-    pub(crate) relayed: usize,
+    pub relayed: usize,
     /// Whether a dialog or binding names a connection that is here, where another process has taken over.
-    pub(crate) has_dialogs: bool,
+    pub has_dialogs: bool,
     /// Of the queues, by the number of their pool.
-    pub(crate) queues: Vec<Option<QueueReport>>,
+    pub queues: Vec<Option<QueueReport>>,
 }
 
 impl ShardCounts {
     /// Whether the shard knows this node in this slot.
-    pub(crate) fn knows(&self, slot: usize, id: NodeId) -> bool {
+    pub fn knows(&self, slot: usize, id: NodeId) -> bool {
         self.loads.get(slot).is_some_and(|(there, _)| *there == id)
     }
 
     /// Calls in progress; of a proxy that keeps no dialogs, requests that wait for their answer.
-    pub(crate) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         let of_proxy = self
             .proxy
             .as_ref()
@@ -59,12 +61,12 @@ impl ShardCounts {
     }
 
     /// Calls that wait in queues.
-    pub(crate) fn queued(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.queues.iter().flatten().map(|queue| queue.waiting).sum()
     }
 
     /// Entries, with those that are kept for late messages.
-    pub(crate) fn kept(&self) -> usize {
+    pub fn kept(&self) -> usize {
         let of_proxy = self.proxy.as_ref().map_or(0, |proxy| proxy.transactions);
         self.table.active + self.table.expired + self.transactions + of_proxy
     }
@@ -72,54 +74,63 @@ impl ShardCounts {
 
 /// All figures of a shard.
 #[derive(Clone, Debug)]
-pub(crate) struct ShardSnapshot {
-    pub(crate) counters: ShardCounters,
-    pub(crate) ledger: Ledger,
-    pub(crate) counts: ShardCounts,
+pub struct ShardSnapshot {
+    /// Of messages and what became of them.
+    pub counters: ShardCounters,
+    /// Of work done, for its price.
+    pub ledger: Ledger,
+    /// What is there now.
+    pub counts: ShardCounts,
     /// By slot.
-    pub(crate) stats: Vec<NodeStats>,
-    pub(crate) traffic: Traffic,
-    pub(crate) signals: SignalFigures,
-    pub(crate) triage: TriageCounts,
+    pub stats: Vec<NodeStats>,
+    /// Of messages between kernel and shard.
+    pub traffic: Traffic,
+    /// How busy the thread is.
+    pub signals: SignalFigures,
+    /// Of messages that waited.
+    pub triage: TriageCounts,
     /// Of its connections; `None`: there are no listeners for them.
-    pub(crate) streams: Option<StreamCounts>,
+    pub streams: Option<StreamCounts>,
 }
 
 /// What went through a shard's sockets and rings.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) received: u64,
-    pub(crate) sent: u64,
+pub struct Traffic {
+    /// Messages that were read.
+    pub received: u64,
+    /// Messages that the kernel took.
+    pub sent: u64,
     /// Refused by the kernel on sending.
-    pub(crate) send_failed: u64,
+    pub send_failed: u64,
     /// Thrown away by the kernel because nobody fetched them in time.
-    pub(crate) receive_lost: u64,
-    pub(crate) handed_over: u64,
+    pub receive_lost: u64,
+    /// Messages that went to the shard that owns their call.
+    pub handed_over: u64,
     /// The ring to the owner was full.
-    pub(crate) handover_lost: u64,
+    pub handover_lost: u64,
     /// No connection took them.
-    pub(crate) undelivered: u64,
+    pub undelivered: u64,
 }
 
 /// All shards of a process.
 #[derive(Clone, Copy)]
-pub(crate) struct AllShards<'a>(pub(crate) &'a [ShardCounts]);
+pub struct AllShards<'a>(pub &'a [ShardCounts]);
 
 impl<'a> AllShards<'a> {
     /// Those that know this member in its slot; they hear of changes a moment later than the control task.
-    pub(crate) fn that_know(self, member: &ListedMember) -> impl Iterator<Item = &'a ShardCounts> {
+    pub fn that_know(self, member: &ListedMember) -> impl Iterator<Item = &'a ShardCounts> {
         let (slot, id) = (member.slot.index(), member.node.id);
         self.0.iter().filter(move |counts| counts.knows(slot, id))
     }
 
     /// Load of a member, with what the process before still has there.
-    pub(crate) fn load(self, member: &ListedMember) -> Load {
+    pub fn load(self, member: &ListedMember) -> Load {
         self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
     }
 
     /// How the limits of a member stand: each shard has its own, for what it sends there itself. The member is at a
     /// limit where it is for all of them.
-    pub(crate) fn room(self, member: &ListedMember) -> Option<MemberRoom> {
+    pub fn room(self, member: &ListedMember) -> Option<MemberRoom> {
         let rooms = self.that_know(member).filter_map(|counts| *counts.rooms.get(member.slot.index())?);
         rooms.reduce(|one, other| MemberRoom {
             law: one.law.or(other.law),
@@ -130,7 +141,7 @@ impl<'a> AllShards<'a> {
     }
 
     /// Requests that were refused here, by status and reason phrase. A challenge is no refusal.
-    pub(crate) fn refused(self) -> BTreeMap<String, u64> {
+    pub fn refused(self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         let all = self.0.iter().flat_map(|counts| &counts.replies);
         for ((status, reason), count) in
@@ -142,7 +153,7 @@ impl<'a> AllShards<'a> {
     }
 
     /// New requests that were refused since every member of this pool had too much to do, by the limit.
-    pub(crate) fn at_limit(self, pool: PoolId) -> BTreeMap<String, u64> {
+    pub fn at_limit(self, pool: PoolId) -> BTreeMap<String, u64> {
         let mut sums = [NodeRefusal::Limit, NodeRefusal::Rate].map(|by| (by.name().to_owned(), 0));
         for ((of, by), count) in self.0.iter().flat_map(|counts| &counts.at_limit) {
             let sum = sums.iter_mut().find(|(name, _)| *of == pool && name == by);
@@ -154,23 +165,23 @@ impl<'a> AllShards<'a> {
     }
 
     /// The queue in front of the pool of this number.
-    pub(crate) fn queue(self, pool: PoolId) -> Option<QueueReport> {
+    pub fn queue(self, pool: PoolId) -> Option<QueueReport> {
         let reports = self.0.iter().filter_map(|counts| counts.queues.get(pool.index())?.clone());
         sum(reports, QueueReport::merge)
     }
 
     /// What is kept of transactions; `None` where no pool is forwarded to with them.
-    pub(crate) fn proxy(self) -> Option<ProxyReport> {
+    pub fn proxy(self) -> Option<ProxyReport> {
         sum(self.0.iter().filter_map(|counts| counts.proxy.clone()), ProxyReport::merge)
     }
 
     /// Overload control: the counts of all, and the longest wait.
-    pub(crate) fn overload(self) -> Option<OverloadReport> {
+    pub fn overload(self) -> Option<OverloadReport> {
         sum(self.0.iter().map(|counts| counts.overload), OverloadReport::merge)
     }
 
     /// Overload control with each neighbour, by address.
-    pub(crate) fn neighbours(self) -> Vec<NeighbourReport> {
+    pub fn neighbours(self) -> Vec<NeighbourReport> {
         let mut sums = BTreeMap::<_, NeighbourReport>::new();
         for report in self.0.iter().flat_map(|counts| &counts.neighbours) {
             sums.entry(report.address).and_modify(|sum| sum.merge(report)).or_insert(*report);
@@ -179,12 +190,12 @@ impl<'a> AllShards<'a> {
     }
 
     /// Messages that wait for a thread.
-    pub(crate) fn unread(self) -> usize {
+    pub fn unread(self) -> usize {
         self.0.iter().map(|counts| counts.unread).sum()
     }
 
     /// How the home domain does, if there is one.
-    pub(crate) fn home(self) -> Option<RegistrarReport> {
+    pub fn home(self) -> Option<RegistrarReport> {
         sum(self.0.iter().filter_map(|counts| counts.home.clone()), RegistrarReport::merge)
     }
 }

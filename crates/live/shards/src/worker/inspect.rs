@@ -1,7 +1,7 @@
 //! What a thread says of itself.
 
-use super::counts::{ShardCounts, ShardSnapshot, Traffic};
-use super::worker::Worker;
+use super::Worker;
+use crate::counts::{ShardCounts, ShardSnapshot, Traffic};
 use balance::{Load, SessionView, Slot};
 use base::Instant;
 
@@ -9,7 +9,7 @@ use base::Instant;
 const WALK: usize = 4_096;
 
 impl Worker {
-    pub(super) fn counts(&mut self) -> ShardCounts {
+    pub(crate) fn counts(&mut self) -> ShardCounts {
         let now = self.clock.now();
         let overload = self.shard.overload_report(now);
         let neighbours = self.shard.neighbour_reports(now);
@@ -39,7 +39,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn snapshot(&mut self) -> ShardSnapshot {
+    pub(crate) fn snapshot(&mut self) -> ShardSnapshot {
         let counts = self.counts();
         let balancer = self.shard.balancer();
         let stats = (0..self.slots()).map(|slot| balancer.stats(Slot(slot as u16)).clone()).collect();
@@ -56,7 +56,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
+    pub(crate) fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
         let mut oldest: Vec<Option<Instant>> = vec![None; self.slots()];
         self.walk(|session| {
             if session.is_call {
@@ -68,7 +68,7 @@ impl Worker {
     }
 
     /// The session with this Call-ID; of several the one that began first.
-    pub(super) fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
+    pub(crate) fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
         let key = self.shard.tokens().call_key(call_id);
         let mut first: Option<SessionView> = None;
         self.walk(|session| {
@@ -81,7 +81,7 @@ impl Worker {
         first
     }
 
-    pub(super) fn slots_in_use(&mut self) -> Vec<bool> {
+    pub(crate) fn slots_in_use(&mut self) -> Vec<bool> {
         let mut used = vec![false; self.slots()];
         self.walk(|session| used[session.slot.index()] = true);
         for (used, (_, load)) in used.iter_mut().zip(self.counts().loads) {
@@ -90,12 +90,12 @@ impl Worker {
         used
     }
 
-    pub(super) fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.shard.balancer().nodes().len()
     }
 
     /// Walks the whole table, but stops for the traffic every few thousand entries.
-    pub(super) fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
+    pub(crate) fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
         let mut from = Some(0);
         while let Some(start) = from {
             from = self.shard.balancer().sessions(start, WALK, &mut visit);

@@ -1,15 +1,16 @@
 //! The calls that are another process's, and the way of their datagrams to it.
 
-use super::exchange::{Findings, Remainder};
 use crate::clock::Clock;
-use crate::shards::handover::{self, HEAD_MAX, Handed};
-use ::control::ProcessId;
+use crate::handover::{self, HEAD_MAX, Handed};
+use balance::{Load, NodeId};
 use base::{Flow, Instant};
+use control::ProcessId;
 use node::CallHash;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
-use std::collections::HashSet;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +26,7 @@ const LARGEST: usize = 65_535;
 
 /// What our threads know of another process whose calls' datagrams come to us; all have the same.
 #[derive(Debug)]
-pub(crate) struct OtherProcess {
+pub struct OtherProcess {
     id: ProcessId,
     hash: CallHash,
     /// By [`balance::CallKey::call_id`].
@@ -39,14 +40,14 @@ pub(crate) struct OtherProcess {
     /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
     stuck: AtomicU64,
     clock: Clock,
-    findings: Findings,
+    node_states: NodeStates,
     /// What it has to do, as it said last; no thread of the traffic looks here.
     remainder: Mutex<Remainder>,
 }
 
 /// What became of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// The other process has it.
     HandedOver,
     /// It is the other process's, which takes nothing now.
@@ -56,7 +57,9 @@ pub(crate) enum Fate {
 }
 
 impl OtherProcess {
-    pub(super) fn new(
+    /// A process whose calls hash to `calls` by its `hash`, with a way to each of its threads, and its number of each
+    /// listener of ours.
+    pub fn new(
         id: ProcessId,
         hash: CallHash,
         calls: HashSet<u64>,
@@ -74,13 +77,15 @@ impl OtherProcess {
             gone,
             stuck,
             clock,
-            findings: Findings::default(),
+            node_states: NodeStates::default(),
             remainder: Mutex::default(),
         }
     }
 
-    pub(super) fn with_findings(self, findings: Findings) -> Self {
-        Self { findings, ..self }
+    /// The same with what it knew of the nodes.
+    #[must_use]
+    pub fn with_node_states(self, node_states: NodeStates) -> Self {
+        Self { node_states, ..self }
     }
 
     /// A flow as this process numbers its listeners.
@@ -96,7 +101,7 @@ impl OtherProcess {
     }
 
     /// Waits for what its threads give back, and tells each with its flow, until it has ended.
-    pub(super) fn bring_back(&self, mut tell: impl FnMut(Flow, Handed<'_>)) {
+    pub fn bring_back(&self, mut tell: impl FnMut(Flow, Handed<'_>)) {
         let mut buffer = vec![0; HEAD_MAX + LARGEST];
         while !self.gone.load(Ordering::Relaxed) {
             let mut watched: Vec<_> = self.ways.iter().map(|way| PollFd::new(way, PollFlags::IN)).collect();
@@ -118,18 +123,18 @@ impl OtherProcess {
     }
 
     /// Its number.
-    pub(crate) fn id(&self) -> ProcessId {
+    pub fn id(&self) -> ProcessId {
         self.id
     }
 
     /// What it knew of the nodes when it was taken over.
-    pub(crate) fn findings(&self) -> &Findings {
-        &self.findings
+    pub fn node_states(&self) -> &NodeStates {
+        &self.node_states
     }
 
     /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for
     /// it.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.gone.store(true, Ordering::Relaxed);
         for way in &self.ways {
             // One whose other end is gone needs no more.
@@ -138,29 +143,29 @@ impl OtherProcess {
     }
 
     /// How many sessions it had, those that are only remembered included.
-    pub(super) fn sessions(&self) -> usize {
+    pub fn sessions(&self) -> usize {
         self.calls.len()
     }
 
     /// It has said what it still has to do.
-    pub(super) fn learn(&self, remainder: Remainder) {
+    pub fn learn(&self, remainder: Remainder) {
         *self.remainder.lock().unwrap_or_else(PoisonError::into_inner) = remainder;
     }
 
     /// What it still has to do; `None`: it has ended.
-    pub(crate) fn remainder(&self) -> Option<Remainder> {
+    pub fn remainder(&self) -> Option<Remainder> {
         let is_there = !self.gone.load(Ordering::Relaxed);
         is_there.then(|| self.remainder.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// Its calls, if they are hashed like this, for a successor of this process.
-    pub(super) fn calls_by(&self, hash: CallHash) -> impl Iterator<Item = u64> + '_ {
+    pub fn calls_by(&self, hash: CallHash) -> impl Iterator<Item = u64> + '_ {
         let are_its = self.hash == hash && !self.gone.load(Ordering::Relaxed);
         self.calls.iter().copied().filter(move |_| are_its)
     }
 
     /// Gives it a datagram of one of its calls; `whatever`: one of any call, which nobody here knows.
-    pub(crate) fn hand(&self, handed: &Handed<'_>, whatever: bool) -> Fate {
+    pub fn hand(&self, handed: &Handed<'_>, whatever: bool) -> Fate {
         let bytes = handed.bytes();
         if self.gone.load(Ordering::Relaxed) {
             return Fate::Ours;
@@ -190,7 +195,7 @@ impl OtherProcess {
     }
 
     /// Has it send a message by a connection of its own, if that names one; whether it has taken it.
-    pub(crate) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
+    pub fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
         let Some(number) = flow.connection.filter(|_| !self.gone.load(Ordering::Relaxed)) else {
             return false;
         };
@@ -222,29 +227,31 @@ fn push(way: &OwnedFd, handed: &Handed<'_>) -> Result<(), Errno> {
 
 /// What a process keeps when another one has taken over.
 #[derive(Debug)]
-pub(crate) struct KeptCalls {
-    pub(super) hash: CallHash,
+pub struct KeptCalls {
+    /// How Call-IDs are hashed.
+    pub hash: CallHash,
     /// By [`balance::CallKey::call_id`].
-    pub(super) calls: HashSet<u64>,
+    pub calls: HashSet<u64>,
     /// Of each of its ports, whether the other process has it.
-    pub(super) handed_on: Vec<bool>,
+    pub handed_on: Vec<bool>,
 }
 
 /// Where a thread gets what the process that has taken over hands it.
 #[derive(Debug)]
-pub(crate) struct Inlet {
+pub struct Inlet {
     socket: OwnedFd,
     buffer: Vec<u8>,
     kept: Arc<KeptCalls>,
 }
 
 impl Inlet {
-    pub(super) fn new(socket: OwnedFd, kept: Arc<KeptCalls>) -> Self {
+    /// From the process at the other end of the socket.
+    pub fn new(socket: OwnedFd, kept: Arc<KeptCalls>) -> Self {
         Self { socket, buffer: vec![0; HEAD_MAX + LARGEST], kept }
     }
 
     /// Gives the successor a message that came by a connection of this process, unless it is about a call of this one.
-    /// [`Fate::Lost`]: the successor takes nothing now.
+    /// `Fate::Lost`: the successor takes nothing now.
     pub(crate) fn hand_on(&self, flow: Flow, bytes: &[u8]) -> Fate {
         let kept = &self.kept;
         let Some(call_id) = wire::peek_call_id(bytes) else { return Fate::Ours };
@@ -261,7 +268,7 @@ impl Inlet {
     }
 
     /// Tells the successor that what it had sent by a connection of this process, and began so, did not arrive.
-    pub(crate) fn tell_undelivered(&self, to: Flow, quoted: &[u8]) {
+    pub fn tell_undelivered(&self, to: Flow, quoted: &[u8]) {
         if to.connection.is_some() {
             // Where it takes nothing now, its transactions end in time by themselves.
             let _ = push(&self.socket, &Handed::Unreachable { to, quoted });
@@ -269,7 +276,7 @@ impl Inlet {
     }
 
     /// The next one, if there is one; an error when the successor is gone.
-    pub(crate) fn take(&mut self) -> io::Result<Option<Handed<'_>>> {
+    pub fn take(&mut self) -> io::Result<Option<Handed<'_>>> {
         match recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
             Ok((_, length)) => match handover::parse(&self.buffer[..length]) {
                 Some(handed) => Ok(Some(handed)),
@@ -284,7 +291,7 @@ impl Inlet {
 
 impl Inlet {
     /// Has the successor send a message by a connection of its own; whether it has taken it.
-    pub(crate) fn give_back(&self, flow: Flow, bytes: &[u8]) -> bool {
+    pub fn give_back(&self, flow: Flow, bytes: &[u8]) -> bool {
         push(&self.socket, &Handed::Send { flow, bytes }).is_ok()
     }
 }
@@ -292,6 +299,55 @@ impl Inlet {
 impl AsFd for Inlet {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// State of the nodes at the predecessor, each by its number.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NodeStates {
+    /// Nodes that an operator has drained.
+    pub drained: Vec<u32>,
+    /// Nodes that the scaler of their pool has drained.
+    pub drained_by_scaler: Vec<u32>,
+    /// Dead nodes.
+    pub dead: Vec<u32>,
+    /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
+    pub capacities: Vec<(String, u32, f64)>,
+}
+
+/// Remaining work of the predecessor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Remainder {
+    /// Calls, or requests of a proxy that wait for their answer.
+    pub calls: usize,
+    /// By the number of a node: calls, transactions, work.
+    nodes: BTreeMap<u32, (u32, u32, u64)>,
+}
+
+impl Remainder {
+    /// Adds the work of a thread.
+    pub fn add(&mut self, loads: &[(NodeId, Load)]) {
+        for &(NodeId(node), Load { calls, transactions, work }) in loads {
+            let sum = self.nodes.entry(node).or_default();
+            *sum = (sum.0 + calls, sum.1 + transactions, sum.2 + work);
+        }
+    }
+
+    /// Adds the work of another process.
+    pub fn add_all(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.add(&other.loads().collect::<Vec<_>>());
+    }
+
+    /// The loads of all nodes.
+    pub fn loads(&self) -> impl Iterator<Item = (NodeId, Load)> + '_ {
+        self.nodes.keys().map(|&node| (NodeId(node), self.load(NodeId(node))))
+    }
+
+    /// The load of a node.
+    fn load(&self, NodeId(node): NodeId) -> Load {
+        let (calls, transactions, work) = self.nodes.get(&node).copied().unwrap_or_default();
+        Load { calls, transactions, work }
     }
 }
 

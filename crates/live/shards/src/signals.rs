@@ -46,15 +46,15 @@ pub(crate) struct Signals {
 
 /// The signals of a thread as figures.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SignalFigures {
+pub struct SignalFigures {
     /// The time between wake-up and sleep, in seconds.
-    pub(crate) busy: f64,
+    pub busy: f64,
     /// Processor time of the thread, the kernel's included, in seconds.
-    pub(crate) processor: f64,
+    pub processor: f64,
     /// The longest time between two looks at the sockets, of the last 10 to 20 s, in seconds: what the event loop lags.
-    pub(crate) lag: f64,
+    pub lag: f64,
     /// The longest wait of a message for the thread, of the last 10 to 20 s, in seconds.
-    pub(crate) waited: f64,
+    pub waited: f64,
 }
 
 impl Signals {

@@ -10,11 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Most ports: the token in our Via names one by a byte.
 pub(super) const MOST: usize = 256;
 /// Receive buffer that is asked for each UDP socket, in bytes; the kernel grants at most `net.core.rmem_max`.
-pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
+pub const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
 /// from the address that was asked; with one socket an address both are true by construction.
-pub(crate) fn expand(configured: &[Listener]) -> io::Result<Ports> {
+pub fn expand(configured: &[Listener]) -> io::Result<Ports> {
     let ports = addresses(configured)?;
     if ports.len() > MOST {
         let what = format!(
@@ -49,7 +49,7 @@ fn addresses(configured: &[Listener]) -> io::Result<Vec<Port>> {
 }
 
 /// Addresses that a wildcard stands for by now and that nothing listens on: they came after the start.
-pub(crate) fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
+pub fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
     let is_served =
         |new: &Port| ports.iter().any(|port| (port.transport, port.local) == (new.transport, new.local));
     let all = addresses(configured)?.into_iter();
@@ -57,7 +57,7 @@ pub(crate) fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec
 }
 
 /// The listener of the file that stands for this port, by its place there: one with its address, and otherwise the wildcard.
-pub(crate) fn listener_of(listeners: &[Listener], port: &Port) -> Option<usize> {
+pub fn listener_of(listeners: &[Listener], port: &Port) -> Option<usize> {
     let at = port.local;
     let is_wildcard = |bind: SocketAddr| {
         bind.ip().is_unspecified() && bind.port() == at.port() && bind.is_ipv4() == at.is_ipv4()
@@ -69,17 +69,17 @@ pub(crate) fn listener_of(listeners: &[Listener], port: &Port) -> Option<usize> 
 }
 
 /// The ports of datagrams; they come first.
-pub(crate) fn datagram_ports(ports: &Ports) -> impl Iterator<Item = &Port> + Clone {
+pub fn datagram_ports(ports: &Ports) -> impl Iterator<Item = &Port> + Clone {
     ports.iter().take_while(|port| port.transport == Transport::Udp)
 }
 
 /// Opens one thread's sockets of datagrams.
-pub(crate) fn open(ports: &Ports, reuse_port: bool) -> io::Result<Vec<UdpSocket>> {
+pub fn open(ports: &Ports, reuse_port: bool) -> io::Result<Vec<UdpSocket>> {
     datagram_ports(ports).map(|port| open_one(port, reuse_port)).collect()
 }
 
 /// Opens a socket of a port.
-pub(crate) fn open_one(port: &Port, reuse_port: bool) -> io::Result<UdpSocket> {
+pub fn open_one(port: &Port, reuse_port: bool) -> io::Result<UdpSocket> {
     UdpSocket::bind(port.local, reuse_port, RECEIVE_BUFFER).map_err(|error| {
         let taken = "does it run already, or another SIP server? `ss -lunp` tells";
         cannot_listen(port.local, &error, taken)
@@ -88,7 +88,7 @@ pub(crate) fn open_one(port: &Port, reuse_port: bool) -> io::Result<UdpSocket> {
 
 /// Which port leads to a node: of those with its transport the one with the source address that the kernel would use, else any
 /// of the family; `None` if there is no port of the family.
-pub(crate) fn toward(ports: &Ports, to: Peer) -> Option<Flow> {
+pub fn toward(ports: &Ports, to: Peer) -> Option<Flow> {
     let source = source_address_for(to.address).ok();
     let by_source = |port: &Port| port.transport == to.transport && Some(port.local.ip()) == source;
     let preferred = ports.iter().position(by_source).unwrap_or_default() as u16;

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Relaxed atomics suffice: each number stands for itself, and being a batch late is what
 /// `LoadCell::expected` reckons with.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub struct Board {
     shards: Vec<Vec<Cell>>,
     work: Vec<WorkCell>,
 }
@@ -30,14 +30,15 @@ struct Cell {
 struct WorkCell([AtomicU64; 5]);
 
 impl Board {
-    pub(crate) fn new(shards: usize) -> Self {
+    /// A board with a column for each of so many shards.
+    pub fn new(shards: usize) -> Self {
         let column = || (0..NODES).map(|_| Cell::default()).collect();
         let work = (0..shards).map(|_| WorkCell::default()).collect();
         Self { shards: (0..shards).map(|_| column()).collect(), work }
     }
 
     /// Says what the thread of `shard` has done in a period.
-    pub(crate) fn publish_work(&self, shard: usize, work: Work) {
+    pub fn publish_work(&self, shard: usize, work: Work) {
         let Work { read, sent, transactions, sleeps, processor } = work;
         let numbers = [read, sent, transactions, sleeps, processor.as_nanos() as u64];
         for (cell, number) in self.work[shard].0.iter().zip(numbers) {
@@ -46,7 +47,7 @@ impl Board {
     }
 
     /// What all threads have done, each in its last period.
-    pub(crate) fn work(&self) -> Work {
+    pub fn work(&self) -> Work {
         let mut sum = Work::default();
         for WorkCell(numbers) in &self.work {
             let [read, sent, transactions, sleeps, nanos] =
@@ -57,7 +58,7 @@ impl Board {
     }
 
     /// Says what `shard` has on the node in `slot`.
-    pub(crate) fn publish(&self, shard: usize, slot: usize, load: Load) {
+    pub fn publish(&self, shard: usize, slot: usize, load: Load) {
         let Some(cell) = self.shards[shard].get(slot) else { return };
         let counts = u64::from(load.calls) << 32 | u64::from(load.transactions);
         cell.counts.store(counts, Ordering::Relaxed);
@@ -65,7 +66,7 @@ impl Board {
     }
 
     /// What all shards but `shard` have on the node in `slot`.
-    pub(crate) fn others(&self, shard: usize, slot: usize) -> Load {
+    pub fn others(&self, shard: usize, slot: usize) -> Load {
         let mut sum = Load::default();
         for (_, column) in self.shards.iter().enumerate().filter(|(other, _)| *other != shard) {
             let Some(cell) = column.get(slot) else { continue };
