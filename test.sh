@@ -47,7 +47,14 @@ lints() {
 
 docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked; }
 
-unit() { cargo test --workspace --exclude sarabande-tests --locked; }
+unit() {
+    cargo test --workspace --exclude sarabande-tests --locked --lib --bins --tests
+    # Few crates have examples in their documentation, and each that has none takes a second.
+    local examples
+    examples=$(grep -rlE '^ *//[/!] ```' crates/*/*/src | cut -d/ -f3 | sort -u | sed 's/^/--package=/')
+    # shellcheck disable=SC2086
+    cargo test --doc --locked $examples
+}
 
 # All programs of a release build at once: crates that two of them need with other features would be compiled twice. The program
 # has the features of `--package sarabande-cli` alone, so the live tests find it up to date.
