@@ -42,7 +42,7 @@ pub fn start(settings: &Log) -> io::Result<()> {
     let level = settings.level.as_str();
     // What the libraries have to say beyond warnings is for their authors.
     let others = if matches!(settings.level, Level::Off | Level::Error) { level } else { "warn" };
-    let ours = || EnvFilter::new(format!("{others},server={level},sarabande={level}"));
+    let ours = || EnvFilter::new(format!("{others},server={level},shards={level},sarabande={level}"));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| ours());
     // The library reports its own errors where it can panic (`eprintln!`); the queue has none.
     let lines = tracing_subscriber::fmt::layer()
