@@ -49,9 +49,9 @@ docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked; }
 
 unit() {
     cargo test --workspace --exclude sarabande-tests --locked --lib --bins --tests
-    # Few crates have examples in their documentation, and each that has none takes a second.
+    # Few crates have an example or a diagram in their documentation, and each that has none takes a second.
     local examples
-    examples=$(grep -rlE '^ *//[/!] ```' crates/*/*/src | cut -d/ -f3 | sort -u | sed 's/^/--package=/')
+    examples=$(grep -rlE '^ *//[/!] ```' crates/base/src crates/*/*/src | sed 's#/src/.*##; s#.*/#--package=#' | sort -u)
     # shellcheck disable=SC2086
     cargo test --doc --locked $examples
 }

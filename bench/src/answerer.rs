@@ -116,9 +116,7 @@ impl BenchAnswerer {
     }
 
     /// Answers one request: INVITE with 180 and 200, or not at all if it is for [`SILENT`], ACK with nothing, all
-    /// others with
-    /// 200. Responses go to where the
-    /// request came from, as a top Via with `rport` asks (RFC 3581 §4).
+    /// others with 200. Responses go to where the request came from, as a top Via with `rport` asks (RFC 3581 §4).
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr) {
         let Some(StartLine::Request(method)) = text::start(datagram) else { return };
         let to_tag = text::header(datagram, "To").and_then(text::tag);

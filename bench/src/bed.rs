@@ -3,9 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use balance::{Members, PolicyKind, Slot};
 use base::{Flow, Instant, Ledger, Outbox};
-use node::{
-    Orphans, PoolSetup, ProxyLimits, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, TokenKey, Tokens,
-};
+use node::{PoolSetup, ProxyLimits, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, TokenKey, Tokens};
 use route::Service;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -20,10 +18,17 @@ const NODES: u16 = 4;
 pub trait Element {
     /// One step.
     fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>);
+    /// The server's code in it.
+    fn shard(&self) -> &Shard;
+
     /// When a timer is due.
-    fn deadline(&self) -> Option<Instant>;
+    fn deadline(&self) -> Option<Instant> {
+        self.shard().deadline()
+    }
     /// What it counted.
-    fn ledger(&self) -> Ledger;
+    fn ledger(&self) -> Ledger {
+        self.shard().ledger()
+    }
 }
 
 impl Element for Shard {
@@ -31,12 +36,8 @@ impl Element for Shard {
         self.handle(now, input, out);
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        self.deadline()
-    }
-
-    fn ledger(&self) -> Ledger {
-        self.ledger()
+    fn shard(&self) -> &Shard {
+        self
     }
 }
 
@@ -73,7 +74,7 @@ pub fn stateless() -> Shard {
 
 fn proxy_of(mode: Service) -> Setup {
     let mut setup = setup(NODES);
-    setup.settings.orphans = Orphans::Balance;
+    setup.settings.forwards_orphans = true;
     setup.settings.limits =
         ProxyLimits { transactions: usize::MAX, memory: usize::MAX, ..ProxyLimits::default() };
     setup.pools = [PoolSetup::new(mode, PolicyKind::Hash, Members::All)].into();
@@ -113,9 +114,6 @@ impl<E: Element> Bed<E> {
     }
 
     /// One datagram in; where the last one that came of it goes: before it there may be a 100 of the element's own.
-    ///
-    /// # Errors
-    /// Nothing came of it.
     pub fn pass(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<SocketAddr> {
         self.out.clear();
         let input = ShardInput::Message { flow: Flow::udp(0, from), bytes };
@@ -128,9 +126,6 @@ impl<E: Element> Bed<E> {
     }
 
     /// The server's answer to the request that was forwarded last, which stays the last.
-    ///
-    /// # Errors
-    /// It does not pass.
     pub fn answer(&mut self, node: SocketAddr, status: u16) -> Result<()> {
         let request = self.last.clone();
         let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
@@ -144,9 +139,6 @@ impl<E: Element> Bed<E> {
 
     /// The 200 of a server that the INVITE was forwarded to last, with its route and a Contact; returns the route as
     /// the caller gets it.
-    ///
-    /// # Errors
-    /// It does not pass.
     pub fn accept(&mut self, node: SocketAddr) -> Result<Vec<u8>> {
         let (request, route) = (self.last.clone(), self.route()?);
         let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
@@ -162,9 +154,6 @@ impl<E: Element> Bed<E> {
     }
 
     /// The Record-Route URI of the request that was forwarded last: the Route of the caller's later requests.
-    ///
-    /// # Errors
-    /// It has none.
     pub fn route(&self) -> Result<Vec<u8>> {
         let forwarded = wire::scan(&self.last).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
         Ok(forwarded.header("Record-Route").context("the INVITE was not record-routed")?.to_vec())

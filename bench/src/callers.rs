@@ -79,6 +79,25 @@ impl HoldingTime {
     }
 }
 
+/// The callers' sockets, which calls take in turn, and where each of them sends to.
+pub(crate) struct Lines<'a> {
+    pub(crate) endpoints: &'a mut [Endpoint],
+    pub(crate) targets: &'a [SocketAddr],
+}
+
+impl Lines<'_> {
+    /// Address and target of the socket of a call.
+    fn ends(&self, call: usize) -> [SocketAddr; 2] {
+        let line = call % self.endpoints.len();
+        [self.endpoints[line].address, self.targets[line]]
+    }
+
+    fn send(&mut self, call: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let line = call % self.endpoints.len();
+        self.endpoints[line].send(self.targets[line], write);
+    }
+}
+
 /// When a request is due again that a call has sent at this stage, and how often it was sent again before.
 type Repetition = Reverse<(u64, usize, Stage, u32)>;
 
@@ -114,26 +133,19 @@ impl Callers {
 
     /// Starts a call, or with [`Stage::Registering`] the registration of a telephone, that was due at the first of
     /// these times; the second is now.
-    pub(crate) fn start(
-        &mut self,
-        stage: Stage,
-        [due_ns, now_ns]: [u64; 2],
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
+    pub(crate) fn start(&mut self, stage: Stage, [due_ns, now_ns]: [u64; 2], lines: &mut Lines<'_>) {
         let call = self.calls.len();
         self.repetitions.push(Reverse((now_ns + T1_NS, call, stage, 0)));
         self.calls.push(Call { stage, since_ns: now_ns, text: Vec::new(), number: 1 });
         let is_registration = stage == Stage::Registering;
         self.log.calls.push(CallRecord::new(is_registration, due_ns));
         self.log.late_ns_max = self.log.late_ns_max.max(now_ns.saturating_sub(due_ns));
-        self.send(call, stage, endpoints, targets);
+        self.send(call, stage, lines);
     }
 
-    fn send_register(&self, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
-        let line = call % endpoints.len();
-        let (local, run, number) = (endpoints[line].address, self.run, self.calls[call].number);
-        endpoints[line].send(targets[line], |out| {
+    fn send_register(&self, call: usize, lines: &mut Lines<'_>) {
+        let ([local, _], run, number) = (lines.ends(call), self.run, self.calls[call].number);
+        lines.send(call, |out| {
             write!(
                 out,
                 "REGISTER sip:{DOMAIN} SIP/2.0\r\n\
@@ -146,24 +158,17 @@ impl Callers {
         });
     }
 
-    fn id(&self, call: usize, endpoints: &[Endpoint], targets: &[SocketAddr]) -> InviteId {
-        let line = call % endpoints.len();
-        InviteId {
-            run: self.run,
-            call,
-            number: self.calls[call].number,
-            local: endpoints[line].address,
-            target: targets[line],
-        }
+    fn id(&self, call: usize, lines: &Lines<'_>) -> InviteId {
+        let [local, target] = lines.ends(call);
+        InviteId { run: self.run, call, number: self.calls[call].number, local, target }
     }
 
-    fn invite(&self, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
-        let id = self.id(call, endpoints, targets);
-        let line = call % endpoints.len();
+    fn invite(&self, call: usize, lines: &mut Lines<'_>) {
+        let id = self.id(call, lines);
         let challenge = &self.calls[call].text;
         // A caller with a password is a user of the target.
         let home = if self.user.is_some() { id.target } else { id.local };
-        endpoints[line].send(id.target, |out| {
+        lines.send(call, |out| {
             id.write_invite(home, out);
             if let Some(user) = self.user.filter(|_| !challenge.is_empty()) {
                 user.answer("Proxy-Authorization", challenge, ("INVITE", &id.uri()), out);
@@ -173,18 +178,11 @@ impl Callers {
     }
 
     /// Calls again with the password that the response in `challenge` asks for.
-    fn identify(
-        &mut self,
-        now_ns: u64,
-        call: usize,
-        challenge: &[u8],
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
+    fn identify(&mut self, now_ns: u64, call: usize, challenge: &[u8], lines: &mut Lines<'_>) {
         let text = text::header(challenge, "Proxy-Authenticate").unwrap_or_default().to_vec();
         self.calls[call] = Call { stage: Stage::Calling, since_ns: now_ns, text, number: 2 };
         self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Calling, 0)));
-        self.invite(call, endpoints, targets);
+        self.invite(call, lines);
     }
 
     /// When something may be due next.
@@ -193,7 +191,7 @@ impl Callers {
     }
 
     /// Sends again what is due, or gives up.
-    pub(crate) fn repeat_due(&mut self, now_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+    pub(crate) fn repeat_due(&mut self, now_ns: u64, lines: &mut Lines<'_>) {
         while self.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(Reverse((due_ns, call, stage, sent))) = self.repetitions.pop() else { break };
             let Call { stage: is_now, since_ns, .. } = self.calls[call];
@@ -203,53 +201,38 @@ impl Callers {
             }
             let end_ns = since_ns + GIVES_UP_NS;
             if stage == Stage::Refused {
-                self.register_again(now_ns, call, endpoints, targets);
+                self.register_again(now_ns, call, lines);
             } else if stage == Stage::Talking {
-                self.hang_up([due_ns, now_ns], call, endpoints, targets);
+                self.hang_up([due_ns, now_ns], call, lines);
             } else if now_ns >= end_ns {
                 self.end(call);
             } else {
                 self.log.repetitions_ns.push(now_ns);
                 self.log.calls[call].repeated += u32::from(stage != Stage::Ending);
-                self.send(call, stage, endpoints, targets);
+                self.send(call, stage, lines);
                 let next_ns = (now_ns + interval_ns(stage, sent + 1)).min(end_ns);
                 self.repetitions.push(Reverse((next_ns, call, stage, sent + 1)));
             }
         }
     }
 
-    fn send(&self, call: usize, stage: Stage, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
-        let line = call % endpoints.len();
+    fn send(&self, call: usize, stage: Stage, lines: &mut Lines<'_>) {
         match stage {
-            Stage::Ending => {
-                endpoints[line].send(targets[line], |out| out.extend_from_slice(&self.calls[call].text));
-            }
-            Stage::Registering => self.send_register(call, endpoints, targets),
-            _ => self.invite(call, endpoints, targets),
+            Stage::Ending => lines.send(call, |out| out.extend_from_slice(&self.calls[call].text)),
+            Stage::Registering => self.send_register(call, lines),
+            _ => self.invite(call, lines),
         }
     }
 
-    fn register_again(
-        &mut self,
-        now_ns: u64,
-        call: usize,
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
+    fn register_again(&mut self, now_ns: u64, call: usize, lines: &mut Lines<'_>) {
         let number = self.calls[call].number + 1;
         self.calls[call] = Call { stage: Stage::Registering, since_ns: now_ns, text: Vec::new(), number };
         self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Registering, 0)));
-        self.send_register(call, endpoints, targets);
+        self.send_register(call, lines);
     }
 
     /// Takes a datagram that reached a caller's socket.
-    pub(crate) fn handle(
-        &mut self,
-        now_ns: u64,
-        datagram: &[u8],
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
+    pub(crate) fn handle(&mut self, now_ns: u64, datagram: &[u8], lines: &mut Lines<'_>) {
         let Some(StartLine::Response(status)) = text::start(datagram) else { return };
         let call = text::header(datagram, "Call-ID").and_then(|id| call_of(self.run, id));
         let Some(call) = call.filter(|call| *call < self.calls.len()) else { return };
@@ -264,18 +247,18 @@ impl Callers {
                     record.rang_ns.get_or_insert(now_ns.saturating_sub(record.due_ns));
                 }
             }
-            (200..=299, true) => self.answered(now_ns, call, datagram, endpoints, targets),
+            (200..=299, true) => self.answered(now_ns, call, datagram, lines),
             (300.., true) => {
-                let id = self.id(call, endpoints, targets);
+                let id = self.id(call, lines);
                 let number = text::cseq_number(cseq).unwrap_or_default();
                 let is_late = number != id.number;
                 let id = InviteId { number, ..id };
-                endpoints[call % targets.len()].send(id.target, |out| id.acknowledge_failure(datagram, out));
+                lines.send(call, |out| id.acknowledge_failure(datagram, out));
                 if is_late {
                     return;
                 }
                 if status == 407 && number == 1 && self.user.is_some() && stage < Stage::Talking {
-                    self.identify(now_ns, call, datagram, endpoints, targets);
+                    self.identify(now_ns, call, datagram, lines);
                 } else if stage < Stage::Talking {
                     let record = &mut self.log.calls[call];
                     record.refused_ns = Some(now_ns.saturating_sub(record.due_ns));
@@ -310,16 +293,8 @@ impl Callers {
     }
 
     /// Acknowledges a 2xx, each copy of it (RFC 3261 §13.2.2.4), and hangs up.
-    fn answered(
-        &mut self,
-        now_ns: u64,
-        call: usize,
-        response: &[u8],
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
-        let line = call % endpoints.len();
-        let (local, target, run) = (endpoints[line].address, targets[line], self.run);
+    fn answered(&mut self, now_ns: u64, call: usize, response: &[u8], lines: &mut Lines<'_>) {
+        let ([local, _], run) = (lines.ends(call), self.run);
         let record = &mut self.log.calls[call];
         let is_first = record.set_up_ns.is_none();
         // A caller that has given up knows nothing of the call any more.
@@ -327,7 +302,7 @@ impl Callers {
             return;
         }
         let number = text::header(response, "CSeq").and_then(text::cseq_number).unwrap_or_default();
-        endpoints[line].send(target, |out| in_dialog(("ACK", number), run, call, local, response, out));
+        lines.send(call, |out| in_dialog(("ACK", number), run, call, local, response, out));
         if is_first {
             record.set_up_ns = Some(now_ns.saturating_sub(record.due_ns));
             record.server = text::header(response, "Contact").and_then(|it| number_of(text::uri(it)));
@@ -335,24 +310,18 @@ impl Callers {
             in_dialog(("BYE", number + 1), run, call, local, response, &mut bye);
             self.calls[call] = Call { stage: Stage::Talking, since_ns: now_ns, text: bye, number };
             match self.holding.draw_ns(&mut self.rng) {
-                0 => self.hang_up([now_ns; 2], call, endpoints, targets),
+                0 => self.hang_up([now_ns; 2], call, lines),
                 holds_ns => self.repetitions.push(Reverse((now_ns + holds_ns, call, Stage::Talking, 0))),
             }
         }
     }
 
     /// Sends the BYE that was due at the first of these times; the second is now.
-    fn hang_up(
-        &mut self,
-        [due_ns, now_ns]: [u64; 2],
-        call: usize,
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
+    fn hang_up(&mut self, [due_ns, now_ns]: [u64; 2], call: usize, lines: &mut Lines<'_>) {
         (self.calls[call].stage, self.calls[call].since_ns) = (Stage::Ending, due_ns);
         self.log.calls[call].hung_up_ns = Some(due_ns);
         self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Ending, 0)));
-        self.send(call, Stage::Ending, endpoints, targets);
+        self.send(call, Stage::Ending, lines);
     }
 
     fn end(&mut self, call: usize) {
@@ -490,8 +459,13 @@ mod tests {
             let target = [server.local_addr().expect("bound")];
             let endpoints = vec![Endpoint::bind().expect("bind")];
             let mut line = Self { callers: Callers::new(1), endpoints, server, target };
-            line.callers.start(Stage::Calling, [0, 0], &mut line.endpoints, &line.target);
+            line.start(Stage::Calling);
             line
+        }
+
+        fn start(&mut self, stage: Stage) {
+            let mut lines = Lines { endpoints: &mut self.endpoints, targets: &self.target };
+            self.callers.start(stage, [0, 0], &mut lines);
         }
 
         /// The methods of the requests that reached the server since.
@@ -504,7 +478,8 @@ mod tests {
         }
 
         fn pass(&mut self, at_ms: u64) -> Vec<String> {
-            self.callers.repeat_due(at_ms * MS, &mut self.endpoints, &self.target);
+            let mut lines = Lines { endpoints: &mut self.endpoints, targets: &self.target };
+            self.callers.repeat_due(at_ms * MS, &mut lines);
             self.requests()
         }
 
@@ -513,7 +488,8 @@ mod tests {
                 "SIP/2.0 {status} x\r\nTo: <sip:t>;tag=s\r\nCall-ID: 00000001-00000000@127.0.0.1\r\n\
                  CSeq: 1 {method}\r\nContact: <sip:s@127.0.0.1>\r\n\r\n"
             );
-            self.callers.handle(at_ms * MS, response.as_bytes(), &mut self.endpoints, &self.target);
+            let mut lines = Lines { endpoints: &mut self.endpoints, targets: &self.target };
+            self.callers.handle(at_ms * MS, response.as_bytes(), &mut lines);
             self.requests()
         }
     }
@@ -560,7 +536,7 @@ mod tests {
     fn a_telephone_that_is_refused_registers_again_later() {
         let mut line = Line::new();
         line.callers = Callers::new(1);
-        line.callers.start(Stage::Registering, [0, 0], &mut line.endpoints, &line.target);
+        line.start(Stage::Registering);
         assert_eq!(line.requests(), ["INVITE", "REGISTER"]);
         assert_eq!(line.pass(500), ["REGISTER"]);
         assert!(line.answer(600, 503, "REGISTER").is_empty());

@@ -12,9 +12,6 @@ use std::thread::scope;
 ///
 /// # Errors
 /// `valgrind` cannot be run, the program fails, or the long run does no more than the short one.
-///
-/// # Panics
-/// If the counting does.
 pub fn measure(arguments: &[String]) -> Result<i64> {
     let (short, long) = scope(|threads| {
         let short = threads.spawn(|| count(arguments, Length::Short));

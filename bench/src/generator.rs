@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Exp1};
 use sockets::{ReceiveBatch, SendBatch};
 
 use crate::answerer::BenchAnswerer;
-use crate::callers::{Callers, HoldingTime, Stage};
+use crate::callers::{Callers, HoldingTime, Lines, Stage};
 use crate::credentials::BenchUser;
 use crate::endpoint::{Endpoint, wait_for};
 use crate::log::{CallLog, IN_TIME_NS};
@@ -163,9 +163,6 @@ pub struct LoadGenerator {
 
 impl LoadGenerator {
     /// So many callers' sockets, and so many answerers.
-    ///
-    /// # Errors
-    /// The kernel has no sockets left.
     pub fn new(callers: usize, answerers: usize) -> io::Result<Self> {
         let callers = (0..callers).map(|_| Endpoint::bind()).collect::<io::Result<_>>()?;
         let answerer = |number| Ok(BenchAnswerer::new(number, Endpoint::bind()?));
@@ -204,9 +201,6 @@ impl LoadGenerator {
 
     /// Plays `plan`; the callers' sockets take turns among `targets`. Returns when every call is over, or a second after
     /// the last should have been.
-    ///
-    /// # Errors
-    /// A socket fails.
     pub fn run(&mut self, targets: &[SocketAddr], plan: &RunPlan) -> Result<CallLog> {
         self.holding = HoldingTime { mean: plan.hold.as_secs_f64(), deviation: 0.0 };
         (self.repeats, self.spins, self.patience_ns) = (false, plan.spin, 1_000_000_000);
@@ -246,13 +240,14 @@ impl LoadGenerator {
         let now_ns = || epoch.elapsed().as_nanos() as u64;
         loop {
             let now = now_ns();
+            let mut lines = Lines { endpoints: &mut self.callers, targets: &targets };
             while let Some(due_ns) = starts.take(now, callers.in_progress()) {
-                callers.start(Stage::Calling, [due_ns, now], &mut self.callers, &targets);
+                callers.start(Stage::Calling, [due_ns, now], &mut lines);
             }
             while let Some(due_ns) = registrations.next_if(|due_ns| *due_ns <= now) {
-                callers.start(Stage::Registering, [due_ns, now], &mut self.callers, &targets);
+                callers.start(Stage::Registering, [due_ns, now], &mut lines);
             }
-            callers.repeat_due(now, &mut self.callers, &targets);
+            callers.repeat_due(now, &mut lines);
             self.answerers.iter_mut().for_each(|answerer| answerer.repeat_due(now));
             self.flush();
             let is_idle = callers.in_progress() == 0;
@@ -304,8 +299,9 @@ impl LoadGenerator {
         for (line, _) in callers_ready.iter().enumerate().filter(|(_, ready)| **ready) {
             self.receiving.receive(&self.callers[line].socket)?;
             let now = now_ns();
+            let mut lines = Lines { endpoints: &mut self.callers, targets };
             for (datagram, _) in self.receiving.iter() {
-                callers.handle(now, datagram, &mut self.callers, targets);
+                callers.handle(now, datagram, &mut lines);
             }
         }
         for (answerer, _) in self.answerers.iter_mut().zip(answerers_ready).filter(|(_, ready)| **ready) {

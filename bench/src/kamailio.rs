@@ -34,13 +34,10 @@ pub(crate) fn dispatch(
     scratch: &Scratch,
     servers: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<()> {
-    let list = scratch.write("dispatcher.list", &dispatcher_list(servers))?;
+    // Set, address, flags, priority, attributes: call load needs a unique id a server.
+    let line = |(index, server)| format!("1 sip:{server} 0 0 duid=s{index}\n");
+    let list: String = servers.into_iter().enumerate().map(line).collect();
+    let list = scratch.write("dispatcher.list", &list)?;
     kamailio.arg("-A").arg(format!("LIST=\"{}\"", list.display()));
     Ok(())
-}
-
-/// Set, address, flags, priority, attributes: call load needs a unique id a server.
-fn dispatcher_list(servers: impl IntoIterator<Item = SocketAddr>) -> String {
-    let line = |(index, server)| format!("1 sip:{server} 0 0 duid=s{index}\n");
-    servers.into_iter().enumerate().map(line).collect()
 }

@@ -95,6 +95,12 @@ impl WindowResult {
     };
 }
 
+/// The value that `percent` of these, which are sorted, do not exceed, in milliseconds; NaN of none.
+pub(crate) fn percentile_ms(sorted_ns: &[u64], percent: usize) -> f64 {
+    let at = (sorted_ns.len() * percent).div_ceil(100).checked_sub(1);
+    at.map_or(f64::NAN, |at| sorted_ns[at] as f64 / 1e6)
+}
+
 impl CallLog {
     fn count(&self, is: impl Fn(&CallRecord) -> bool) -> u64 {
         self.calls.iter().filter(|call| is(call)).count() as u64
@@ -143,10 +149,6 @@ impl CallLog {
         let mut delays: Vec<u64> = calls.iter().filter_map(|call| call.set_up_ns).collect();
         delays.sort_unstable();
         let rate = |count: usize| count as f64 / (seconds.end - seconds.start);
-        let quantile = |percent: usize| {
-            let at = (delays.len() * percent).div_ceil(100).checked_sub(1);
-            at.map_or(f64::NAN, |at| delays[at] as f64 / 1e6)
-        };
         let repeated = self.repetitions_ns.partition_point(|at| *at < to)
             - self.repetitions_ns.partition_point(|at| *at < from);
         WindowResult {
@@ -155,8 +157,8 @@ impl CallLog {
             set_up: rate(delays.len()),
             refused: rate(calls.iter().filter(|call| call.refused_ns.is_some()).count()),
             repetitions: rate(repeated),
-            p50_ms: quantile(50),
-            p99_ms: quantile(99),
+            p50_ms: percentile_ms(&delays, 50),
+            p99_ms: percentile_ms(&delays, 99),
         }
     }
 

@@ -68,14 +68,6 @@ pub enum Product {
 impl Product {
     /// Both, in the order of rounds.
     pub const ALL: [Self; 2] = [Self::Sarabande, Self::Kamailio];
-
-    /// As it is printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sarabande => "sarabande",
-            Self::Kamailio => "kamailio",
-        }
-    }
 }
 
 impl Mode {

@@ -236,9 +236,6 @@ impl Names {
 
 impl Profile {
     /// Adds a file of `callgrind` (its manual, "Callgrind Format Specification").
-    ///
-    /// # Errors
-    /// It is none.
     pub fn read(&mut self, text: &str) -> Result<()> {
         let [mut objects, mut files, mut functions] = [Names::default(), Names::default(), Names::default()];
         let mut lines = text.lines();

@@ -66,9 +66,6 @@ impl Program {
     }
 
     /// Stops it where it is, or lets it go on (`SIGSTOP`, `SIGCONT`): itself alone.
-    ///
-    /// # Errors
-    /// It has ended.
     pub fn pause(&self, is_paused: bool) -> io::Result<()> {
         self.signal(if is_paused { Signal::STOP } else { Signal::CONT })
     }

@@ -32,11 +32,6 @@ pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// Microseconds of nanoseconds.
-pub fn micros(nanos: u64) -> f64 {
-    nanos as f64 / 1e3
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

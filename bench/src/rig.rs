@@ -17,7 +17,6 @@ use crate::log::CallLog;
 use crate::process::{Program, processors, tie_to};
 use crate::quota::Quota;
 use crate::scratch::Scratch;
-use crate::study::StudyArguments;
 
 /// The processor of what is measured.
 pub(crate) const MEASURED: usize = 0;
@@ -65,24 +64,9 @@ impl ProgramPaths {
     }
 }
 
-/// Where the programs are.
-#[derive(Clone, Debug)]
-pub(crate) struct Paths {
-    /// The program under test.
-    pub(crate) sarabande: PathBuf,
-    pub(crate) kamailio: PathBuf,
-}
-
-impl Paths {
-    pub(crate) fn of(arguments: &StudyArguments) -> Result<Self> {
-        let programs = &arguments.programs;
-        Ok(Self { sarabande: programs.sarabande()?, kamailio: programs.kamailio.clone() })
-    }
-}
-
 /// Running programs, ended with this value.
 pub(crate) struct Rig {
-    pub(crate) paths: Paths,
+    pub(crate) paths: ProgramPaths,
     pub(crate) scratch: Scratch,
     programs: Vec<Option<Program>>,
     // They go after the programs, which have to have ended.
@@ -91,7 +75,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     /// Nothing runs yet.
-    pub(crate) fn new(paths: &Paths) -> Result<Self> {
+    pub(crate) fn new(paths: &ProgramPaths) -> Result<Self> {
         let (paths, scratch) = (paths.clone(), Scratch::new("rig")?);
         Ok(Self { paths, scratch, programs: Vec::new(), groups: Vec::new() })
     }
@@ -171,7 +155,7 @@ impl Rig {
     pub(crate) fn sarabande(&self, at: SocketAddr, listen: &str, tables: &str) -> Result<Command> {
         let file = format!("{}/sarabande.toml", at.ip());
         let file = self.scratch.write(&file, &configuration(at, listen, tables))?;
-        let mut command = Command::new(&self.paths.sarabande);
+        let mut command = Command::new(self.paths.sarabande()?);
         command.arg("run").arg(file);
         Ok(command)
     }

@@ -13,9 +13,6 @@ pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// A folder for the files of this name.
-    ///
-    /// # Errors
-    /// It cannot be made.
     pub fn new(name: &str) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("sarabande-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -28,9 +25,6 @@ impl Scratch {
     }
 
     /// Writes a file, into a folder within if its name says so.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let file = self.0.join(name);
         let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
@@ -39,9 +33,6 @@ impl Scratch {
     }
 
     /// Starts a program; what it says goes to the file `log`.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub fn start(&self, log: &str, command: &mut Command) -> Result<Program> {
         let log = File::create(self.0.join(log))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

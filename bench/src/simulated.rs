@@ -45,9 +45,6 @@ pub(crate) struct Simulated {
 }
 
 /// The groups of a scenario with these tables of hosts, in the order of their names.
-///
-/// # Errors
-/// They are none.
 pub(crate) fn groups(hosts: &str, path: &[&str]) -> Result<Vec<Group>> {
     let text = format!(
         "[run]\nduration = \"30s\"\nwarm_up = \"10s\"\n\n{hosts}\n[calls.main]\npath = {path:?}\nrate = 1\n"

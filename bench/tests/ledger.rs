@@ -6,15 +6,15 @@ use base::{Instant, Ledger, Operation, Outbox};
 use config::scenario::{BalancerSettings, Costs, Group, HostRole, RunSettings, Scenario, Stream};
 use load::RandomTime;
 use load::RateStep;
-use node::ShardInput;
+use node::{Shard, ShardInput};
 use proxy::ProxyTimers;
-use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request};
+use sarabande_bench::bed::{Bed, CLIENT, balancer, proxy, request};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the server counts for one call: INVITE, 180, 200, ACK, BYE, 200, and all timers of these.
-fn counted_live<E: Element>(element: E) -> anyhow::Result<Ledger> {
-    let mut bed = Bed::new(element);
+fn counted_live(shard: Shard) -> anyhow::Result<Ledger> {
+    let mut bed = Bed::new(shard);
     bed.now = Instant::from_millis(1_000);
     let server = bed.pass(CLIENT, &request(1, "INVITE", 1, None))?;
     bed.answer(server, 180)?;

@@ -166,9 +166,7 @@ impl RunningBalancer {
     /// As [`RunningBalancer::launch`], with the log somewhere else than in its folder.
     pub fn launch_with_log_to(field: &TestSite, settings: TestSettings, log: Option<Stdio>) -> Self {
         let folder = field.folder().join(settings.name);
-        fs::create_dir_all(&folder).expect("the scratch folder can be written");
-        let file = folder.join("sarabande.toml");
-        fs::write(&file, settings.text()).expect("the scratch folder can be written");
+        let file = field.write(&format!("{}/sarabande.toml", settings.name), settings.text());
         let mut command = Command::new(binary());
         if let Some(most) = settings.descriptors {
             // A shell's default: half of what the process may ask for. It becomes the program.
@@ -368,7 +366,7 @@ impl RunningBalancer {
 
     /// What it has logged so far.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")
+        self.child.errors()
     }
 
     fn wait_until_healthy(&mut self) {
@@ -415,7 +413,7 @@ impl Tool {
         let folder = field.folder().join("tool");
         let mut child = Child::start("tool", &folder, Command::new(binary()).args(arguments));
         let status = child.wait_within(TOOL_ENDS);
-        (status, fs::read_to_string(folder.join("tool.out")).expect("its output is text"))
+        (status, child.output())
     }
 
     /// Starts one that goes on until it is dropped. `name` is that of its log.

@@ -70,6 +70,15 @@ impl Child {
         }
     }
 
+    /// Has it end by this signal, where it has more to do than `kill -9` lets it; whether it has within ten seconds.
+    pub(crate) fn end(&mut self, signal: Signal) -> bool {
+        self.signal(signal);
+        (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            self.ended().is_some()
+        })
+    }
+
     /// Limits the size of the files that it writes; `None` takes the limit away.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };

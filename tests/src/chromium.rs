@@ -109,13 +109,7 @@ impl WebPhone {
 impl Drop for WebPhone {
     fn drop(&mut self) {
         // It ends its children, which `kill -9` would leave for a while.
-        self.chromium.signal(Signal::TERM);
-        for _ in 0..100 {
-            if self.chromium.ended().is_some() {
-                return;
-            }
-            thread::sleep(GLANCE);
-        }
+        self.chromium.end(Signal::TERM);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{ChildStdin, Command};
 
 use crate::child::Child;
@@ -15,15 +14,12 @@ use crate::wait::until;
 pub struct ConsolePhone {
     child: Child,
     input: ChildStdin,
-    log: PathBuf,
 }
 
 impl ConsolePhone {
     /// Starts the phone of a user, which registers at `proxy` with this password.
     pub fn start(site: &TestSite, (user, password, proxy): (&str, &str, SocketAddr)) -> Self {
         let home = site.folder().join(format!("console-phone-{user}"));
-        let settings = home.join(".twinkle");
-        std::fs::create_dir_all(&settings).expect("the scratch folder can be written");
         let account = format!(
             "user_name={user}\nuser_domain=example.com\nauth_name={user}\nauth_pass={password}\n\
              outbound_proxy={}\nall_requests_to_proxy=yes\nregistration_time=60\nregister_at_startup=yes\n",
@@ -37,12 +33,12 @@ impl ConsolePhone {
             site.port(82)
         );
         for (name, text) in [("account.cfg", account), ("twinkle.sys", system)] {
-            std::fs::write(settings.join(name), text).expect("the scratch folder can be written");
+            site.write(&format!("console-phone-{user}/.twinkle/{name}"), text);
         }
         let mut command = Command::new("twinkle-console");
         command.arg("account.cfg").env("HOME", &home);
         let (child, input) = Child::start_with_input("twinkle", &home, &mut command);
-        Self { child, input, log: home.join("twinkle.out") }
+        Self { child, input }
     }
 
     /// Types a command.
@@ -57,7 +53,7 @@ impl ConsolePhone {
 
     /// What it has said.
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+        self.child.output()
     }
 
     /// Has it end, and waits until it has.

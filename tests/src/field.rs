@@ -58,6 +58,16 @@ impl TestSite {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
+
+    /// Writes a file to the scratch folder, and the folders that it is in; returns where it is.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let file = self.folder.join(name);
+        let folder = file.parent().expect("it is in the scratch folder");
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&file, text))
+            .expect("the scratch folder can be written");
+        file
+    }
 }
 
 impl Drop for TestSite {
@@ -69,6 +79,13 @@ impl Drop for TestSite {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
+}
+
+/// A folder in this one that is not there yet: what is started again must not read its predecessor's files.
+pub(crate) fn fresh(folder: &Path, name: &str) -> PathBuf {
+    let name = name.replace(['[', ']', ':'], "_");
+    let path = |number: u32| folder.join(format!("{name}-{number}"));
+    (0..1000).map(path).find(|path| !path.exists()).expect("a test starts less than 1000 of a kind")
 }
 
 /// Whether a socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp, and to bind a

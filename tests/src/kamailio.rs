@@ -35,9 +35,8 @@ impl KamailioProxy {
         let text =
             text.replace("disable_tcp=yes", &format!("tcp_children=1\ntcp_source_ipv4={}", site.ip(host)));
         let (before, after) = text.split_once("\t\tt_relay();").expect("it relays within dialogs");
-        let file = site.folder().join(format!("kamailio-{host}.cfg"));
-        std::fs::write(&file, format!("{before}\t\t$du = HOP;\n\t\tt_relay();{after}"))
-            .expect("the scratch folder can be written");
+        let text = format!("{before}\t\t$du = HOP;\n\t\tt_relay();{after}");
+        let file = site.write(&format!("kamailio-{host}.cfg"), text);
         Self::with(site, host, &["tcp"], &format!("sip:{next};transport=tcp"), &file)
     }
 
@@ -79,7 +78,6 @@ impl KamailioProxy {
     fn with(site: &TestSite, host: u8, transports: &[&str], next: &str, config: &Path) -> Self {
         let address = site.sip(host);
         let folder = site.folder().join(format!("kamailio-{host}"));
-        std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let mut command = Command::new("kamailio");
         command.env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()));
         command
@@ -121,10 +119,7 @@ fn with_module(
     let text = change(std::fs::read_to_string(config()).expect("the configuration is there"));
     let lines = settings.iter().map(|(name, value)| format!("modparam(\"{module}\", \"{name}\", {value})\n"));
     let more = format!("loadmodule \"{module}.so\"\n{}\nrequest_route {{", lines.collect::<String>());
-    let file = site.folder().join(format!("kamailio-{host}.cfg"));
-    std::fs::write(&file, text.replacen("request_route {", &more, 1))
-        .expect("the scratch folder can be written");
-    file
+    site.write(&format!("kamailio-{host}.cfg"), text.replacen("request_route {", &more, 1))
 }
 
 /// The configuration of the benchmarks.
@@ -135,12 +130,6 @@ fn config() -> PathBuf {
 impl Drop for KamailioProxy {
     fn drop(&mut self) {
         // It ends its children, which `kill -9` would leave.
-        self.child.signal(Signal::TERM);
-        for _ in 0..100 {
-            if self.child.ended().is_some() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        self.child.end(Signal::TERM);
     }
 }

@@ -53,7 +53,7 @@ pub use java::JavaServer;
 pub use kamailio::KamailioProxy;
 pub use link::{LossyLink, ResettingLink};
 pub use load::{LoadCaller, LoadResults, LoadServer};
-pub use message::{AgentRequest, respond, show};
+pub use message::{AgentRequest, bye_of_callee, respond, show};
 pub use monitor::{Measured, RunningMonitor};
 pub use phone::Phone;
 pub use postgres::PostgresServer;

@@ -13,7 +13,7 @@ use crate::balancer::binary;
 use crate::carrier::Carrier;
 use crate::certificates::Certificate;
 use crate::child::Child;
-use crate::field::TestSite;
+use crate::field::{TestSite, fresh};
 use crate::wait::{until, within};
 
 /// How long the last calls may take. It bounds a hang: a request without an answer is given up after 32 s.
@@ -61,7 +61,8 @@ impl LoadServer {
     /// The same with this certificate in place of its own.
     pub fn showing(site: &TestSite, carrier: &Carrier, host: u8, certificate: Option<&Certificate>) -> Self {
         let address = carrier.at(site, host);
-        let (folder, file) = fresh(site, &format!("server-{host}"));
+        let folder = fresh(site.folder(), &format!("load-server-{host}"));
+        let file = folder.join("results.json");
         let mut command = Command::new(binary());
         command.args(["load", "answer", "--listen", &address.to_string(), "--json"]).arg(&file);
         let child = Child::start("load", &folder, command.args(carrier.options(certificate)));
@@ -118,7 +119,8 @@ impl LoadCaller {
         (calls, rate): (u64, u32),
         hold: &str,
     ) -> Self {
-        let (folder, file) = fresh(site, &format!("caller-{from}"));
+        let folder = fresh(site.folder(), &format!("load-caller-{from}"));
+        let file = folder.join("results.json");
         let mut command = Command::new(binary());
         command.args([
             "load",
@@ -149,13 +151,4 @@ impl LoadCaller {
         assert_eq!(counts, [calls, 0], "{results:?}");
         results
     }
-}
-
-/// A new folder, and the file of the results in it.
-fn fresh(site: &TestSite, name: &str) -> (PathBuf, PathBuf) {
-    let path = |n: u32| site.folder().join(format!("load-{name}-{n}"));
-    let folder =
-        (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 at one address");
-    let file = folder.join("results.json");
-    (folder, file)
 }

@@ -1,7 +1,7 @@
 //! The requests and answers of the tests' own agents.
 
 use std::net::SocketAddr;
-use testkit::{TestRequest, TestResponse, route_set, tag, value};
+use testkit::{TestRequest, TestResponse, record_routes, route_set, tag, value};
 
 /// A request to be sent.
 #[derive(Debug, Clone)]
@@ -76,6 +76,23 @@ pub fn respond(request: &[u8], status: &str, contact: SocketAddr) -> Vec<u8> {
         ..TestResponse::new(code.parse().expect("a status code"), contact)
     };
     response.bytes(request)
+}
+
+/// The BYE of the callee at this address, to the INVITE that it has answered with this tag (RFC 3261 §12.1.1).
+pub fn bye_of_callee(invite: &[u8], own_tag: &str, at: SocketAddr) -> TestRequest {
+    let value = |name| value(invite, name).unwrap_or_default();
+    let call_id = value("Call-ID");
+    TestRequest {
+        uri: value("Contact").trim_matches(['<', '>']).to_owned(),
+        via: format!("SIP/2.0/UDP {at};branch=z9hG4bKbye{call_id}"),
+        from: value("To"),
+        from_tag: own_tag.to_owned(),
+        to: value("From").split(";tag=").next().unwrap_or_default().to_owned(),
+        to_tag: tag(invite, "From"),
+        routes: record_routes(invite),
+        body: "",
+        ..TestRequest::new("BYE", &call_id, at)
+    }
 }
 
 /// Host and port of the topmost Via.

@@ -1,8 +1,6 @@
 //! The monitor beside a server.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -45,7 +43,7 @@ impl RunningMonitor {
 
     /// What it has written to standard error.
     pub fn said(&self) -> String {
-        fs::read_to_string(self.child.folder().join("monitor.err")).unwrap_or_default()
+        self.child.errors()
     }
 
     /// Where it answers HTTP.
@@ -57,7 +55,7 @@ impl RunningMonitor {
 
     /// What it has measured so far.
     pub fn measured(&self) -> Measured {
-        let text = fs::read_to_string(self.child.folder().join("monitor.out")).expect("its output is text");
+        let text = self.child.output();
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         Measured { windows: whole.map(|line| serde_json::from_str(line).expect("JSON")).collect() }
     }
@@ -71,15 +69,12 @@ impl RunningMonitor {
 }
 
 fn command(site: &TestSite, name: &str, options: &[&str]) -> Child {
-    let folder: PathBuf = site.folder().join(format!("monitor-{name}"));
+    let folder = site.folder().join(format!("monitor-{name}"));
     Child::start("monitor", &folder, Command::new(binary()).args(["monitor", "--json"]).args(options))
 }
 
 impl Measured {
     /// The sum of this count over all windows.
-    ///
-    /// # Panics
-    /// When a window has no such count.
     pub fn sum(&self, name: &str) -> u64 {
         let count = |window: &Value| window[name].as_u64().unwrap_or_else(|| panic!("{name} in {window}"));
         self.windows.iter().map(count).sum()

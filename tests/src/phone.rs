@@ -1,7 +1,6 @@
 //! A phone of a test: baresip.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::child::Child;
@@ -13,7 +12,6 @@ use crate::wait::until;
 pub struct Phone {
     address: SocketAddr,
     child: Child,
-    log: PathBuf,
 }
 
 impl Phone {
@@ -40,7 +38,6 @@ impl Phone {
     ) -> Self {
         let address = site.sip(host);
         let folder = site.folder().join(format!("phone-{user}"));
-        std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let account = format!(
             "<sip:{user}@example.com;transport={transport}>;auth_user={user};auth_pass={password};\
              outbound=\"sip:{proxy};transport={transport}\";regint=60;answermode=auto\n"
@@ -56,7 +53,7 @@ impl Phone {
         for (name, text) in
             [("accounts", account.into_bytes()), ("config", config.into_bytes()), ("tone.wav", wav())]
         {
-            std::fs::write(folder.join(name), text).expect("the scratch folder can be written");
+            site.write(&format!("phone-{user}/{name}"), text);
         }
         let mut command = Command::new("baresip");
         command.arg("-f").arg(&folder).args(["-v", "-t", &seconds.to_string()]);
@@ -64,7 +61,7 @@ impl Phone {
             command.args(["-e", &format!("/dial {calls}")]);
         }
         let child = Child::start("baresip", &folder, &mut command);
-        Self { address, child, log: folder.join("baresip.out") }
+        Self { address, child }
     }
 
     /// Where it listens.
@@ -79,7 +76,7 @@ impl Phone {
 
     /// What it has said.
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+        self.child.output()
     }
 
     /// Waits until it has ended.

@@ -6,8 +6,6 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::process::{Signal, geteuid};
 
@@ -128,12 +126,7 @@ impl PostgresServer {
 impl Drop for PostgresServer {
     /// Ends it without writing anything more. Killed, it would leave shared memory of the machine behind.
     fn drop(&mut self) {
-        self.process.signal(Signal::QUIT);
-        let ends = (0..500).any(|_| {
-            sleep(Duration::from_millis(20));
-            self.process.ended().is_some()
-        });
-        if !ends {
+        if !self.process.end(Signal::QUIT) {
             eprintln!("postgres at {} does not end, and is killed", self.address);
         }
     }

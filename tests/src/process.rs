@@ -1,6 +1,5 @@
 //! A process of the program that is started beside another one of the same configuration.
 
-use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use rustix::process::Signal;
 
 use crate::balancer::binary;
 use crate::child::Child;
+use crate::field::fresh;
 use crate::wait::{until, within};
 
 /// How long one whose calls are over may take to end: the last ones are remembered for late messages.
@@ -31,14 +31,12 @@ impl Process {
 
     /// The same without waiting. Each has a log of its own.
     pub(crate) fn start(folder: &Path, file: &Path) -> Self {
-        let number = (0..1000).find(|number| !folder.join(format!("next-{number}")).exists());
-        let folder = folder.join(format!("next-{}", number.expect("there are enough numbers")));
-        Self(Child::start("sarabande", &folder, Command::new(binary()).arg("run").arg(file)))
+        Self(Child::start("sarabande", &fresh(folder, "next"), Command::new(binary()).arg("run").arg(file)))
     }
 
     /// What it has logged so far.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.0.folder().join("sarabande.err")).expect("the log is text")
+        self.0.errors()
     }
 
     /// Its exit status if it has ended.

@@ -64,10 +64,7 @@ impl RunningProxy {
             "[listen]\nudp = [\"{address}\"]\nthreads = {threads}\n{listen}\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
              [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n{tables}"
         );
-        let folder = field.folder().join(format!("proxy-{host}"));
-        fs::create_dir_all(&folder).expect("the scratch folder can be written");
-        let file = folder.join("sarabande.toml");
-        fs::write(&file, &text).expect("the scratch folder can be written");
+        let file = field.write(&format!("proxy-{host}/sarabande.toml"), text);
         let child = run(&file, admin);
         Self { address, admin, child, file }
     }
@@ -106,7 +103,7 @@ impl RunningProxy {
 
     /// What it has logged so far.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.child.folder().join("sarabande.err")).expect("the log is text")
+        self.child.errors()
     }
 
     /// GET of the admin interface, as it comes.

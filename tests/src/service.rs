@@ -38,15 +38,10 @@ impl Service {
     /// Writes the file, and starts the service: `systemctl start`.
     pub fn start(field: &TestSite, settings: &TestSettings) -> Self {
         let folder = field.folder().join("service");
-        for part in ["etc", "state", "bin"] {
-            fs::create_dir_all(folder.join(part)).expect("the scratch folder can be written");
-        }
-        let file = folder.join("etc/sarabande.toml");
-        fs::write(&file, settings.text()).expect("the scratch folder can be written");
+        fs::create_dir_all(folder.join("state")).expect("the scratch folder can be written");
+        let file = field.write("service/etc/sarabande.toml", settings.text());
         // What `systemctl list-jobs` says is in a file.
-        let systemctl = folder.join("bin/systemctl");
-        fs::write(&systemctl, "#!/bin/sh\ncat \"${0%/*}/jobs\"\n")
-            .expect("the scratch folder can be written");
+        let systemctl = field.write("service/bin/systemctl", "#!/bin/sh\ncat \"${0%/*}/jobs\"\n");
         fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).expect("it is ours");
         let notified = UnixDatagram::bind(folder.join("notify")).expect("a socket can be bound");
         notified.set_read_timeout(Some(START)).expect("it is not zero");

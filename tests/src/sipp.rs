@@ -1,14 +1,14 @@
 //! SIPp as caller and as server.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::child::Child;
-use crate::field::{TestSite, listens};
+use crate::field::{TestSite, fresh, listens};
 use crate::stats::Stats;
 use crate::wait::until;
 
@@ -93,7 +93,7 @@ impl SippServer {
         linger_ms: u64,
         extra: &[&str],
     ) -> Self {
-        let folder = fresh(field, &format!("server-{address}"));
+        let folder = fresh(field.folder(), &format!("server-{address}"));
         let mut command = sipp(field, scenario, address, linger_ms);
         // A retransmission is told by From, To, Call-ID and CSeq. By default it would have to be the same to the
         // byte, but what a proxy records in the route may differ from one second to the next.
@@ -167,7 +167,7 @@ impl SippCaller {
         load: CallLoad,
         extra: &[&str],
     ) -> Self {
-        let folder = fresh(field, &format!("caller-{from}"));
+        let folder = fresh(field.folder(), &format!("caller-{from}"));
         let mut command = sipp(field, scenario, from, load.hold_ms);
         command.arg(to.to_string()).args(["-m", &load.calls.to_string(), "-r", &load.rate.to_string()]);
         // The default limit of simultaneous calls would slow the arrivals of long ones down.
@@ -191,6 +191,11 @@ impl SippCaller {
     /// What it has counted so far; SIPp writes once a second.
     pub fn stats(&self) -> Stats {
         Stats::read(self.child.folder())
+    }
+
+    /// Waits until it has seen every call answered.
+    pub fn wait_until_answered(&self) {
+        until("every call is answered", || (self.stats().received("200") >= self.calls).then_some(()));
     }
 
     /// Whether all its calls are over.
@@ -225,11 +230,4 @@ impl SippCaller {
         self.child.wait_within(LIMIT + Duration::from_secs(20));
         self.stats()
     }
-}
-
-/// A new folder: a server that is started again at the same address must not read its predecessor's files.
-fn fresh(field: &TestSite, name: &str) -> PathBuf {
-    let name = name.replace(['[', ']', ':'], "_");
-    let path = |n: u32| field.folder().join(format!("{name}-{n}"));
-    (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 SIPp at one address")
 }

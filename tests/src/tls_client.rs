@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::child::Child;
-use crate::field::TestSite;
+use crate::field::{TestSite, fresh};
 use crate::wait::until;
 
 /// What came of a connection.
@@ -19,8 +19,7 @@ pub struct TlsExchange {
 impl TlsExchange {
     /// Connects with these further options, sends a request, and waits for an answer or for the end of the connection.
     pub fn with(site: &TestSite, to: SocketAddr, options: &[&str], request: &[u8]) -> Self {
-        let path = |number: u32| site.folder().join(format!("s_client-{number}"));
-        let folder = (0..1000).map(path).find(|path| !path.exists()).expect("a test makes less than 1000");
+        let folder = fresh(site.folder(), "s_client");
         let mut command = Command::new("openssl");
         command.args(["s_client", "-connect", &to.to_string(), "-ign_eof"]).args(options);
         let (mut child, mut input) = Child::start_with_input("openssl", &folder, &mut command);

@@ -281,7 +281,7 @@ impl ClusterBench {
             let pricings =
                 if self.quick { vec![Pricing::Whole] } else { vec![Pricing::Whole, Pricing::Part] };
             let alternatives = pricings.into_iter().map(alternative).collect();
-            Cell { name: name(&product), x: f64::NAN, alternatives }
+            Cell::new(name(&product), alternatives)
         };
         let question = |product: &Product| Question {
             statement: format!(
@@ -289,22 +289,12 @@ impl ClusterBench {
                 name(product)
             ),
             source: "004, section VI",
-            left: Values {
-                cell: name(product),
-                alternative: Pricing::Whole.name().to_owned(),
-                at: None,
-                column: "invite_by_bye",
-            },
+            left: Values::new(name(product), Pricing::Whole.name(), None, "invite_by_bye"),
             right: None,
             bound: Bound::Between(RATIO * (1.0 - NEAR), RATIO * (1.0 + NEAR)),
         };
         let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
         Study {
-            name: "costs".to_owned(),
-            title: "What transactions cost".to_owned(),
-            head: "Processor time, the kernel's included.".to_owned(),
-            at: "",
-            marks: Vec::new(),
             cells: products.iter().map(cell).collect(),
             measures: vec![
                 measure("invite_us", 0, |it: &Costs| it.invite_us),
@@ -322,6 +312,7 @@ impl ClusterBench {
                 over: Over::Alternatives,
                 y: Axis::linear("us"),
             }],
+            ..Study::new("costs", "What transactions cost", "Processor time, the kernel's included.")
         }
     }
 

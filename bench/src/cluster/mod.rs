@@ -22,7 +22,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::report::name;
-use crate::rig::Paths;
+use crate::rig::ProgramPaths;
 use crate::study::{Session, StudyArguments};
 
 pub use servers::Product;
@@ -64,7 +64,7 @@ enum Part {
 
 /// What is measured with.
 pub(crate) struct ClusterBench {
-    paths: Paths,
+    paths: ProgramPaths,
     /// Folder of the server in Java, with its `target`.
     java: PathBuf,
     quick: bool,
@@ -73,12 +73,9 @@ pub(crate) struct ClusterBench {
 }
 
 /// Measures the parts that are asked for.
-///
-/// # Errors
-/// What could not be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = ClusterBench {
-        paths: Paths::of(&arguments.study)?,
+        paths: arguments.study.programs.clone(),
         java: arguments.java.clone(),
         quick: arguments.study.quick,
         running: RefCell::new(None),

@@ -108,7 +108,7 @@ fn command(bench: &ClusterBench, rig: &Rig, product: Product, index: usize, quot
             sipp
         }
         Product::Sarabande => {
-            let mut answer = Command::new(&bench.paths.sarabande);
+            let mut answer = Command::new(bench.paths.sarabande()?);
             answer.args(["load", "answer", "--trying", "--listen", &address.to_string()]);
             answer
         }
@@ -132,9 +132,6 @@ pub(super) struct Servers {
 
 impl Servers {
     /// Starts as many as there are quotas, and has each answer calls until it is warm, with a whole processor.
-    ///
-    /// # Errors
-    /// What could not be started.
     pub(super) fn start(
         bench: &ClusterBench,
         product: Product,
@@ -188,17 +185,11 @@ impl Servers {
     }
 
     /// Processor time that all have used, in seconds.
-    ///
-    /// # Errors
-    /// One has ended.
     pub(super) fn used(&self) -> Result<f64> {
         self.rig.used(&self.programs)
     }
 
     /// Memory that the first one has now, in bytes.
-    ///
-    /// # Errors
-    /// It has ended.
     pub(super) fn resident(&self) -> Result<u64> {
         Ok(self.rig.program(self.programs[0])?.resident()?)
     }

@@ -17,7 +17,7 @@ use super::servers::Servers;
 use super::{CALLERS, ClusterBench, NODES, Product, Way, figure};
 use crate::callers::HoldingTime;
 use crate::generator::{Level, LoadGenerator, OfferedLoad};
-use crate::log::{CallLog, CallRecord};
+use crate::log::{CallLog, CallRecord, percentile_ms};
 use crate::process::own_ns;
 use crate::quota::period;
 use crate::report::name;
@@ -120,12 +120,8 @@ struct Times {
 impl Times {
     fn of(mut taken_ns: Vec<u64>) -> Self {
         taken_ns.sort_unstable();
-        let count = taken_ns.len();
-        let at = |percent: usize| {
-            let index = (count * percent).div_ceil(100).checked_sub(1);
-            index.map_or(f64::NAN, |index| taken_ns[index] as f64 / 1e6)
-        };
-        let mean = taken_ns.iter().map(|ns| *ns as f64).sum::<f64>() / count as f64 / 1e6;
+        let at = |percent| percentile_ms(&taken_ns, percent);
+        let mean = taken_ns.iter().map(|ns| *ns as f64).sum::<f64>() / taken_ns.len() as f64 / 1e6;
         Self { mean, p50: at(50), p95: at(95), p99: at(99) }
     }
 }
@@ -379,12 +375,8 @@ impl ClusterBench {
         let picture = |title, column| Picture { title, column, over: load(), y: Axis::log("ms") };
         let peaks = Over::Alternatives;
         Study {
-            name: name(&product),
-            title: format!("Clusters of {}", name(&product)),
-            head: format!("{} of {}. Calls last 2 s, with a deviation of 1 s.", shape.name(), name(&product)),
             at: "load",
-            marks: Vec::new(),
-            cells: vec![Cell { name: shape.name(), x: f64::NAN, alternatives }],
+            cells: vec![Cell::new(shape.name(), alternatives)],
             measures: measures(),
             questions: response_questions(&shape.name()),
             pictures: vec![
@@ -399,6 +391,11 @@ impl ClusterBench {
                 // The fourth one is in the README.
                 picture("99 of 100 INVITEs are answered within", "invite_p99_ms"),
             ],
+            ..Study::new(
+                name(&product),
+                format!("Clusters of {}", name(&product)),
+                format!("{} of {}. Calls last 2 s, with a deviation of 1 s.", shape.name(), name(&product)),
+            )
         }
     }
 
@@ -413,14 +410,10 @@ impl ClusterBench {
         let numbers: &[usize] = if self.quick { &[1, 2] } else { &[1, 2, 4, NODES, 10] };
         let peak = |nodes| {
             let shape = Shape { nodes, is_unequal: false };
-            Values { cell: shape.name(), alternative: name(&Way::Tlwl), at: None, column: "peak" }
+            Values::new(shape.name(), name(&Way::Tlwl), None, "peak")
         };
         Study {
-            name: format!("{}-nodes", name(&product)),
-            title: format!("Clusters of {} by their number", name(&product)),
-            head: "Peaks in calls a second.".to_owned(),
             at: "load",
-            marks: Vec::new(),
             cells: numbers.iter().map(|nodes| cell(*nodes)).collect(),
             measures: measures(),
             questions: vec![Question {
@@ -437,6 +430,11 @@ impl ClusterBench {
                 over: Over::Cells("servers"),
                 y: Axis::linear("peak (calls/s)"),
             }],
+            ..Study::new(
+                format!("{}-nodes", name(&product)),
+                format!("Clusters of {} by their number", name(&product)),
+                "Peaks in calls a second.",
+            )
         }
     }
 
@@ -449,7 +447,7 @@ impl ClusterBench {
         alternatives.extend(ways.map(|way| {
             Alternative::new(told(way), move |round| self.by(product, shape, (way, true), round))
         }));
-        let peak = |alternative| Values { cell: shape.name(), alternative, at: None, column: "peak" };
+        let peak = |alternative| Values::new(shape.name(), alternative, None, "peak");
         let question = |statement, right, least| Question {
             statement,
             source: "000, section V-B, figure 6",
@@ -464,12 +462,8 @@ impl ClusterBench {
         let near =
             "Tlwl without the capacities carries nearly what it does with them (95 % of that at least).";
         Study {
-            name: format!("{}-unequal", name(&product)),
-            title: format!("Unequal clusters of {}", name(&product)),
-            head: "Half of the servers have half the speed.".to_owned(),
             at: "load",
-            marks: Vec::new(),
-            cells: vec![Cell { name: shape.name(), x: f64::NAN, alternatives }],
+            cells: vec![Cell::new(shape.name(), alternatives)],
             measures: measures(),
             questions: vec![
                 more(Way::RoundRobin),
@@ -482,6 +476,11 @@ impl ClusterBench {
                 over: Over::Alternatives,
                 y: Axis::linear("peak (calls/s)"),
             }],
+            ..Study::new(
+                format!("{}-unequal", name(&product)),
+                format!("Unequal clusters of {}", name(&product)),
+                "Half of the servers have half the speed.",
+            )
         }
     }
 }
@@ -494,8 +493,7 @@ fn told(way: Way) -> String {
 const MODELS: [Way; 3] = [Way::Tlwl, Way::RoundRobin, Way::Hash];
 
 fn response_questions(cell: &str) -> Vec<Question> {
-    let values =
-        |alternative: String, load, column| Values { cell: cell.to_owned(), alternative, at: load, column };
+    let values = |alternative: String, load, column| Values::new(cell, alternative, load, column);
     let near = |way: Way, column| values(name(&way), Some(NEAR_PEAK), column);
     let source = "000, section V-A, figures 2 and 3";
     let beside_tlwl = |way: Way, (what, column, verb): (&str, &'static str, &str), times: f64| Question {

@@ -8,16 +8,9 @@ use anyhow::Result;
 use super::arrangement::{Forward, Kept, ProxyPlace, Target};
 use super::{DistributionBench, USER};
 use crate::credentials::REALM;
-use crate::modes::KAMAILIO_CONFIG;
+use crate::modes::{KAMAILIO_CONFIG, Product};
 use crate::registration::users;
 use crate::rig::{NETWORK, Rig, server};
-
-/// Whose proxies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Product {
-    Sarabande,
-    Kamailio,
-}
 
 /// How one proxy is started.
 #[derive(Clone, Debug)]

@@ -13,12 +13,13 @@ use plan::{Plan, WayPlan};
 use sim::model::{NetworkState, ProxyModel, StateKeeping};
 
 use super::arrangement::{Arrangement, Kept, ProxyPlace, Shape};
-use super::chain::{Places, Product, ProxySpec};
+use super::chain::{Places, ProxySpec};
 use super::prices::{NetworkPrices, NodePrices};
 use super::watch::LoadResult;
 use super::{CALLERS, DistributionBench, QUOTA, USER};
 use crate::generator::LoadGenerator;
 use crate::log::WindowResult;
+use crate::modes::Product;
 use crate::rig::server;
 use crate::simulated::{BUFFER, MESSAGES, Model};
 use crate::study::{
@@ -266,12 +267,7 @@ impl DistributionBench {
                 })
             }));
         }
-        let at = |alternative: &str| Values {
-            cell: case.title.to_owned(),
-            alternative: alternative.to_owned(),
-            at: Some(1.2),
-            column: "in_time_of_plan",
-        };
+        let at = |alternative: &str| Values::new(case.title, alternative, Some(1.2), "in_time_of_plan");
         let question = |other: &str| Question {
             statement: format!(
                 "At 120 % of the plan law level carries more in time than if {other} keeps state."
@@ -282,13 +278,8 @@ impl DistributionBench {
             bound: Bound::Above(1.0),
         };
         Study {
-            name: case.name.to_owned(),
-            title: case.title.to_owned(),
-            head: "In parts of what each round's own plan carries. In time is within half a second."
-                .to_owned(),
             at: "load",
-            marks: Vec::new(),
-            cells: vec![Cell { name: case.title.to_owned(), x: f64::NAN, alternatives }],
+            cells: vec![Cell::new(case.title, alternatives)],
             measures: measures(),
             questions: ["every proxy", "the first", "the last"].map(question).into(),
             pictures: vec![Picture {
@@ -297,6 +288,11 @@ impl DistributionBench {
                 over: Over::Places(Axis::linear("offered load (part of the plan)")),
                 y: Axis::linear("answered in time (part of the plan)").from_to(0.0, 1.3),
             }],
+            ..Study::new(
+                case.name,
+                case.title,
+                "In parts of what each round's own plan carries. In time is within half a second.",
+            )
         }
     }
 }

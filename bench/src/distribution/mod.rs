@@ -17,7 +17,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::credentials::BenchUser;
-use crate::rig::Paths;
+use crate::rig::ProgramPaths;
 use crate::study::{Session, StudyArguments};
 use arrangement::{Kept, Shape};
 use goodput::Case;
@@ -85,7 +85,7 @@ impl Part {
 /// What is measured with.
 #[derive(Clone, Debug)]
 pub(crate) struct DistributionBench {
-    paths: Paths,
+    paths: ProgramPaths,
     quick: bool,
 }
 
@@ -97,11 +97,8 @@ impl DistributionBench {
 }
 
 /// Measures the parts that are asked for.
-///
-/// # Errors
-/// What could not be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bench = DistributionBench { paths: Paths::of(&arguments.study)?, quick: arguments.study.quick };
+    let bench = DistributionBench { paths: arguments.study.programs.clone(), quick: arguments.study.quick };
     let mut session = Session::open("distribution", &arguments.study)?;
     for part in &arguments.parts {
         match (part.case(), part) {

@@ -5,10 +5,11 @@ use anyhow::{Result, ensure};
 use papers::report::Axis;
 
 use super::arrangement::{Forward, Kept, ProxyPlace, Shape};
-use super::chain::{Chain, Places, Product, ProxySpec};
+use super::chain::{Chain, Places, ProxySpec};
 use super::watch::LoadResult;
 use super::{CALLERS, DistributionBench, QUOTA, USER};
 use crate::generator::LoadGenerator;
+use crate::modes::Product;
 use crate::rig::server;
 use crate::study::{Alternative, Cell, Figures, Measure, Over, Picture, Samples, Study};
 
@@ -96,28 +97,27 @@ impl DistributionBench {
                 Alternative::new(name, move |_| Ok(vec![(0.0, self.call_price(product, kept)?)]))
             };
             let alternatives = MODES.map(alternative).into();
-            Cell { name: format!("{product:?}"), x: f64::NAN, alternatives }
+            Cell::new(format!("{product:?}"), alternatives)
         };
         let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
         Study {
-            name: "prices".to_owned(),
-            title: "What a call costs a proxy, by what it keeps".to_owned(),
-            head: "Processor time of a call with the kernel's part: of a full proxy, and at a tenth of that load.".to_owned(),
-            at: "",
-            marks: Vec::new(),
             cells: vec![cell(Product::Sarabande), cell(Product::Kamailio)],
             measures: vec![
                 measure("calls_a_second", 0, |it: &CallPrice| it.capacity),
                 measure("full_us", 0, |it| it.full_us),
                 measure("tenth_us", 0, |it| it.idle_us),
             ],
-            questions: Vec::new(),
             pictures: vec![Picture {
                 title: "What a call costs a full proxy",
                 column: "full_us",
                 over: Over::Alternatives,
                 y: Axis::linear("processor time of a call (us)"),
             }],
+            ..Study::new(
+                "prices",
+                "What a call costs a proxy, by what it keeps",
+                "Processor time of a call with the kernel's part: of a full proxy, and at a tenth of that load.",
+            )
         }
     }
 
@@ -141,7 +141,7 @@ impl DistributionBench {
                 Alternative::new(name, move |_| self.ramp_of(kept, threads))
             };
             let alternatives = MODES.into_iter().take(3).map(alternative).collect();
-            Cell { name: format!("{threads} thread(s)"), x: f64::NAN, alternatives }
+            Cell::new(format!("{threads} thread(s)"), alternatives)
         };
         let measure = |column, of| Measure { column, digits: Some(2), of };
         let picture = |title, column| Picture {
@@ -151,23 +151,22 @@ impl DistributionBench {
             y: Axis::linear("part of the quota").from_to(0.0, 1.1),
         };
         Study {
-            name: "ramp".to_owned(),
-            title: "Utilisation of one proxy as the load goes up".to_owned(),
-            head: "Utilisation as the proxy says it, and the processor time that it took, of its quota."
-                .to_owned(),
             at: "load",
-            marks: Vec::new(),
             cells: [1, 2].map(cell).into(),
             measures: vec![
                 measure("set_up", |it: &LoadResult| it.window.set_up),
                 measure("says", |it| it.proxy(0).utilisation),
                 measure("processor", |it| it.proxy(0).busy),
             ],
-            questions: Vec::new(),
             pictures: vec![
                 picture("Utilisation as the proxy says it", "says"),
                 picture("Processor time", "processor"),
             ],
+            ..Study::new(
+                "ramp",
+                "Utilisation of one proxy as the load goes up",
+                "Utilisation as the proxy says it, and the processor time that it took, of its quota.",
+            )
         }
     }
 

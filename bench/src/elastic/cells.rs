@@ -13,7 +13,7 @@ use papers::report::Axis;
 use super::cluster::Cluster;
 use super::{CALLERS, ElasticBench};
 use crate::generator::{LoadGenerator, OfferedLoad, poisson_ns};
-use crate::log::{CallLog, CallRecord};
+use crate::log::{CallLog, CallRecord, percentile_ms};
 use crate::report::name;
 use crate::rig::{BALANCER, address, beside};
 use crate::study::{
@@ -32,9 +32,9 @@ const PREPARED: [f64; 2] = [2.0, 6.0];
 const USUAL: f64 = 0.7;
 const THRESHOLD_MIN_MS: f64 = 10.0;
 
-/// Set-up time of a call that was refused or lost, milliseconds: its caller gives up after 64*T1 (RFC 3261 §17.1.1.2).
+/// Set-up time of a call that was refused or lost, in nanoseconds: its caller gives up after 64*T1 (RFC 3261 §17.1.1.2).
 /// So a way gains nothing by calls that it does not carry.
-const NEVER_MS: f64 = 32_000.0;
+const NEVER_NS: u64 = 32_000_000_000;
 /// Seconds after the contention whose calls count.
 const RELIEF: f64 = 10.0;
 /// Seconds after the window of a cell without contention.
@@ -218,11 +218,9 @@ fn share(calls: &[CallRecord], disturbed: usize) -> f64 {
 
 /// The set-up time that `percent` of the calls do not exceed, in milliseconds.
 fn percentile(calls: &[CallRecord], percent: usize) -> f64 {
-    let set_up_ms = |call: &CallRecord| call.set_up_ns.map_or(NEVER_MS, |set_up_ns| set_up_ns as f64 / 1e6);
-    let mut took: Vec<f64> = calls.iter().map(set_up_ms).collect();
-    took.sort_by(f64::total_cmp);
-    let at = (took.len() * percent).div_ceil(100).checked_sub(1);
-    at.map_or(f64::NAN, |at| took[at])
+    let mut took: Vec<u64> = calls.iter().map(|call| call.set_up_ns.unwrap_or(NEVER_NS)).collect();
+    took.sort_unstable();
+    percentile_ms(&took, percent)
 }
 
 impl CellSample {
@@ -289,8 +287,7 @@ fn questions(cell: &Conditions) -> Vec<Question> {
 }
 
 fn questions_of(cell: &Conditions, way: Way) -> Vec<Question> {
-    let values =
-        |way: Way, column| Values { cell: cell.to_string(), alternative: name(&way), at: None, column };
+    let values = |way: Way, column| Values::new(cell.to_string(), name(&way), None, column);
     let question = |what: &str, left, right, bound| Question {
         statement: format!("{cell}: {what} {}.", name(&way)),
         source: "the queue",
@@ -435,11 +432,6 @@ impl ElasticBench {
             }
         };
         Study {
-            name: "cells".to_owned(),
-            title: "Where a queue is worth having".to_owned(),
-            head: "Calls that were due in the contention or within ten seconds after.".to_owned(),
-            at: "",
-            marks: Vec::new(),
             cells: all.iter().map(cell).collect(),
             measures: measures(),
             questions: all.iter().flat_map(questions).collect(),
@@ -449,6 +441,11 @@ impl ElasticBench {
                 over: Over::Cells("busy neighbours of one of three servers"),
                 y: Axis::log("99th percentile (ms)"),
             }],
+            ..Study::new(
+                "cells",
+                "Where a queue is worth having",
+                "Calls that were due in the contention or within ten seconds after.",
+            )
         }
     }
 
@@ -468,21 +465,13 @@ impl ElasticBench {
         let picture =
             |title, column, y| Picture { title, column, over: Over::Places(Axis::linear("time (s)")), y };
         Study {
-            name: "contention".to_owned(),
-            title: "A busy neighbour".to_owned(),
-            head: format!("Second by second: {cell}."),
             at: "time",
             marks: vec![
                 ("a busy loop beside a server".to_owned(), contention.start),
                 ("and gone".to_owned(), contention.end),
             ],
-            cells: vec![Cell {
-                name: cell.to_string(),
-                x: f64::NAN,
-                alternatives: ways.map(alternative).into(),
-            }],
+            cells: vec![Cell::new(cell.to_string(), ways.map(alternative).into())],
             measures: Second::measures(),
-            questions: Vec::new(),
             pictures: vec![
                 picture("Time to be set up", "p95_ms", Axis::log("95th percentile (ms)")),
                 picture(
@@ -491,6 +480,7 @@ impl ElasticBench {
                     Axis::linear("part of the calls").from_to(0.0, 0.5),
                 ),
             ],
+            ..Study::new("contention", "A busy neighbour", format!("Second by second: {cell}."))
         }
     }
 }

@@ -100,7 +100,7 @@ impl Cluster {
         rig.start_beside("balancer", &mut command)?;
         for index in (0..COUNT).filter(|_| way == Way::QueueMonitors) {
             // Where the server is, at its cost.
-            let monitor = monitor(&rig.paths.sarabande, cell.server, index, figures, &key);
+            let monitor = monitor(&rig.paths.sarabande()?, cell.server, index, figures, &key);
             let its_own = cards.get(index).map(|card| card.on_machine(&monitor));
             rig.start_in(index, &format!("monitor-{index}"), its_own.as_ref().unwrap_or(&monitor))?;
         }
@@ -115,16 +115,16 @@ impl Cluster {
         // The group of its neighbours; `None`: they are at its network card.
         let (program, place) = match cell.server {
             ServerKind::Kamailio => (kamailio(rig, index, hop)?, Some(index)),
-            ServerKind::Python => (answerer(&rig.scratch, index, None)?, Some(index)),
+            ServerKind::Python => (answerer(&rig.scratch, index, server(index), None)?, Some(index)),
             ServerKind::PythonDatabase => {
                 let (place, at) = (rig.group(QUOTA)?, server(COUNT + index));
                 let database = database(&rig.scratch, at)?;
                 rig.start_in(place, &format!("database-{index}"), &database)?;
-                (answerer(&rig.scratch, index, Some(at))?, Some(place))
+                (answerer(&rig.scratch, index, server(index), Some(at))?, Some(place))
             }
             ServerKind::PythonCard => {
                 let card = Card::new(index)?;
-                let program = card.on_machine(&answerer(&rig.scratch, index, None)?);
+                let program = card.on_machine(&answerer(&rig.scratch, index, server(index), None)?);
                 self.cards.push(card);
                 (program, None)
             }
@@ -164,11 +164,16 @@ fn monitor(sarabande: &Path, kind: ServerKind, index: usize, figures: &ServerFig
     monitor
 }
 
-/// The command of the answerer of this number, and the database that it asks.
-fn answerer(scratch: &Scratch, index: usize, database: Option<SocketAddr>) -> Result<Command> {
+/// The command of the answerer of this number at this address, and the database that it asks.
+fn answerer(
+    scratch: &Scratch,
+    index: usize,
+    at: SocketAddr,
+    database: Option<SocketAddr>,
+) -> Result<Command> {
     let script = scratch.write("answerer.py", ANSWERER)?;
     let mut python = Command::new("python3");
-    python.arg(script).args([server(index).to_string(), index.to_string(), WORK_US.to_string()]);
+    python.arg(script).args([at.to_string(), index.to_string(), WORK_US.to_string()]);
     python.args(database.map(|address| address.to_string()));
     Ok(python)
 }
@@ -192,9 +197,7 @@ mod tests {
     fn the_answerer_in_python_rings_answers_and_ends_calls() {
         let scratch = Scratch::new("answerer").expect("a folder");
         let server = crate::targets::free_port().expect("loopback");
-        let script = scratch.write("answerer.py", ANSWERER).expect("written");
-        let mut python = Command::new("python3");
-        python.arg(script).args([server.to_string(), "2".to_owned(), WORK_US.to_string()]);
+        let mut python = answerer(&scratch, 2, server, None).expect("written");
         let _server = scratch.start("log", &mut python).expect("python3 starts");
         let caller = UdpSocket::bind("127.0.0.1:0").expect("bind");
         caller.set_read_timeout(Some(Duration::from_millis(200))).expect("a socket");
@@ -245,14 +248,7 @@ mod tests {
     fn a_new_call_waits_until_the_database_has_answered() {
         let scratch = Scratch::new("database").expect("a folder");
         let [server, database] = [(); 2].map(|()| crate::targets::free_port().expect("loopback"));
-        let script = scratch.write("answerer.py", ANSWERER).expect("written");
-        let mut python = Command::new("python3");
-        python.arg(script).args([
-            server.to_string(),
-            "0".to_owned(),
-            WORK_US.to_string(),
-            database.to_string(),
-        ]);
+        let mut python = answerer(&scratch, 0, server, Some(database)).expect("written");
         let _server = scratch.start("log", &mut python).expect("python3 starts");
         let caller = UdpSocket::bind("127.0.0.1:0").expect("bind");
         caller.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");

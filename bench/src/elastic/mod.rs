@@ -18,7 +18,7 @@ use std::process::Command;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::rig::{Paths, Rig, server};
+use crate::rig::{ProgramPaths, Rig, server};
 use crate::study::{Session, StudyArguments};
 use cells::ServerKind;
 
@@ -59,16 +59,13 @@ enum Part {
 
 /// What is measured with.
 pub(crate) struct ElasticBench {
-    paths: Paths,
+    paths: ProgramPaths,
     quick: bool,
 }
 
 /// Measures the parts that are asked for.
-///
-/// # Errors
-/// What could not be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bench = ElasticBench { paths: Paths::of(&arguments.study)?, quick: arguments.study.quick };
+    let bench = ElasticBench { paths: arguments.study.programs.clone(), quick: arguments.study.quick };
     let mut session = Session::open("elastic", &arguments.study)?;
     for part in &arguments.parts {
         match part {

@@ -13,6 +13,7 @@ use papers::report::Axis;
 
 use super::{ElasticBench, QUOTA, kamailio};
 use crate::generator::{LoadGenerator, RunPlan};
+use crate::log::percentile_ms;
 use crate::rig::{Rig, server};
 use crate::study::{Alternative, Cell, Measure, Over, Picture, Rows, Study};
 
@@ -44,7 +45,7 @@ impl ElasticBench {
         let mut rig = Rig::new(&self.paths)?;
         let (group, kamailio) = (rig.group(QUOTA)?, kamailio(&rig, 0, generator.answerers()[0])?);
         rig.start_in(group, "server", &kamailio)?;
-        let mut monitor = Command::new(&self.paths.sarabande);
+        let mut monitor = Command::new(self.paths.sarabande()?);
         monitor.args(["monitor", "--interface", "lo", "--json", "--server", &server(0).to_string()]);
         let monitor = is_monitored.then(|| rig.start_in(group, "monitor", &monitor)).transpose()?;
         let monitor: Vec<usize> = monitor.into_iter().collect();
@@ -59,14 +60,10 @@ impl ElasticBench {
         let mut rang: Vec<u64> =
             log.calls.iter().filter_map(|call| call.rang_ns.or(call.set_up_ns)).collect();
         rang.sort_unstable();
-        let percentile = |percent: usize| {
-            let at = (rang.len() * percent).div_ceil(100).checked_sub(1);
-            at.map_or(f64::NAN, |at| rang[at] as f64 / 1e6)
-        };
         Ok(Overhead {
             goodput: in_time as f64 / length.as_secs_f64(),
-            p50_ms: percentile(50),
-            p95_ms: percentile(95),
+            p50_ms: percentile_ms(&rang, 50),
+            p95_ms: percentile_ms(&rang, 95),
             monitor: used / took.as_secs_f64(),
         })
     }
@@ -85,11 +82,6 @@ impl ElasticBench {
         let picture =
             |title, column, y| Picture { title, column, over: Over::Cells("offered load (calls/s)"), y };
         Study {
-            name: "overhead".to_owned(),
-            title: "What a monitor costs its server".to_owned(),
-            head: "A Kamailio with 15 % of a processor, of which its monitor takes a part.".to_owned(),
-            at: "",
-            marks: Vec::new(),
             cells: rates.iter().map(cell).collect(),
             measures: vec![
                 measure("goodput", 1, |it: &Overhead| it.goodput),
@@ -97,11 +89,15 @@ impl ElasticBench {
                 measure("p95_ms", 2, |it| it.p95_ms),
                 measure("monitor_share", 4, |it| it.monitor),
             ],
-            questions: Vec::new(),
             pictures: vec![
                 picture("Goodput", "goodput", Axis::linear("calls/s that end in time")),
                 picture("Time to ring", "p95_ms", Axis::log("95th percentile (ms)")),
             ],
+            ..Study::new(
+                "overhead",
+                "What a monitor costs its server",
+                "A Kamailio with 15 % of a processor, of which its monitor takes a part.",
+            )
         }
     }
 }

@@ -130,24 +130,13 @@ impl ElasticBench {
                 Alternative::new(name, move |round| self.scaled(&rates, is_scaled, round.seed))
             };
             let alternatives = [("fixed", false), ("scaled", true)].map(alternative).into();
-            Cell { name: (*name).to_owned(), x: f64::NAN, alternatives }
+            Cell::new(*name, alternatives)
         };
         let picture =
             |title, column, y| Picture { title, column, over: Over::Places(Axis::linear("time (s)")), y };
-        let servers = |cell: &str, alternative: &str, at| Values {
-            cell: cell.to_owned(),
-            alternative: alternative.to_owned(),
-            at: Some(at),
-            column: "servers",
-        };
+        let servers = |cell: &str, alternative: &str, at| Values::new(cell, alternative, Some(at), "servers");
         Study {
-            name: "scaling".to_owned(),
-            title: "Servers as calls come and go".to_owned(),
-            head:
-                "Second by second, servers that always run beside those that the balancer starts and stops."
-                    .to_owned(),
             at: "time",
-            marks: Vec::new(),
             cells: courses.iter().map(cell).collect(),
             measures: Second::measures(),
             questions: vec![Question {
@@ -161,6 +150,11 @@ impl ElasticBench {
                 picture("Servers", "servers", Axis::linear("servers that run")),
                 picture("Lost calls", "lost", Axis::linear("calls of a second without an answer")),
             ],
+            ..Study::new(
+                "scaling",
+                "Servers as calls come and go",
+                "Second by second, servers that always run beside those that the balancer starts and stops.",
+            )
         }
     }
 }

@@ -4,9 +4,9 @@
 use super::Length;
 use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
 use anyhow::{Context, Result, ensure};
-use base::{Flow, Instant, Ledger, Outbox};
+use base::{Flow, Instant, Outbox};
 use core::time::Duration;
-use node::{ShardEvent, ShardInput};
+use node::{Shard, ShardEvent, ShardInput};
 use overload::MessageClass;
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -24,13 +24,13 @@ enum Noted {
     Timer,
 }
 
-/// An element, and all that it was given.
-pub(super) struct Notes<E> {
-    element: E,
+/// A shard, and all that it was given.
+pub(super) struct Notes {
+    shard: Shard,
     inputs: Vec<(Instant, Noted)>,
 }
 
-impl<E: Element> Element for Notes<E> {
+impl Element for Notes {
     fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         let noted = match input {
             ShardInput::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
@@ -39,21 +39,17 @@ impl<E: Element> Element for Notes<E> {
             _ => Noted::Timer,
         };
         self.inputs.push((now, noted));
-        self.element.handle(now, input, out);
+        self.shard.handle(now, input, out);
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        self.element.deadline()
-    }
-
-    fn ledger(&self) -> Ledger {
-        self.element.ledger()
+    fn shard(&self) -> &Shard {
+        &self.shard
     }
 }
 
-impl<E: Element> Bed<Notes<E>> {
-    pub(super) fn noting(element: E) -> Self {
-        Self::new(Notes { element, inputs: Vec::new() })
+impl Bed<Notes> {
+    pub(super) fn noting(shard: Shard) -> Self {
+        Self::new(Notes { shard, inputs: Vec::new() })
     }
 
     /// One call's INVITE, 180, 200 and ACK; returns its route.
@@ -88,8 +84,8 @@ impl<E: Element> Bed<Notes<E>> {
         self.element.inputs.len()
     }
 
-    /// Passes all that was noted, or the first `short` of it, to `element`; returns how many datagrams that were.
-    pub(super) fn replay(&self, mut element: E, short: usize, length: Length) -> Result<u64> {
+    /// Passes all that was noted, or the first `short` of it, to `shard`; returns how many datagrams that were.
+    pub(super) fn replay(&self, mut shard: Shard, short: usize, length: Length) -> Result<u64> {
         let (mut out, mut passed) = (Outbox::default(), 0);
         let inputs = &self.element.inputs[..length.pick(short, self.element.inputs.len())];
         for (now, noted) in inputs {
@@ -102,9 +98,9 @@ impl<E: Element> Bed<Notes<E>> {
                 Noted::Timer => ShardInput::Timer,
             };
             passed += u64::from(matches!(noted, Noted::Datagram(..)));
-            element.handle(*now, input, &mut out);
+            shard.handle(*now, input, &mut out);
         }
-        let same = length == Length::Short || element.ledger() == self.element.ledger();
+        let same = length == Length::Short || shard.ledger() == self.element.ledger();
         ensure!(same, "the same datagrams were other work");
         Ok(passed)
     }

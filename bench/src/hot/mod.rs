@@ -64,9 +64,6 @@ impl HotPath {
     }
 
     /// Does the work of this length; returns how many units that were.
-    ///
-    /// # Errors
-    /// The work did not come out as it should.
     pub fn run(self, length: Length) -> Result<u64> {
         match self {
             Self::Scan => datagrams::scan(length),

@@ -106,11 +106,8 @@ impl Case {
     }
 
     /// Calls of this length of run; returns how many.
-    ///
-    /// # Errors
-    /// The work did not come out as it should.
     pub fn run(self, length: Length) -> Result<u64> {
-        let mut bed = Bed::<Notes<Shard>>::noting(self.shard()?);
+        let mut bed = Bed::<Notes>::noting(self.shard()?);
         let mut short = 0;
         for call in 0..WARM_UP + CALLS {
             if call == WARM_UP {

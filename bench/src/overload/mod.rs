@@ -18,7 +18,7 @@ use papers::report::Axis;
 
 use crate::generator::{Level, LoadGenerator, OfferedLoad};
 use crate::log::WindowResult;
-use crate::rig::{Paths, Rig, beside};
+use crate::rig::{ProgramPaths, Rig, beside};
 use crate::study::{
     Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Session, Study,
     StudyArguments, Values,
@@ -57,16 +57,13 @@ enum PartName {
 
 /// What is measured with.
 pub(crate) struct OverloadBench {
-    paths: Paths,
+    paths: ProgramPaths,
     quick: bool,
 }
 
 /// Measures the parts that are asked for.
-///
-/// # Errors
-/// What could not be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bench = OverloadBench { paths: Paths::of(&arguments.study)?, quick: arguments.study.quick };
+    let bench = OverloadBench { paths: arguments.study.programs.clone(), quick: arguments.study.quick };
     let mut session = Session::open("overload", &arguments.study)?;
     for part in &arguments.parts {
         let part = match part {
@@ -196,27 +193,14 @@ impl OverloadBench {
                 way.name
             ),
             source: "us",
-            left: Values {
-                cell: part.title.to_owned(),
-                alternative: way.name.to_owned(),
-                at: most,
-                column: "in_time_of_capacity",
-            },
+            left: Values::new(part.title, way.name, most, "in_time_of_capacity"),
             right: None,
             bound: Bound::Above(0.75),
         };
         let axis = || Over::Places(Axis::log("offered load (times the capacity)"));
         Study {
-            name: part.name.to_owned(),
-            title: part.title.to_owned(),
-            head: format!("{}. In time is within half a second.", part.title),
             at: "load",
-            marks: Vec::new(),
-            cells: vec![Cell {
-                name: part.title.to_owned(),
-                x: f64::NAN,
-                alternatives: live.chain(models).collect(),
-            }],
+            cells: vec![Cell::new(part.title, live.chain(models).collect())],
             measures: measures(),
             // The first way is without any control.
             questions: part.ways[1..].iter().map(question).collect(),
@@ -234,6 +218,7 @@ impl OverloadBench {
                     y: Axis::log("99 % set up within (ms)"),
                 },
             ],
+            ..Study::new(part.name, part.title, format!("{}. In time is within half a second.", part.title))
         }
     }
 
@@ -256,24 +241,17 @@ impl OverloadBench {
             })
         };
         Study {
-            name: course.name.to_owned(),
-            title: course.title.to_owned(),
-            head: format!("{}. Windows of half a second.", course.title),
             at: "time",
             marks: course.marks(),
-            cells: vec![Cell {
-                name: course.title.to_owned(),
-                x: f64::NAN,
-                alternatives: course.ways.iter().map(alternative).collect(),
-            }],
+            cells: vec![Cell::new(course.title, course.ways.iter().map(alternative).collect())],
             measures: measures(),
-            questions: Vec::new(),
             pictures: vec![Picture {
                 title: course.title,
                 column: "in_time_of_capacity",
                 over: Over::Places(Axis::linear("time (s)")),
                 y: Axis::linear("set up in time (part of the capacity)"),
             }],
+            ..Study::new(course.name, course.title, format!("{}. Windows of half a second.", course.title))
         }
     }
 }

@@ -91,24 +91,10 @@ impl OverloadBench {
             })
         };
         let name = "an outage";
-        let in_time = |alternative: &str| Values {
-            cell: name.to_owned(),
-            alternative: alternative.to_owned(),
-            at: None,
-            column: "calls_in_time",
-        };
+        let in_time = |alternative: &str| Values::new(name, alternative, None, "calls_in_time");
         let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
         Study {
-            name: "registrations".to_owned(),
-            title: "Telephones that register after an outage, beside calls".to_owned(),
-            head: "Twenty times as many telephones as calls that the registrar takes a second.".to_owned(),
-            at: "",
-            marks: Vec::new(),
-            cells: vec![Cell {
-                name: name.to_owned(),
-                x: f64::NAN,
-                alternatives: WAYS.map(alternative).into(),
-            }],
+            cells: vec![Cell::new(name, WAYS.map(alternative).into())],
             measures: vec![
                 measure("telephones", 0, |it: &Registrations| it.telephones),
                 measure("registered", 0, |it| it.registered),
@@ -124,7 +110,11 @@ impl OverloadBench {
                 right: Some(in_time("none")),
                 bound: Bound::Above(1.0),
             }],
-            pictures: Vec::new(),
+            ..Study::new(
+                "registrations",
+                "Telephones that register after an outage, beside calls",
+                "Twenty times as many telephones as calls that the registrar takes a second.",
+            )
         }
     }
 }

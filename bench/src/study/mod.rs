@@ -42,12 +42,36 @@ pub(crate) struct Study<'a, S> {
     pub(crate) pictures: Vec<Picture>,
 }
 
+impl<S> Study<'_, S> {
+    /// Without cells and measures; its runs have one sample each, and nothing is asked of them or drawn.
+    pub(crate) fn new(name: impl Into<String>, title: impl Into<String>, head: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            head: head.into(),
+            at: "",
+            marks: Vec::new(),
+            cells: Vec::new(),
+            measures: Vec::new(),
+            questions: Vec::new(),
+            pictures: Vec::new(),
+        }
+    }
+}
+
 /// Conditions, under which alternatives are compared.
 pub(crate) struct Cell<'a, S> {
     pub(crate) name: String,
     /// Where pictures over cells have it; NaN where they do not.
     pub(crate) x: f64,
     pub(crate) alternatives: Vec<Alternative<'a, S>>,
+}
+
+impl<'a, S> Cell<'a, S> {
+    /// In no picture over cells.
+    pub(crate) fn new(name: impl Into<String>, alternatives: Vec<Alternative<'a, S>>) -> Self {
+        Self { name: name.into(), x: f64::NAN, alternatives }
+    }
 }
 
 /// Samples of a run, each with its place, in order.

@@ -285,17 +285,9 @@ mod tests {
     fn study(marks: Vec<(String, f64)>) -> Study<'static, f64> {
         let alternatives = || ["a", "b"].map(|name| Alternative::new(name, |_| Ok(Vec::new()))).into();
         let cell = |name: &str, x| Cell { name: name.to_owned(), x, alternatives: alternatives() };
-        let values = |alternative: &str| Values {
-            cell: "few".to_owned(),
-            alternative: alternative.to_owned(),
-            at: Some(0.0),
-            column: "ms",
-        };
+        let values = |alternative: &str| Values::new("few", alternative, Some(0.0), "ms");
         let picture = |over| Picture { title: "Time", column: "ms", over, y: Axis::linear("ms") };
         Study {
-            name: "part".to_owned(),
-            title: "A part".to_owned(),
-            head: "New.".to_owned(),
             at: "second",
             marks,
             cells: vec![cell("few", 1.0), cell("many", 2.0)],
@@ -312,6 +304,7 @@ mod tests {
                 picture(Over::Cells("calls")),
                 picture(Over::Alternatives),
             ],
+            ..Study::new("part", "A part", "New.")
         }
     }
 

@@ -239,19 +239,9 @@ mod tests {
             })
         };
         let study = Study {
-            name: "part".to_owned(),
-            title: String::new(),
-            head: String::new(),
-            at: "",
-            marks: Vec::new(),
-            cells: vec![Cell {
-                name: "c".to_owned(),
-                x: f64::NAN,
-                alternatives: ["a", "b"].map(alternative).into(),
-            }],
+            cells: vec![Cell::new("c", ["a", "b"].map(alternative).into())],
             measures: vec![Measure { column: "ms", digits: Some(0), of: |ms: &f64| *ms }],
-            questions: Vec::new(),
-            pictures: Vec::new(),
+            ..Study::new("part", "", "")
         };
         Session::open("some", arguments)?.measure(&study)
     }

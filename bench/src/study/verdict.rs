@@ -20,6 +20,15 @@ pub(crate) struct Values {
 }
 
 impl Values {
+    pub(crate) fn new(
+        cell: impl Into<String>,
+        alternative: impl Into<String>,
+        at: Option<f64>,
+        column: &'static str,
+    ) -> Self {
+        Self { cell: cell.into(), alternative: alternative.into(), at, column }
+    }
+
     fn of(&self, rows: &Rows) -> Vec<(u32, f64)> {
         rows.values(&self.cell, &self.alternative, self.at, self.column)
     }
@@ -125,7 +134,7 @@ mod tests {
     }
 
     fn values(alternative: &str) -> Values {
-        Values { cell: "c".to_owned(), alternative: alternative.to_owned(), at: None, column: "ms" }
+        Values::new("c", alternative, None, "ms")
     }
 
     fn question(bound: Bound) -> Question {

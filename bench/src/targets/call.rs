@@ -8,6 +8,7 @@ use papers::report::Axis;
 
 use super::{MeasuredRun, SERVERS, TargetArguments, TargetKind};
 use crate::generator::{LoadGenerator, RunPlan};
+use crate::report::name;
 use crate::study::{Alternative, Bound, Cell, Measure, Over, Picture, Question, Session, Study, Values};
 
 /// Measures the processor time (user + system, whole process) of a balanced call.
@@ -41,30 +42,22 @@ fn evenness(run: &MeasuredRun) -> f64 {
 }
 
 /// Measures the targets that are asked for.
-///
-/// # Errors
-/// What could not be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (setup, plan) = (arguments.targets.setup(), plan(arguments));
     let alternative = |kind: &TargetKind| {
         let (kind, setup) = (*kind, &setup);
-        Alternative::new(kind.name(), move |_| {
+        Alternative::new(name(&kind), move |_| {
             let mut generator = LoadGenerator::new(SERVERS, SERVERS)?;
             Ok(vec![(0.0, setup.start(kind, &mut generator)?.measure(&mut generator, &plan)?)])
         })
     };
     let cell = format!("{} calls/s, {} thread(s)", arguments.rate, arguments.targets.tied.threads);
-    let values = |kind: TargetKind| Values {
-        cell: cell.clone(),
-        alternative: kind.name().to_owned(),
-        at: None,
-        column: "us_a_call",
-    };
+    let values = |kind: TargetKind| Values::new(cell.clone(), name(&kind), None, "us_a_call");
     let question = |(kind, base, most): (TargetKind, TargetKind, f64)| Question {
         statement: format!(
             "A call costs {} at most {most} times what it costs {}.",
-            kind.name(),
-            base.name()
+            name(&kind),
+            name(&base)
         ),
         source: "the aim",
         left: values(kind),
@@ -73,16 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let measure = |column, digits, of| Measure { column, digits: Some(digits), of };
     let study = Study {
-        name: "call".to_owned(),
-        title: "Processor time of a call".to_owned(),
-        head: format!("User and system, of the whole process: {cell}."),
-        at: "",
-        marks: Vec::new(),
-        cells: vec![Cell {
-            name: cell.clone(),
-            x: f64::NAN,
-            alternatives: setup.targets.kinds.iter().map(alternative).collect(),
-        }],
+        cells: vec![Cell::new(cell.clone(), setup.targets.kinds.iter().map(alternative).collect())],
         measures: vec![
             measure("us_a_call", 2, call_us),
             measure("user_share", 2, |run: &MeasuredRun| run.usage.user_share()),
@@ -105,6 +89,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             over: Over::Alternatives,
             y: Axis::linear("us"),
         }],
+        ..Study::new(
+            "call",
+            "Processor time of a call",
+            format!("User and system, of the whole process: {cell}."),
+        )
     };
     Session::open("call", &arguments.targets.study)?.measure(&study).map(drop)
 }

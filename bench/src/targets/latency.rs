@@ -9,6 +9,7 @@ use papers::report::Axis;
 
 use super::{BenchSetup, SERVERS, TargetArguments, TargetKind};
 use crate::generator::{LoadGenerator, RunPlan};
+use crate::report::name;
 use crate::study::{Alternative, Cell, Measure, Over, Picture, Round, Samples, Session, Study};
 
 /// Finds the saturation rate of each target, then measures round trips at half of it, through the target and without.
@@ -64,7 +65,7 @@ fn saturation(setup: &BenchSetup, kind: TargetKind) -> Result<f64> {
             rate *= factor;
             continue;
         };
-        eprintln!("{}: {:.0} calls/s, where {limit}", kind.name(), rate / factor);
+        eprintln!("{}: {:.0} calls/s, where {limit}", name(&kind), rate / factor);
         return Ok(rate / factor);
     }
 }
@@ -78,7 +79,7 @@ fn measure(
     let rate = match rate {
         Some(rate) => rate,
         None => {
-            round.figures.once(&format!("saturation of {}", kind.name()), || saturation(setup, kind))? / 2.0
+            round.figures.once(&format!("saturation of {}", name(&kind)), || saturation(setup, kind))? / 2.0
         }
     };
     let mut generator = LoadGenerator::new(SERVERS, SERVERS)?;
@@ -97,30 +98,18 @@ fn measure(
 }
 
 /// Measures the targets that are asked for.
-///
-/// # Errors
-/// What could not be started.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let setup = arguments.targets.setup();
     let seconds = if arguments.targets.study.quick { 1 } else { arguments.seconds };
     let alternative = |kind: &TargetKind| {
         let (kind, setup) = (*kind, &setup);
-        Alternative::new(kind.name(), move |round| measure((setup, kind), (arguments.rate, seconds), round))
+        Alternative::new(name(&kind), move |round| measure((setup, kind), (arguments.rate, seconds), round))
     };
     let column = |column, digits, of| Measure { column, digits: Some(digits), of };
+    let cell = arguments.rate.map_or("half of saturation".to_owned(), |rate| format!("{rate} calls/s"));
     let study = Study {
-        name: "latency".to_owned(),
-        title: "Latency that a balancer adds".to_owned(),
-        head:
-            "Round trips of INVITE to 180 and of BYE to 200 from when the request was due, in microseconds."
-                .to_owned(),
         at: "percentile",
-        marks: Vec::new(),
-        cells: vec![Cell {
-            name: arguments.rate.map_or("half of saturation".to_owned(), |rate| format!("{rate} calls/s")),
-            x: f64::NAN,
-            alternatives: setup.targets.kinds.iter().map(alternative).collect(),
-        }],
+        cells: vec![Cell::new(cell, setup.targets.kinds.iter().map(alternative).collect())],
         measures: vec![
             column("through_us", 1, |it: &RoundTrips| it.through),
             column("direct_us", 1, |it| it.direct),
@@ -128,13 +117,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             column("failed", 0, |it| it.failed),
             column("rate", 0, |it| it.rate),
         ],
-        questions: Vec::new(),
         pictures: vec![Picture {
             title: "Added latency by percentile",
             column: "added_us",
             over: Over::Places(Axis::linear("percentile")),
             y: Axis::log("us"),
         }],
+        ..Study::new(
+            "latency",
+            "Latency that a balancer adds",
+            "Round trips of INVITE to 180 and of BYE to 200 from when the request was due, in microseconds.",
+        )
     };
     Session::open("latency", &arguments.targets.study)?.measure(&study).map(drop)
 }

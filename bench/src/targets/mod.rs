@@ -47,19 +47,6 @@ pub enum TargetKind {
     KamailioTm,
 }
 
-impl TargetKind {
-    /// As printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Relay => "relay",
-            Self::Sarabande => "sarabande",
-            Self::Kamailio => "kamailio",
-            Self::Proxy => "proxy",
-            Self::KamailioTm => "kamailio-tm",
-        }
-    }
-}
-
 /// What is measured, and how it runs.
 #[derive(Args, Clone, Debug)]
 pub struct BenchSetup {

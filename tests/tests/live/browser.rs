@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use sarabande_tests::{
-    Agent, AgentRequest, Authority, RunningProxy, TestSite, WebPhone, path_text, respond, status, value,
+    Agent, AgentRequest, Authority, RunningProxy, TestSite, WebPhone, bye_of_callee, path_text, respond,
+    status, value,
 };
-use testkit::{TestRequest, tag};
 
 /// What a peer of a browser offers or answers: encryption and candidates are there as RFC 8829 wants them, and nothing is
 /// sent. `role` is `actpass` in an offer and `active` in an answer.
@@ -31,9 +31,7 @@ fn with_session(message: &[u8], role: &str) -> Vec<u8> {
 fn a_web_page_registers_is_called_and_calls() {
     let field = TestSite::new("web-page");
     let certificate = Authority::new(&field, "authority").issue("proxy", &format!("IP:{}", field.ip(1)));
-    let users = field.folder().join("users");
-    std::fs::write(&users, "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n")
-        .expect("the scratch folder can be written");
+    let users = field.write("users", "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n");
     let at = SocketAddr::new(field.ip(1), 7443);
     // Numbers go to the phone.
     let phone = Agent::bind(field.sip(2));
@@ -75,7 +73,7 @@ fn a_web_page_registers_is_called_and_calls() {
             let bye = next(&phone, "BYE ");
             phone.send(proxy.address(), &respond(&bye, "200 OK", phone.address()));
         } else {
-            phone.send(proxy.address(), &bye_of_callee(&invite, phone.address()).bytes());
+            phone.send(proxy.address(), &bye_of_callee(&invite, "server", phone.address()).bytes());
             let call = value(&invite, "Call-ID").expect("a Call-ID");
             assert_eq!(status(&phone.final_response(&call)), Some(200));
         }
@@ -90,21 +88,5 @@ fn next(phone: &Agent, method: &str) -> Vec<u8> {
         if message.starts_with(method.as_bytes()) {
             return message;
         }
-    }
-}
-
-/// The BYE of the callee at this address (RFC 3261 §12.1.1).
-fn bye_of_callee(invite: &[u8], at: SocketAddr) -> TestRequest {
-    let value = |name| value(invite, name).unwrap_or_default();
-    TestRequest {
-        uri: value("Contact").trim_matches(['<', '>']).to_owned(),
-        via: format!("SIP/2.0/UDP {at};branch=z9hG4bKbye{}", value("Call-ID")),
-        from: value("To"),
-        from_tag: "server".to_owned(),
-        to: value("From").split(";tag=").next().unwrap_or_default().to_owned(),
-        to_tag: tag(invite, "From"),
-        routes: testkit::record_routes(invite),
-        body: "",
-        ..TestRequest::new("BYE", &value("Call-ID"), at)
     }
 }

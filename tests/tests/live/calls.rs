@@ -6,22 +6,20 @@ use sarabande_tests::{
     CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, Tool, until,
 };
 
-use super::{SERVERS, SOME, finish_clean, scenario, servers};
+use super::{SERVERS, SOME, Scene, finish_clean, scenario, servers};
 
 /// Calls succeed, their load shows while they last, every count is zero afterwards, and each server saw every
 /// call that it was given from INVITE to BYE.
 #[test]
 fn plain_calls_are_complete_and_leave_nothing_behind() {
-    let field = TestSite::new("plain");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
+    let scene = Scene::new("plain", "call");
     let load = CallLoad { calls: 300, rate: 100, hold_ms: 500 };
-    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
-    until("the load of live calls shows", || (balancer.calls() > 0).then_some(()));
+    let caller = scene.call(2, load);
+    until("the load of live calls shows", || (scene.balancer.calls() > 0).then_some(()));
     caller.finish_clean();
-    balancer.wait_until_idle();
-    let assigned: Vec<u64> = balancer.members().iter().map(|member| member.assigned).collect();
-    let stats = finish_clean(servers, load.calls);
+    scene.balancer.wait_until_idle();
+    let assigned: Vec<u64> = scene.balancer.members().iter().map(|member| member.assigned).collect();
+    let stats = finish_clean(scene.servers, load.calls);
     for (server, assigned) in stats.iter().zip(assigned) {
         assert!(server.calls() > 0, "a server was left out: {stats:?}");
         for message in ["INVITE", "ACK", "BYE"] {

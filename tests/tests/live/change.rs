@@ -4,7 +4,7 @@ use sarabande_tests::{
     CallLoad, RunningBalancer, ShownMember, SippCaller, TestSettings, TestSite, quoted, until,
 };
 
-use super::{SERVERS, finish_clean, servers};
+use super::{SERVERS, Scene, finish_clean, servers};
 
 /// Steady load, long enough for what the tests do meanwhile; a call lasts a second.
 const STEADY: CallLoad = CallLoad { calls: 800, rate: 40, hold_ms: 1000 };
@@ -20,7 +20,7 @@ pub(super) fn after_more(
     until("more calls for a member", || (assigned() >= start + more).then(|| balancer.members()))
 }
 
-fn assigned(members: &[ShownMember], address: std::net::SocketAddr) -> u64 {
+pub(super) fn assigned(members: &[ShownMember], address: std::net::SocketAddr) -> u64 {
     members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
 }
 
@@ -63,25 +63,23 @@ fn reload_under_load_loses_no_call() {
 /// A draining member gets no new call, keeps the ones it has until they end, and takes calls again when it may.
 #[test]
 fn drain_under_load_loses_no_call() {
-    let field = TestSite::new("drain");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let (drained, other) = (servers[0].address(), servers[1].address());
-    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
-    let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
+    let scene = Scene::new("drain", "call");
+    let (balancer, drained, other) =
+        (&scene.balancer, scene.servers[0].address(), scene.servers[1].address());
+    let mut caller = scene.call(2, STEADY);
     let state = || balancer.member(drained).expect("a draining member is a member");
     until("the member has calls", || (state().calls > 3).then_some(()));
 
     balancer.set_draining(drained, true);
     until("its calls end", || (state().calls == 0).then_some(()));
     let given = state().assigned;
-    after_more(&balancer, other, 30);
+    after_more(balancer, other, 30);
     assert_eq!(state().assigned, given, "a draining member was given calls");
     assert!(!state().accepting && state().state.contains("drain"), "{:?}", state());
 
     balancer.set_draining(drained, false);
-    after_more(&balancer, drained, 10);
+    after_more(balancer, drained, 10);
     assert!(!caller.ended(), "the load ended too early to show anything");
     caller.finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, STEADY.calls);
+    scene.finish_clean(STEADY.calls);
 }

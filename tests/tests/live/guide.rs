@@ -35,8 +35,7 @@ fn the_guide_shows_what_its_command_prints() {
     let scenario =
         fs::read_to_string(root.join("examples/scenarios/survive.toml")).expect("the example is there");
     let (steady, _) = scenario.split_once("[[fault]]").expect("its fault comes last");
-    let file = field.folder().join("steady.toml");
-    fs::write(&file, steady).expect("the scenario can be written");
+    let file = field.write("steady.toml", steady);
     let file = file.to_str().expect("a path in UTF-8");
     let (status, output) = Tool::run(&field, &["sim", "run", file, "--vary", "calls.main.rate=200..320/20"]);
     assert!(status.success(), "{status}\n{output}");

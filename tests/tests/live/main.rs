@@ -58,13 +58,51 @@ fn finish_clean(servers: Vec<SippServer>, calls: u64) -> Vec<Stats> {
     stats
 }
 
+/// Three servers behind a balancer. Ends in this order.
+struct Scene {
+    balancer: RunningBalancer,
+    servers: Vec<SippServer>,
+    field: TestSite,
+    scenario: &'static str,
+}
+
+impl Scene {
+    /// Callers run `uac_SCENARIO`, servers `uas_SCENARIO`.
+    fn new(name: &str, scenario: &'static str) -> Self {
+        Self::with_threads(name, scenario, 0)
+    }
+
+    /// The same with so many threads of the balancer; 0 is one a core.
+    fn with_threads(name: &str, scenario: &'static str, threads: usize) -> Self {
+        let field = TestSite::new(name);
+        let servers = servers(&field, &format!("uas_{scenario}"), &SERVERS);
+        let settings = TestSettings { threads, ..TestSettings::new(&field, &SERVERS) };
+        Self { balancer: RunningBalancer::start(&field, settings), servers, field, scenario }
+    }
+
+    /// Calls from this host.
+    fn call(&self, host: u8, load: CallLoad) -> SippCaller {
+        let ends = (self.field.sip(host), self.balancer.address());
+        SippCaller::start(&self.field, &format!("uac_{}", self.scenario), ends, load, &[])
+    }
+
+    /// The same, all of which are answered now.
+    fn established(&self, load: CallLoad) -> SippCaller {
+        let caller = self.call(2, load);
+        caller.wait_until_answered();
+        caller
+    }
+
+    /// Insists that all leases have ended, and that the servers had `calls`, none of which failed.
+    fn finish_clean(self, calls: u64) {
+        self.balancer.wait_until_idle();
+        finish_clean(self.servers, calls);
+    }
+}
+
 /// `uac_NAME` calls three `uas_NAME` through a balancer: every call succeeds at both ends, all leases end.
-fn scenario(name: &str, load: CallLoad) {
-    let field = TestSite::new(name);
-    let servers = servers(&field, &format!("uas_{name}"), &SERVERS);
-    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
-    let ends = (field.sip(2), balancer.address());
-    SippCaller::start(&field, &format!("uac_{name}"), ends, load, &[]).finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, load.calls);
+fn scenario(name: &'static str, load: CallLoad) {
+    let scene = Scene::new(name, name);
+    scene.call(2, load).finish_clean();
+    scene.finish_clean(load.calls);
 }

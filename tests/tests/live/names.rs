@@ -6,7 +6,7 @@ use sarabande_tests::{
 };
 
 use super::change::after_more;
-use super::{SERVERS, SOME, finish_clean, servers};
+use super::{SERVERS, SOME, Scene, finish_clean, servers};
 
 /// Long enough for what the tests do meanwhile.
 const STEADY: CallLoad = CallLoad { calls: 800, rate: 40, hold_ms: 1000 };
@@ -191,28 +191,20 @@ fn a_proxied_callee_hangs_up_on_a_caller_with_a_name() {
 /// one, as a restart shows that knows no other.
 #[test]
 fn a_new_key_is_used_from_the_reload_on() {
-    let field = TestSite::new("rekey");
     let load = CallLoad { calls: 40, rate: 100, hold_ms: 4000 };
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
-    let start = |balancer: &RunningBalancer, host| {
-        let ends = (field.sip(host), balancer.address());
-        let caller = SippCaller::start(&field, "uac_reinvite", ends, load, &[]);
-        until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
-        caller
-    };
-    let before = start(&balancer, 2);
-    balancer.reload_by_request(|settings| {
+    let mut scene = Scene::new("rekey", "reinvite");
+    let before = scene.established(load);
+    scene.balancer.reload_by_request(|settings| {
         settings.token = vec![format!("previous_keys = [{}]", quoted(&settings.key))];
         settings.key = "ffeeddccbbaa99887766554433221100";
     });
-    let after = start(&balancer, 3);
+    let after = scene.call(3, load);
+    after.wait_until_answered();
     before.finish_clean();
-    let refused = balancer.get("/metrics");
+    let refused = scene.balancer.get("/metrics");
     assert!(refused.contains("sarabande_tokens_refused_total 0\n"), "the old key is accepted: {refused}");
-    balancer.reload_by_request(|settings| settings.token.clear());
-    balancer.kill_and_restart();
+    scene.balancer.reload_by_request(|settings| settings.token.clear());
+    scene.balancer.kill_and_restart();
     after.finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, 2 * load.calls);
+    scene.finish_clean(2 * load.calls);
 }

@@ -90,8 +90,7 @@ fn monitors_say_what_servers_take() {
     let answers = SippServer::plain(&field, 21);
     let proxies = SERVERS.map(|host| KamailioProxy::start(&field, host, answers.address()));
     let reports = format!("{}:8061", field.ip(1));
-    let key = field.folder().join("capacity.key");
-    std::fs::write(&key, KEY).expect("the scratch folder can be written");
+    let key = field.write("capacity.key", KEY);
     let mut settings = settings(&field, "source = \"monitor\", capacity = 100, threshold = \"1s\"");
     settings.tables = format!("[capacity]\nlisten = \"{reports}\"\nkeys = {{ \"*\" = \"{KEY}\" }}\n");
     let balancer = RunningBalancer::start(&field, settings);

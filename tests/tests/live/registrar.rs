@@ -22,15 +22,13 @@ const OPEN: &str = "[registrar]\ndomains = [\"example.com\"]\n";
 
 /// A registrar that asks for passwords, by MD5 alone as it is set up: SIPp fails at a challenge with two algorithms.
 fn closed(field: &TestSite, more: &str) -> RunningProxy {
-    let users = field.folder().join("users");
-    std::fs::write(&users, USERS).expect("the scratch folder can be written");
+    let users = field.write("users", USERS);
     RunningProxy::of(field, 1, 2, &format!("{OPEN}users = \"{}\"\n{more}", users.display()))
 }
 
 /// One whose domain is its address, for clients that look a domain up.
 fn at_address(field: &TestSite) -> RunningProxy {
-    let users = field.folder().join("users");
-    std::fs::write(&users, USERS).expect("the scratch folder can be written");
+    let users = field.write("users", USERS);
     let tables = format!(
         "[registrar]\ndomains = [\"{}\"]\nrealm = \"example.com\"\nusers = \"{}\"\n",
         field.ip(1),
@@ -191,9 +189,8 @@ fn baresip_registers() {
         "<sip:alice@{};transport=udp>;auth_user=alice;auth_pass={PASSWORD};regint=60\n",
         proxy.address()
     );
-    std::fs::create_dir(&folder).expect("the scratch folder can be written");
     for (name, text) in [("config", &*config), ("accounts", &*account), ("contacts", "")] {
-        std::fs::write(folder.join(name), text).expect("the scratch folder can be written");
+        field.write(&format!("baresip/{name}"), text);
     }
     let mut phone = Command::new("baresip")
         .arg("-f")

@@ -1,31 +1,21 @@
 //! Dialogs outlive the balancer that began them, by the token in their route set.
 
-use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, until};
+use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite};
 
-use super::{SERVERS, finish_clean, servers};
+use super::{SERVERS, Scene, finish_clean, servers};
 
 /// Long enough to do something to the balancer while every call is established.
 const ESTABLISHED: CallLoad = CallLoad { calls: 60, rate: 100, hold_ms: 5000 };
-
-/// Waits until the caller has seen every call answered.
-fn all_answered(caller: &SippCaller, load: CallLoad) {
-    until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
-}
 
 /// `kill -9` and a start with the same key and an empty table, under established calls: re-INVITE, ACK and BYE
 /// find their servers, all calls end properly.
 #[test]
 fn established_calls_survive_a_killed_balancer() {
-    let field = TestSite::new("restart");
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
-    let ends = (field.sip(2), balancer.address());
-    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
-    all_answered(&caller, ESTABLISHED);
-    balancer.kill_and_restart();
+    let mut scene = Scene::new("restart", "reinvite");
+    let caller = scene.established(ESTABLISHED);
+    scene.balancer.kill_and_restart();
     caller.finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, ESTABLISHED.calls);
+    scene.finish_clean(ESTABLISHED.calls);
 }
 
 /// Two balancers share a key. The one that took the INVITEs dies; ACK, re-INVITE and BYE go through the other
@@ -46,7 +36,7 @@ fn a_peer_balancer_takes_over_dialogs() {
     let keys = [second.ip().to_string(), second.port().to_string()];
     let keys = ["-key", "other_ip", &keys[0], "-key", "other_port", &keys[1]];
     let caller = SippCaller::start(&field, "uac_peer", (field.sip(2), first), ESTABLISHED, &keys);
-    all_answered(&caller, ESTABLISHED);
+    caller.wait_until_answered();
     drop(balancer);
     caller.finish_clean();
     peer.wait_until_idle();
@@ -57,22 +47,19 @@ fn a_peer_balancer_takes_over_dialogs() {
 /// new calls are refused meanwhile.
 #[test]
 fn sigterm_waits_for_calls_and_takes_no_new_ones() {
-    let field = TestSite::new("sigterm");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
-    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
-    all_answered(&caller, ESTABLISHED);
-    balancer.terminate();
+    let mut scene = Scene::new("sigterm", "call");
+    let caller = scene.established(ESTABLISHED);
+    scene.balancer.terminate();
     let late = CallLoad { calls: 5, rate: 10, hold_ms: 0 };
-    let refused = SippCaller::plain(&field, (field.sip(3), balancer.address()), late).finish();
+    let refused = scene.call(3, late).finish();
     assert_eq!(
         (refused.successful, refused.failed),
         (0, late.calls),
         "new calls while stopping: {refused:?}"
     );
-    assert_eq!(balancer.ended(), None, "the balancer has not waited for its calls");
+    assert_eq!(scene.balancer.ended(), None, "the balancer has not waited for its calls");
     caller.finish_clean();
-    let status = balancer.wait();
+    let status = scene.balancer.wait();
     assert!(status.success(), "{status}");
-    finish_clean(servers, ESTABLISHED.calls);
+    finish_clean(scene.servers, ESTABLISHED.calls);
 }

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use sarabande_tests::{
-    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, ShownMember, SippCaller, SippServer,
-    TestSettings, TestSite, quoted, status, until,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings,
+    TestSite, quoted, status, until,
 };
 
-use super::change::after_more;
+use super::change::{after_more, assigned};
 use super::{finish_clean, servers};
 
 const QUICK: CallLoad = CallLoad { calls: 40, rate: 80, hold_ms: 200 };
@@ -41,10 +41,6 @@ fn caller(
     let target = words.target.to_string();
     let keys = ["-s", words.user, "-key", "account", words.account, "-key", "target", &target];
     SippCaller::start(field, "uac_routed", (from, to), load, &keys)
-}
-
-fn assigned(members: &[ShownMember], address: SocketAddr) -> u64 {
-    members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
 }
 
 /// By the beginning of a number, by who sends it and by a header field calls go to one pool, all others to the other

@@ -80,8 +80,7 @@ fn anyone_in_the_chain_verifies_and_keeps() {
     let load = CallLoad { calls: 100, rate: 50, hold_ms: 300 };
     for keeper in [0, 1, 2] {
         let field = TestSite::new(&format!("sharing-passwords-{keeper}"));
-        let users = field.folder().join("users");
-        std::fs::write(&users, USERS).expect("the scratch folder can be written");
+        let users = field.write("users", USERS);
         let neighbours: Vec<_> = HOSTS.iter().map(|&host| format!("\"{}\"", field.ip(host))).collect();
         let neighbours = neighbours.join(", ");
         let server = SippServer::start(&field, "uas_call", field.sip(11), 500);

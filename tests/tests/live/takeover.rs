@@ -8,7 +8,7 @@ use sarabande_tests::{
     TestSite, Tool, until,
 };
 
-use super::{SERVERS, SOME, finish_clean, servers};
+use super::{SERVERS, SOME, Scene, finish_clean, servers};
 
 /// Calls that come while several processes follow each other, however long that takes, up to a minute.
 const STEADY: CallLoad = CallLoad { calls: 6000, rate: 100, hold_ms: 1500 };
@@ -24,10 +24,6 @@ fn settings(field: &TestSite, threads: usize) -> TestSettings {
 /// answers are lost, too.
 fn patient_servers(field: &TestSite) -> Vec<SippServer> {
     SERVERS.iter().map(|host| SippServer::start(field, "uas_call", field.sip(*host), 5000)).collect()
-}
-
-fn all_answered(caller: &SippCaller, load: CallLoad) {
-    until("every call is answered", || (caller.stats().received("200") >= load.calls).then_some(()));
 }
 
 /// Three processes follow each other while calls come and go, and each ends when its calls are over. `threads` of the
@@ -116,174 +112,134 @@ fn a_proxy_of_two_threads_restarts_under_load() {
 /// The process before is killed while it has calls: they go on as after any `kill -9`.
 #[test]
 fn a_killed_predecessor_costs_no_established_call() {
-    let field = TestSite::new("takeover-old");
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let ends = (field.sip(2), balancer.address());
-    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
-    all_answered(&caller, ESTABLISHED);
-    let before = balancer.take_over();
-    until("the calls that it keeps count", || (balancer.calls() > 0).then_some(()));
+    let mut scene = Scene::with_threads("takeover-old", "reinvite", 2);
+    let caller = scene.established(ESTABLISHED);
+    let before = scene.balancer.take_over();
+    until("the calls that it keeps count", || (scene.balancer.calls() > 0).then_some(()));
     before.kill();
     caller.finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, ESTABLISHED.calls);
+    scene.finish_clean(ESTABLISHED.calls);
 }
 
 /// The process that has taken over is killed while the one before has calls: that one reads its sockets again, takes
 /// new calls, and can be succeeded once more.
 #[test]
 fn a_killed_successor_gives_the_sockets_back() {
-    let field = TestSite::new("takeover-new");
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let ends = (field.sip(2), balancer.address());
-    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
-    all_answered(&caller, ESTABLISHED);
-    let before = balancer.take_over();
-    balancer.replace(before).kill();
-    until("it reads again", || balancer.log().contains("reads its sockets again").then_some(()));
-    let more = (field.sip(3), balancer.address());
-    SippCaller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
-    let before = balancer.take_over();
+    let mut scene = Scene::with_threads("takeover-new", "reinvite", 2);
+    let caller = scene.established(ESTABLISHED);
+    let before = scene.balancer.take_over();
+    scene.balancer.replace(before).kill();
+    until("it reads again", || scene.balancer.log().contains("reads its sockets again").then_some(()));
+    scene.call(3, SOME).finish_clean();
+    let before = scene.balancer.take_over();
     caller.finish_clean();
     before.wait();
-    balancer.wait_until_idle();
-    finish_clean(servers, ESTABLISHED.calls + SOME.calls);
+    scene.finish_clean(ESTABLISHED.calls + SOME.calls);
 }
 
 /// The process before stands still: its calls go on without it, and it stays away from the sockets when it is back.
 #[test]
 fn a_predecessor_that_stands_still_costs_no_established_call() {
-    let field = TestSite::new("takeover-still");
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 1));
-    let ends = (field.sip(2), balancer.address());
-    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
-    all_answered(&caller, ESTABLISHED);
-    let mut before = balancer.take_over();
+    let mut scene = Scene::with_threads("takeover-still", "reinvite", 1);
+    let caller = scene.established(ESTABLISHED);
+    let mut before = scene.balancer.take_over();
     before.freeze();
-    until("nobody waits for it", || balancer.log().contains("does not answer").then_some(()));
+    until("nobody waits for it", || scene.balancer.log().contains("does not answer").then_some(()));
     caller.finish_clean();
     before.thaw();
-    let more = (field.sip(3), balancer.address());
-    SippCaller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
+    scene.call(3, SOME).finish_clean();
     assert!(!before.log().contains("reads its sockets again"), "{}", before.log());
-    balancer.wait_until_idle();
-    finish_clean(servers, ESTABLISHED.calls + SOME.calls);
+    scene.finish_clean(ESTABLISHED.calls + SOME.calls);
 }
 
 /// What an operator has drained stays so.
 #[test]
 fn a_drain_lasts_longer_than_a_process() {
-    let field = TestSite::new("takeover-drain");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let drained = field.sip(SERVERS[0]);
-    balancer.set_draining(drained, true);
+    let mut scene = Scene::with_threads("takeover-drain", "call", 2);
+    let drained = scene.field.sip(SERVERS[0]);
+    scene.balancer.set_draining(drained, true);
     for _ in 0..2 {
-        balancer.take_over().wait();
-        let state = |balancer: &RunningBalancer| balancer.member(drained).map(|member| member.state);
-        assert_eq!(state(&balancer).as_deref(), Some("draining"));
+        scene.balancer.take_over().wait();
+        let state = scene.balancer.member(drained).map(|member| member.state);
+        assert_eq!(state.as_deref(), Some("draining"));
     }
-    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, SOME.calls);
+    scene.call(2, SOME).finish_clean();
+    scene.finish_clean(SOME.calls);
 }
 
 /// Nobody has to find out again that a member is dead.
 #[test]
 fn a_dead_member_stays_dead() {
-    let field = TestSite::new("takeover-dead");
-    let mut servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let mut dead = servers.swap_remove(0);
+    let mut scene = Scene::with_threads("takeover-dead", "call", 2);
+    let mut dead = scene.servers.swap_remove(0);
     dead.freeze();
     let state = |balancer: &RunningBalancer| balancer.member(dead.address()).map(|member| member.state);
-    until("it is found dead", || (state(&balancer).as_deref() == Some("down")).then_some(()));
-    let before = balancer.take_over();
-    assert_eq!(state(&balancer).as_deref(), Some("down"));
-    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    until("it is found dead", || (state(&scene.balancer).as_deref() == Some("down")).then_some(()));
+    let before = scene.balancer.take_over();
+    assert_eq!(state(&scene.balancer).as_deref(), Some("down"));
+    scene.call(2, SOME).finish_clean();
     before.wait();
-    balancer.wait_until_idle();
-    finish_clean(servers, SOME.calls);
+    scene.finish_clean(SOME.calls);
 }
 
 /// A process that hangs hands nothing over: the new one says so and ends, and the old one goes on when it can.
 #[test]
 fn a_process_that_hangs_is_named() {
-    let field = TestSite::new("takeover-hang");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 1));
-    balancer.freeze();
-    let mut next = balancer.start_beside();
+    let mut scene = Scene::with_threads("takeover-hang", "call", 1);
+    scene.balancer.freeze();
+    let mut next = scene.balancer.start_beside();
     let status = until("the successor gives up", || next.ended());
     assert!(!status.success() && next.log().contains("does not hand its sockets over"), "{}", next.log());
-    balancer.thaw();
-    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, SOME.calls);
+    scene.balancer.thaw();
+    scene.call(2, SOME).finish_clean();
+    scene.finish_clean(SOME.calls);
 }
 
 /// A process that takes over is killed again and again, each time a little later on its way.
 #[test]
 fn a_successor_killed_on_its_way_costs_no_established_call() {
-    let field = TestSite::new("takeover-way");
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let ends = (field.sip(2), balancer.address());
-    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
-    all_answered(&caller, ESTABLISHED);
+    let mut scene = Scene::with_threads("takeover-way", "reinvite", 2);
+    let caller = scene.established(ESTABLISHED);
     for turn in 0..20 {
-        let next = balancer.start_beside();
+        let next = scene.balancer.start_beside();
         sleep(Duration::from_millis(5 * turn));
         next.kill();
     }
     caller.finish_clean();
-    let more = (field.sip(3), balancer.address());
-    SippCaller::start(&field, "uac_reinvite", more, SOME, &[]).finish_clean();
-    balancer.take_over().wait();
-    balancer.wait_until_idle();
-    finish_clean(servers, ESTABLISHED.calls + SOME.calls);
+    scene.call(3, SOME).finish_clean();
+    scene.balancer.take_over().wait();
+    scene.finish_clean(ESTABLISHED.calls + SOME.calls);
 }
 
 /// Nobody hands anything to the process before any more when the successor stops at once: it ends, too, and the next
 /// process finds the addresses free.
 #[test]
 fn a_stop_at_once_ends_both() {
-    let field = TestSite::new("takeover-once");
-    let servers = servers(&field, "uas_reinvite", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let ends = (field.sip(2), balancer.address());
-    let caller = SippCaller::start(&field, "uac_reinvite", ends, ESTABLISHED, &[]);
-    all_answered(&caller, ESTABLISHED);
-    let mut before = balancer.take_over();
-    balancer.terminate();
-    until("it stops", || balancer.log().contains("stopping: no new calls").then_some(()));
-    balancer.terminate();
-    balancer.wait();
+    let mut scene = Scene::with_threads("takeover-once", "reinvite", 2);
+    let caller = scene.established(ESTABLISHED);
+    let mut before = scene.balancer.take_over();
+    scene.balancer.terminate();
+    until("it stops", || scene.balancer.log().contains("stopping: no new calls").then_some(()));
+    scene.balancer.terminate();
+    scene.balancer.wait();
     // Sooner than its own `[stop] wait`.
     until("the process before ends", || before.ended());
-    balancer.kill_and_restart();
+    scene.balancer.kill_and_restart();
     caller.finish_clean();
-    balancer.wait_until_idle();
-    finish_clean(servers, ESTABLISHED.calls);
+    scene.finish_clean(ESTABLISHED.calls);
 }
 
 /// A stop of the successor is a stop: the process before does not come back.
 #[test]
 fn a_stop_ends_both() {
-    let field = TestSite::new("takeover-stop");
-    let servers = servers(&field, "uas_call", &SERVERS);
-    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
-    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), ESTABLISHED);
-    all_answered(&caller, ESTABLISHED);
-    let before = balancer.take_over();
-    balancer.terminate();
+    let mut scene = Scene::with_threads("takeover-stop", "call", 2);
+    let caller = scene.established(ESTABLISHED);
+    let before = scene.balancer.take_over();
+    scene.balancer.terminate();
     caller.finish_clean();
     before.wait();
-    assert!(balancer.wait().success());
-    finish_clean(servers, ESTABLISHED.calls);
+    assert!(scene.balancer.wait().success());
+    finish_clean(scene.servers, ESTABLISHED.calls);
 }
 
 /// `systemctl restart` ends the main process before it starts the next one: whoever calls meanwhile, or is in a call,

@@ -85,10 +85,9 @@ fn register(field: &TestSite, proxy: &RunningProxy, at: SocketAddr) {
 
 /// A proxy of which alice and bob are users, with the password "sesame", and the file of records of their calls.
 fn proxy_of_two(field: &TestSite) -> (RunningProxy, PathBuf) {
-    let users = field.folder().join("users");
     let hashes = "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n\
                   bob:example.com:MD5:3b1f2e31947dc0a19b600d2e41d30ce2\n";
-    std::fs::write(&users, hashes).expect("the scratch folder can be written");
+    let users = field.write("users", hashes);
     let records = field.folder().join("calls.jsonl");
     let tables = format!(
         "[registrar]\ndomains = [\"example.com\"]\nusers = \"{}\"\nstore = \"memory\"\nforward = \"dialog\"\n\

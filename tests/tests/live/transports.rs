@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 
 use sarabande_tests::{
     Agent, AgentRequest, Browser, CallLoad, KamailioProxy, Process, RunningBalancer, RunningProxy,
-    SippCaller, SippServer, StreamClient, TestSettings, TestSite, respond, status, tls_table, until,
+    SippCaller, SippServer, StreamClient, TestSettings, TestSite, bye_of_callee, respond, status, tls_table,
+    until,
 };
-use testkit::{TestRequest, record_routes, tag, value};
+use testkit::TestRequest;
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
@@ -282,22 +283,4 @@ fn a_listener_that_is_gone_refuses_clients() {
     assert_eq!(caller.end_clean(), load.calls);
     Process::wait(before);
     finish_clean(servers, load.calls);
-}
-
-/// The BYE of the callee at this address, to the INVITE that it has answered with this tag (RFC 3261 §12.1.1).
-fn bye_of_callee(invite: &[u8], own_tag: &str, at: SocketAddr) -> TestRequest {
-    let value = |name| value(invite, name).unwrap_or_default();
-    let caller = value("From");
-    let call_id = value("Call-ID");
-    TestRequest {
-        uri: value("Contact").trim_matches(['<', '>']).to_owned(),
-        via: format!("SIP/2.0/UDP {at};branch=z9hG4bKbye{call_id}"),
-        from: value("To"),
-        from_tag: own_tag.to_owned(),
-        to: caller.split(";tag=").next().unwrap_or_default().to_owned(),
-        to_tag: tag(invite, "From"),
-        routes: record_routes(invite),
-        body: "",
-        ..TestRequest::new("BYE", &call_id, at)
-    }
 }

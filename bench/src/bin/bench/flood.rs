@@ -15,7 +15,7 @@ use comfy_table::Table;
 use sarabande_bench::answerer::SILENT;
 use sarabande_bench::endpoint::Endpoint;
 use sarabande_bench::generator::{LoadGenerator, RunPlan};
-use sarabande_bench::report::{micros, table};
+use sarabande_bench::report::{name, table};
 use sarabande_bench::targets::{BenchSetup, BenchTarget, SERVERS, TargetKind};
 use sockets::SendBatch;
 
@@ -59,7 +59,7 @@ impl Run {
         let resident = self.target.resident().context("the program has ended")?;
         self.peak = self.peak.max(resident);
         let round_trips = outcome.round_trips();
-        let quantile = |share| format!("{:.2}", micros(round_trips.value_at_quantile(share)) / 1e3);
+        let quantile = |share| format!("{:.2}", round_trips.value_at_quantile(share) as f64 / 1e6);
         self.table.add_row([
             name.to_owned(),
             format!("{:.1}", resident as f64 / 1e6),
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ensure!(
             matches!(kind, TargetKind::Sarabande | TargetKind::Proxy),
             "{} is not flooded here",
-            kind.name()
+            name(&kind)
         );
         measure(kind, arguments)?;
     }
@@ -134,7 +134,7 @@ fn measure(kind: TargetKind, arguments: &Arguments) -> Result<()> {
     }
     println!(
         "{}: {} INVITEs of {} bytes, at most {:.1} MB\n{}",
-        kind.name(),
+        name(&kind),
         arguments.invites,
         arguments.bytes,
         run.peak as f64 / 1e6,

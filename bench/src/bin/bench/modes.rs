@@ -9,7 +9,7 @@ use clap::Args;
 use sarabande_bench::generator::{LoadGenerator, RunPlan};
 use sarabande_bench::modes::{MODES, Mode, Product};
 use sarabande_bench::parts::{Part, Parts, Profile, Rules};
-use sarabande_bench::report::{number, table};
+use sarabande_bench::report::{name, number, table};
 use sarabande_bench::scratch::Scratch;
 use sarabande_bench::targets::{Programs, SERVERS};
 use std::fmt::Write as _;
@@ -92,7 +92,7 @@ fn try_count(
     eprintln!(
         "{:28} {:10} counted at {rate} calls/s: {} of {} failed",
         mode.name,
-        product.name(),
+        name(&product),
         outcome.failed(),
         outcome.calls.len()
     );
@@ -103,7 +103,7 @@ fn try_count(
         profile.read(&fs::read_to_string(file?.path())?)?;
     }
     if let Some(keep) = &arguments.keep {
-        let kept = keep.join(format!("{}-{}-{rate}", product.name(), mode.name));
+        let kept = keep.join(format!("{}-{}-{rate}", name(&product), mode.name));
         if kept.exists() {
             fs::remove_dir_all(&kept)?;
         }
@@ -142,7 +142,7 @@ fn record(file: &Path, counted: &[(Mode, Product, Parts)]) -> Result<()> {
     let mut text = HEAD.to_owned();
     Part::ALL.iter().try_for_each(|part| write!(text, ";{}", part.name()))?;
     for (mode, product) in MODES.iter().flat_map(|mode| Product::ALL.map(|product| (mode, product))) {
-        let key = format!("\n{};{}", mode.name, product.name());
+        let key = format!("\n{};{}", mode.name, name(&product));
         let now = counted.iter().find(|(of, by, _)| of == mode && *by == product);
         if let Some((_, _, parts)) = now {
             text.push_str(&key);
@@ -167,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     header.extend(Part::ALL.map(Part::name));
     let mut shown = table(header);
     for (mode, product, parts) in &counted {
-        let mut row = vec![mode.name.to_owned(), product.name().to_owned(), number(parts.total(), 0)];
+        let mut row = vec![mode.name.to_owned(), name(product), number(parts.total(), 0)];
         row.extend(Part::ALL.map(|part| number(parts[part], 0)));
         shown.add_row(row);
     }

@@ -7,7 +7,7 @@
 use anyhow::Result;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
 use clap::{Args, ValueEnum};
-use node::{ShardEvent, ShardInput};
+use node::{Shard, ShardEvent, ShardInput};
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request, stateless};
 use sarabande_bench::report::median;
 use std::collections::BTreeMap;
@@ -45,14 +45,14 @@ struct Row {
     work: Ledger,
 }
 
-/// An element, with a watch beside it.
-struct Timed<E> {
-    element: E,
+/// A shard, with a watch beside it.
+struct Timed {
+    shard: Shard,
     kind: &'static str,
     rows: BTreeMap<&'static str, Row>,
 }
 
-impl<E: Element> Timed<E> {
+impl Timed {
     /// Everything begins with a scan, so that no kind of message tells it from what follows: it is timed alone.
     fn scan(&mut self, bytes: &[u8]) {
         let scan = || black_box(wire::scan(black_box(bytes)).is_ok());
@@ -68,32 +68,28 @@ impl<E: Element> Timed<E> {
     }
 }
 
-impl<E: Element> Element for Timed<E> {
+impl Element for Timed {
     fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         if let ShardInput::Message { bytes, .. } = input {
             self.scan(bytes);
         }
-        let before = self.element.ledger();
+        let before = self.shard.ledger();
         let begun = std::time::Instant::now();
-        self.element.handle(now, input, out);
+        self.shard.handle(now, input, out);
         let nanos = begun.elapsed().as_nanos() as u64;
         let row = self.rows.entry(self.kind).or_default();
         row.steps += 1;
         row.nanos += nanos;
-        row.work += self.element.ledger() - before;
+        row.work += self.shard.ledger() - before;
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        self.element.deadline()
-    }
-
-    fn ledger(&self) -> Ledger {
-        self.element.ledger()
+    fn shard(&self) -> &Shard {
+        &self.shard
     }
 }
 
 /// One round: all calls begin, are answered, hang up, and are forgotten; and what a server refuses.
-fn round<E: Element>(bed: &mut Bed<Timed<E>>, calls: u64) -> Result<()> {
+fn round(bed: &mut Bed<Timed>, calls: u64) -> Result<()> {
     let mut open = Vec::new();
     for call in 0..calls {
         bed.element.kind = "INVITE";
@@ -148,10 +144,10 @@ struct Kind {
     work: [f64; Operation::ALL.len()],
 }
 
-fn measure<E: Element>(element: impl Fn() -> E, arguments: &Arguments) -> Result<Vec<Kind>> {
+fn measure(shard: impl Fn() -> Shard, arguments: &Arguments) -> Result<Vec<Kind>> {
     let mut rounds = Vec::new();
     for _ in 0..arguments.rounds {
-        let mut bed = Bed::new(Timed { element: element(), kind: "", rows: BTreeMap::new() });
+        let mut bed = Bed::new(Timed { shard: shard(), kind: "", rows: BTreeMap::new() });
         // The first calls pay for memory that later ones find.
         round(&mut bed, arguments.calls)?;
         bed.element.rows.clear();

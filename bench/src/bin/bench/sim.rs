@@ -13,6 +13,7 @@ use rand_distr::{Distribution, Exp1};
 use sarabande_bench::report::median;
 use sarabande_bench::scenarios::{proxy, topology_3};
 use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket, Trace};
+use sim::stats::Moments;
 
 #[derive(Args)]
 #[command(
@@ -60,6 +61,7 @@ fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
     let config = CpuConfig { buffer: usize::MAX, spread: Spread::Exponential, ..CpuConfig::default() };
     let mut cpu = Cpu::new(config, root.fork("service"));
     let (mut queue, mut trace, mut came) = (EventQueue::default(), Trace::default(), 0);
+    let mut waits = Moments::default();
     let start = processor_time()?;
     queue.at(Instant::ZERO, Event::Arrival);
     while let Some((now, event)) = queue.pop() {
@@ -80,13 +82,13 @@ fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
             }
         }
         while let Some(due) = cpu.start(now, |_| Duration::from_secs(1)) {
+            waits.add(due.wait.as_secs_f64());
             queue.at(due.at, Event::End(due.ticket));
         }
     }
     let seconds = processor_time()?.saturating_sub(start).as_secs_f64();
     println!("engine: trace {trace}");
-    let mean_wait = cpu.stats(Priority::P2).wait.mean();
-    Ok(Round { speed: 2.0 * jobs as f64 / seconds, mean: mean_wait })
+    Ok(Round { speed: 2.0 * jobs as f64 / seconds, mean: waits.mean() })
 }
 
 /// A scenario on typed messages.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use config::{Bearer, Config};
 use serde::de::DeserializeOwned;
 use server::admin::token;
+use server::figures::HealthView;
 use std::env;
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -114,6 +115,17 @@ pub(crate) struct Reply {
 impl Target {
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.send("GET", path, b"")?.json(&[200])
+    }
+
+    /// `None`: the server has nothing there (404).
+    pub(crate) fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        let reply = self.send("GET", path, b"")?;
+        if reply.status == 404 { Ok(None) } else { reply.json(&[200]).map(Some) }
+    }
+
+    pub(crate) fn health(&self) -> Result<HealthView> {
+        // 503 is the answer of a server that takes no new calls.
+        self.send("GET", "/api/health", b"")?.json(&[200, 503])
     }
 
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T> {

@@ -26,7 +26,7 @@ use crate::kind::{
     SECOND, Share, Shared, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
-use crate::setting::{Entry, Setting};
+use crate::setting::{Entry, Item, Setting, Short};
 use crate::table::{NAME, REQUIRED};
 use crate::typed::{Level, LogFormat};
 use ::route::{Dialogs, Fork, Forward, INVITE_TIMEOUT, RING_TIME};
@@ -101,7 +101,7 @@ table! {
         /// `;transport=` a server is reached over UDP, and the port is 5060 (TLS: 5061) where none is given. A host
         /// name stands for all its A and AAAA records, an SRV name (`_sip._udp.`, `_sip._tcp.` or `_sips._tcp.`) for
         /// all its targets. TCP and TLS need a listener of their own here, from which requests leave.
-        members: Vec<Entry<MemberAddress, RawMember>> where { "minItems": 1 } => REQUIRED,
+        members: Vec<Item<RawMember>> where { "minItems": 1 } => REQUIRED,
         /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is
         /// not named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
         /// The same in all pools with policy `tlwl`.
@@ -383,6 +383,14 @@ table! {
         /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system
         /// (`/etc/resolv.conf`).
         servers: Vec<Setting<DnsServer>>,
+    }
+}
+
+impl Short for RawMember {
+    type Main = MemberAddress;
+
+    fn main(&mut self) -> &mut Option<Setting<MemberAddress>> {
+        &mut self.address
     }
 }
 

@@ -10,7 +10,7 @@ use toml::de::{DeArray, DeValue};
 
 use crate::kind::{Kind, Leaf, Schema, Written};
 use crate::report::{Placed, Report};
-use crate::table::{Defaulted, Node, Shape};
+use crate::table::{Defaulted, Node, Shape, Table};
 
 /// A value of the kind `K`, and the bytes of the file that hold it; the range is empty for a default.
 pub(crate) struct Setting<K: Kind> {
@@ -49,11 +49,22 @@ impl<K: Kind> Placed for Setting<K> {
     }
 }
 
-/// An array item: either one value, or a table that says more about it.
+/// One value, or a table in its place.
 pub(crate) enum Entry<K: Kind, T> {
     Plain(Setting<K>),
     Table(T),
 }
+
+/// A table of which one value alone is the short form.
+pub(crate) trait Short: Table {
+    /// Kind of that value.
+    type Main: Kind;
+
+    fn main(&mut self) -> &mut Option<Setting<Self::Main>>;
+}
+
+/// An array item: a table, or its short form.
+pub(crate) struct Item<T>(pub(crate) T);
 
 /// One value, or an array of values that may be of another kind.
 pub(crate) enum Several<K: Kind, I: Kind = K> {
@@ -115,9 +126,20 @@ impl<K: Kind, T: Shape> Shape for Entry<K, T> {
             _ => Self::Plain(Shape::read(node, report)),
         }
     }
+}
 
-    fn written(&self) -> Option<Value> {
-        None
+impl<T: Short> Shape for Item<T> {
+    fn schema() -> Schema {
+        any_of([T::Main::schema(), <T as Shape>::schema()])
+    }
+
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
+        let mut table = T::default();
+        match node.get_ref() {
+            DeValue::Table(_) => table = T::read(node, report),
+            _ => *table.main() = Some(Shape::read(node, report)),
+        }
+        Self(table)
     }
 }
 
@@ -162,9 +184,5 @@ impl<K: Kind, T: Shape, I: Shape> Shape for Listed<K, T, I> {
             table @ DeValue::Table(_) => Self::Table(T::read(Node::new(span, table), report)),
             value => Self::One(Setting::read(Leaf::read(&value), span, report)),
         }
-    }
-
-    fn written(&self) -> Option<Value> {
-        None
     }
 }

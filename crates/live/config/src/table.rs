@@ -18,7 +18,7 @@
 //! ```
 //!
 //! A declaration becomes a struct with these fields, its `Default`, and its [`Table`]. A Rust keyword is a key as
-//! `r#move`. The code that is generated for a key is one call; all that works with keys is written once, in functions
+//! `r#move`; a table that there is for several ports is `struct RawListener<PORT>`. The code that is generated for a key is one call; all that works with keys is written once, in functions
 //! of this file.
 
 use std::borrow::Cow;
@@ -45,7 +45,9 @@ pub(crate) trait Shape: Sized {
     fn read(node: Node<'_>, report: &mut Report<'_>) -> Self;
 
     /// The value as a file would have it, where it is a default; `None`: there is nothing to write.
-    fn written(&self) -> Option<Value>;
+    fn written(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// A shape whose default is made from a typed value.
@@ -186,10 +188,6 @@ impl<T: Table> Shape for T {
             _ => T::default(),
         }
     }
-
-    fn written(&self) -> Option<Value> {
-        None
-    }
 }
 
 /// An array.
@@ -227,10 +225,6 @@ impl<T: Shape> Shape for BTreeMap<String, T> {
             _ => Self::new(),
         }
     }
-
-    fn written(&self) -> Option<Value> {
-        None
-    }
 }
 
 /// A key that may be absent.
@@ -267,25 +261,25 @@ macro_rules! table {
     ($(
         $(let $pattern:pat = $owner:expr;)*
         $(#[doc = $about:literal])+
-        struct $Table:ident $(where $more:tt)? {$(
+        struct $Table:ident $(<$PORT:ident>)? $(where $more:tt)? {$(
             $(#[doc = $doc:literal])*
             $key:ident: $Shape:ty $(where $limits:tt)? $(= $default:expr)? $(=> $absent:expr)?,
         )+}
     )+) => {$(
         $(#[doc = $about])+
-        pub(crate) struct $Table {$(
+        pub(crate) struct $Table $(<const $PORT: u16>)? {$(
             $(#[doc = $doc])*
             pub(crate) $key: $Shape,
         )+}
 
-        impl Default for $Table {
+        impl $(<const $PORT: u16>)? Default for $Table $(<$PORT>)? {
             fn default() -> Self {
                 $(let $pattern = $owner;)*
                 Self {$( $key: table!(@default $Shape $(, $default)?), )+}
             }
         }
 
-        impl $crate::table::Table for $Table {
+        impl $(<const $PORT: u16>)? $crate::table::Table for $Table $(<$PORT>)? {
             fn schema() -> $crate::kind::Schema {
                 let usual = Self::default();
                 let keys = vec![$( $crate::table::Key {

@@ -10,9 +10,9 @@ pub use listen::*;
 pub use scale::*;
 
 use crate::kind::name_of;
-use balance::{HealthSettings, MemberLaw, PolicyKind};
-use base::{Peer, Transport};
-use control::{Address, MemberSettings, ProbeSettings};
+use balance::PolicyKind;
+use base::Transport;
+use control::{Address, MemberSettings, PoolSettings};
 use digest_auth::Offer;
 use elastic::queue::Accrual;
 use elastic::update::{Keys, Server};
@@ -20,7 +20,7 @@ use node::{
     CapacitySource, DialogSettings, Distribution, OverloadControl, ProxySettings, QueueSetup,
     RegistrarSettings,
 };
-use route::{Access, Dialogs, Fork, Forward, Network, RateSettings, Rule};
+use route::{Access, Forward, Network, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -80,8 +80,6 @@ pub struct Config {
     /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then
     /// those of the next hops of routes.
     pub pools: Vec<PoolConfig>,
-    /// `[proxy]`, where it has next hops.
-    pub proxy: Option<ProxyConfig>,
     /// Timers and limits of all that is forwarded with transactions.
     pub transactions: ProxySettings,
     /// With whom the state of calls is shared out.
@@ -123,11 +121,6 @@ impl Config {
         self.pools.iter().filter(|pool| pool.origin == PoolOrigin::Table)
     }
 
-    /// The proxy's table, if this is one.
-    pub fn proxy(&self) -> Option<&ProxyConfig> {
-        self.proxy.as_ref()
-    }
-
     /// The members of [`pool`](Self::pool); a proxy has none.
     pub fn members(&self) -> &[MemberSettings] {
         self.pool().map_or(&[], |pool| &pool.members)
@@ -151,11 +144,12 @@ impl Config {
         let reliable = |transport: &Transport| transport.is_reliable();
         let mut listeners = self.listen.listeners.iter().map(|listener| listener.transport);
         let of_listener = listeners.find(reliable);
-        let stateless = self.pools.iter().filter(|pool| pool.forward == Forward::Stateless);
+        let stateless =
+            self.pools.iter().filter(|pool| pool.settings.service.forward() == Forward::Stateless);
         stateless.filter_map(move |pool| {
             let mut members = pool.members.iter().map(|member| member.address.transport());
             let transport = of_listener.or_else(|| members.find(reliable))?;
-            let table = if pool.origin == PoolOrigin::Proxy { "proxy".to_owned() } else { format!("pool.{}", pool.name) };
+            let table = if pool.origin == PoolOrigin::Proxy { "proxy".to_owned() } else { format!("pool.{}", pool.settings.name) };
             Some(format!(
                 "{table}.forward = \"stateless\": beside {} a message that is lost over UDP is repeated by nobody, and its call \
                  hangs; set forward = \"transaction\"",
@@ -173,7 +167,7 @@ impl Config {
             return vec![text.to_owned()];
         }
         let is_monitored = |pool: &&PoolConfig| {
-            pool.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
+            pool.settings.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
         };
         let monitored = self.pools.iter().filter(is_monitored);
         let members = monitored.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
@@ -195,7 +189,7 @@ impl Config {
         };
         let without = members.filter(|(_, member)| !has_key(&member.address)).map(|(pool, member)| format!(
             "capacity.keys: {}, a member of pool.{}, has none, so no monitor can say what it takes; add one",
-            member.address, pool.name
+            member.address, pool.settings.name
         ));
         without.collect()
     }
@@ -211,13 +205,14 @@ impl Config {
                 "distribution.neighbours: {network} holds strangers, who could have calls pass without state; list the proxies alone"
             )
         });
-        let sharers = self.pools.iter().filter(|pool| pool.forward == Forward::Distributed);
+        let sharers =
+            self.pools.iter().filter(|pool| pool.settings.service.forward() == Forward::Distributed);
         let hops = sharers.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
         let strangers = hops.filter_map(|(pool, member)| match &member.address {
             Address::Socket(peer) if !neighbours.iter().any(|it| it.contains(peer.address.ip())) => Some(format!(
                 "distribution.neighbours: {}, a next hop of `{}`, is in none: this proxy keeps all calls that go there; add it if \
                  it shares out state",
-                peer.address, pool.name
+                peer.address, pool.settings.name
             )),
             _ => None,
         });
@@ -226,8 +221,6 @@ impl Config {
 
     /// In a few words, for people.
     pub fn summary(&self) -> String {
-        let counted =
-            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let users = self.registrar.as_ref().map(|registrar| {
             let domains = &registrar.settings.registrar.domains;
             let first = domains.first().map(|domain| String::from_utf8_lossy(domain)).unwrap_or_default();
@@ -236,7 +229,8 @@ impl Config {
                 many => format!("users of {many} domains"),
             }
         });
-        match (&self.proxy, self.pool()) {
+        let proxy = self.pools.iter().find(|pool| pool.origin == PoolOrigin::Proxy);
+        match (proxy, self.pool()) {
             _ if let (Some(users), true) = (&users, self.pools.is_empty()) => users.clone(),
             _ if let Some(users) = users => {
                 let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
@@ -246,23 +240,30 @@ impl Config {
                 let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
                 format!("{}, {}", counted(self.routes.len(), "route"), counted(pools, "pool"))
             }
-            (Some(proxy), _) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
-            (Some(proxy), _) => format!("proxy, {} next hops", proxy.next.len()),
+            (Some(proxy), _) => match &proxy.members[..] {
+                [only] => format!("proxy, next hop {}", only.address),
+                hops => format!("proxy, {} next hops", hops.len()),
+            },
             (None, Some(pool)) => {
-                format!("{}, {}", members(&pool.members), orders(pool.policy, pool.queue.as_deref()))
+                format!(
+                    "{}, {}",
+                    members(&pool.members),
+                    orders(pool.settings.policy, pool.settings.queue.as_deref())
+                )
             }
             (None, None) => "nothing".to_owned(),
         }
     }
 }
 
+/// So many of something.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// How many members are in the file: a name may stand for several, or for none.
 fn members(members: &[MemberSettings]) -> String {
     let names = members.iter().filter(|member| !matches!(member.address, Address::Socket(_))).count();
-    let counted = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        many => format!("{many} {what}s"),
-    };
     match (members.len() - names, names) {
         (addresses, 0) => counted(addresses, "member"),
         (0, names) => format!("members by {}", counted(names, "name")),
@@ -270,21 +271,6 @@ fn members(members: &[MemberSettings]) -> String {
             format!("{} and members by {}", counted(addresses, "member"), counted(names, "name"))
         }
     }
-}
-
-/// `[proxy]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProxyConfig {
-    /// Where requests go; at least one, no two alike.
-    pub next: Vec<Peer>,
-    /// How they are forwarded there.
-    pub forward: Forward,
-    /// Whether this process stays on the way of the dialogs that begin.
-    pub record_route: bool,
-    /// How long a next hop may leave an INVITE without a response before another one gets it; zero: for any time.
-    pub invite_timeout: Duration,
-    /// Timers, and limits over all threads.
-    pub settings: ProxySettings,
 }
 
 /// `[registrar]`
@@ -335,36 +321,15 @@ pub enum PoolOrigin {
 /// `[pool.<name>]`, or next hops as a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolConfig {
-    /// The `<name>` of the table; `proxy`; or `route.` and the name of the route.
-    pub name: String,
     /// What made it.
     pub origin: PoolOrigin,
-    /// How requests are forwarded.
-    pub forward: Forward,
-    /// Where requests within dialogs go.
-    pub dialogs: Dialogs,
-    /// To how many members a request goes.
-    pub fork: Fork,
-    /// How long members ring before the next ones do, where it forks.
-    pub ring_time: Duration,
-    /// Whether this process stays on the way of the dialogs that begin.
-    pub record_route: bool,
-    /// Who gets the next call.
-    pub policy: PolicyKind,
+    /// What the control plane is told. The name is the `<name>` of the table; `proxy`; or `route.` and the name of the
+    /// route.
+    pub settings: PoolSettings,
     /// At least one; no two alike; in the order of the file.
     pub members: Vec<MemberSettings>,
-    /// When members count as dead and as back, and who is ejected.
-    pub health: HealthSettings,
-    /// OPTIONS probes.
-    pub probes: ProbeSettings,
     /// Weights, times and limit of sessions, over all threads.
     pub sessions: balance::SessionSettings,
-    /// The queue in front of the members, if new calls wait for room.
-    pub queue: Option<Arc<QueueSetup>>,
-    /// The law of the limit that keeps members from more than they can do, if there is one.
-    pub member_law: Option<MemberLaw>,
-    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
-    pub invite_timeout: Duration,
     /// Who starts and stops its servers, if anybody does.
     pub scale: Option<ScaleConfig>,
 }
@@ -382,7 +347,7 @@ pub fn orders(policy: PolicyKind, queue: Option<&QueueSetup>) -> String {
 
 impl PoolConfig {
     fn warning(&self) -> Option<String> {
-        let Self { name, health, .. } = self;
+        let PoolSettings { name, health, .. } = &self.settings;
         let quick = health.regular && health.fall == 1;
         quick.then(|| {
             format!(

@@ -17,62 +17,33 @@ fn up_to_date(file: &str, made: &str) {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == made,
-        "docs/{file} is out of date; make it anew with `{UPDATE}=1 cargo test -p config --test reference`"
+        "docs/{file} is out of date; make it anew with `{UPDATE}=1 cargo test -p config reference`"
     );
 }
 
 #[test]
-fn the_reference_is_up_to_date() {
+fn references_and_schemas_are_up_to_date() {
     up_to_date("configuration.md", &config::reference());
-}
-
-#[test]
-fn the_schema_is_up_to_date() {
     up_to_date("schema.json", &config::schema());
-}
-
-#[test]
-fn the_reference_of_scenarios_is_up_to_date() {
     up_to_date("scenario.md", &config::scenario::reference());
-}
-
-#[test]
-fn the_schema_of_scenarios_is_up_to_date() {
     up_to_date("scenario-schema.json", &config::scenario::schema());
-}
-
-#[test]
-fn the_reference_of_topologies_is_up_to_date() {
     up_to_date("topology.md", &config::topology::reference());
-}
-
-#[test]
-fn the_schema_of_topologies_is_up_to_date() {
     up_to_date("topology-schema.json", &config::topology::schema());
 }
 
-#[test]
-fn the_example_of_the_topologies_reference_is_a_complete_one() {
-    let text = config::topology::reference();
-    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let topology = config::topology::parse(example, "reference.toml").unwrap();
-    assert_eq!(topology.nodes().len(), 3);
+/// The first example of a page.
+fn example(page: &str) -> &str {
+    page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example")
 }
 
 #[test]
-fn the_example_of_the_scenarios_reference_is_a_complete_one() {
-    let text = config::scenario::reference();
-    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let scenario = config::scenario::parse(example, "reference.toml").unwrap();
-    assert_eq!(scenario.streams[0].path, [0, 1, 0]);
-}
-
-#[test]
-fn the_example_of_the_reference_is_a_complete_file() {
-    let text = config::reference();
-    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let config = config::parse(example, "reference.toml").unwrap();
-    assert_eq!(config.members().len(), 3);
+fn the_example_of_each_reference_is_a_complete_file() {
+    let topology = config::topology::parse(example(&config::topology::reference()), "reference.toml");
+    assert_eq!(topology.unwrap().nodes().len(), 3);
+    let scenario = config::scenario::parse(example(&config::scenario::reference()), "reference.toml");
+    assert_eq!(scenario.unwrap().streams[0].path, [0, 1, 0]);
+    let config = config::parse(example(&config::reference()), "reference.toml");
+    assert_eq!(config.unwrap().members().len(), 3);
 }
 
 /// What stands before a piece of the page about routes to make a file of it.

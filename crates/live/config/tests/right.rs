@@ -1,5 +1,6 @@
 //! Right files, and what they become.
 
+use crate::keys;
 use std::path::Path;
 
 use balance::{HealthSettings, PolicyKind, SessionSettings, Weights};
@@ -7,10 +8,8 @@ use base::Rate;
 use config::{Config, PoolConfig, PoolOrigin, load, parse};
 use control::ProbeSettings;
 use node::ProxySettings;
-use route::{Access, Conditions, Dialogs, Failover, Forward, Network, Pools, SourceLimit, Target};
+use route::{Access, Conditions, Failover, Network, Pools, Service, SourceLimit, Target};
 use wire::Method;
-
-mod keys;
 
 #[test]
 fn six_lines_are_enough_and_the_rest_has_defaults() {
@@ -55,7 +54,7 @@ fn a_listener_of_any_transport_is_enough() {
 #[test]
 fn a_proxy_stands_in_place_of_a_pool() {
     let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
-    insta::assert_debug_snapshot!("proxy", (&config.proxy, config.transactions, &config.pools[0].members));
+    insta::assert_debug_snapshot!("proxy", (config.transactions, &config.pools[0]));
     let sharing = config.distribution.as_ref().map(|distribution| distribution.settings);
     assert_eq!(sharing.map(|settings| settings.period), Some(std::time::Duration::from_millis(2_500)));
     assert_eq!(config.summary(), "proxy, 2 next hops");
@@ -65,8 +64,11 @@ fn a_proxy_stands_in_place_of_a_pool() {
 #[test]
 fn every_key_of_routes_is_read() {
     let config = load(Path::new("tests/right/routes.toml")).expect("a right file");
-    let names: Vec<_> =
-        config.pools.iter().map(|pool| (&pool.name[..], pool.origin, pool.forward, pool.dialogs)).collect();
+    let names: Vec<_> = config
+        .pools
+        .iter()
+        .map(|pool| (&pool.settings.name[..], pool.origin, pool.settings.service))
+        .collect();
     insta::assert_debug_snapshot!("routes", (&config.routes, names, &config.access, &config.rates));
     assert_eq!(config.summary(), "11 routes, 4 pools");
 }
@@ -92,7 +94,7 @@ fn every_key_of_calls_is_read() {
 #[test]
 fn every_key_of_scaling_is_read() {
     let config = load(Path::new("tests/right/scale.toml")).expect("a right file");
-    let scales: Vec<_> = config.pools.iter().map(|pool| (&pool.name, &pool.scale)).collect();
+    let scales: Vec<_> = config.pools.iter().map(|pool| (&pool.settings.name, &pool.scale)).collect();
     insta::assert_debug_snapshot!("scale", scales);
 }
 
@@ -182,7 +184,7 @@ fn each_spelling_of_tlwl_sets_its_weights() {
 #[test]
 fn each_policy_is_chosen_by_its_name() {
     for kind in PolicyKind::ALL {
-        assert_eq!(pool(&format!("policy = {:?}", kind.name())).policy, kind);
+        assert_eq!(pool(&format!("policy = {:?}", kind.name())).settings.policy, kind);
     }
     assert_eq!(config::policy("tlwl-2"), Some((PolicyKind::Tlwl, Weights::invite(2.0))));
     assert_eq!(config::policy("tlwl-3"), None);
@@ -191,12 +193,15 @@ fn each_policy_is_chosen_by_its_name() {
 #[test]
 fn a_file_that_says_nothing_leaves_the_defaults_of_the_crates() {
     let pool = pool("");
-    assert_eq!(pool.policy, PolicyKind::default());
-    assert_eq!((pool.health, pool.probes), (HealthSettings::default(), ProbeSettings::default()));
+    assert_eq!(pool.settings.policy, PolicyKind::default());
+    assert_eq!(
+        (pool.settings.health, pool.settings.probes),
+        (HealthSettings::default(), ProbeSettings::default())
+    );
     let max_sessions = SessionSettings::MAX_SESSIONS;
     assert_eq!(pool.sessions, SessionSettings { max_sessions, ..SessionSettings::default() });
     let config = config("[proxy]\nnext = [\"10.0.0.1\"]");
-    assert_eq!(config.proxy().expect("a proxy").settings, ProxySettings::default());
+    assert_eq!(config.transactions, ProxySettings::default());
 }
 
 /// Whoever may have to send as much as many callers is exempt; what the file says of rates stands in place of the default.
@@ -229,15 +234,15 @@ fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
     );
     assert_eq!(config.routes[0].conditions, Conditions::default());
     assert_eq!(config.access, [Access::default()]);
-    assert_eq!((config.pools[0].forward, config.pools[0].dialogs), (Forward::default(), Dialogs::default()));
+    assert_eq!(config.pools[0].settings.service, Service::BalanceTransactions);
 }
 
 /// The settings of transactions hold for a pool that has them, without a proxy's next hops.
 #[test]
 fn a_pool_forwards_with_transactions_unless_told_otherwise() {
     let config = config("[pool.a]\nmembers = [\"10.0.0.1\"]\n[proxy]\ntimer_c = \"5m\"");
-    assert_eq!(config.pool().map(|pool| pool.forward), Some(Forward::Transaction));
-    assert_eq!((config.proxy(), config.transactions.timers.c), (None, std::time::Duration::from_mins(5)));
+    assert_eq!(config.pool().map(|pool| pool.settings.service), Some(Service::BalanceTransactions));
+    assert_eq!((config.pools.len(), config.transactions.timers.c), (1, std::time::Duration::from_mins(5)));
 }
 
 /// Next hops are pools, whose members are looked after like all others.
@@ -249,7 +254,7 @@ fn next_hops_are_a_pool() {
     let pools: Vec<_> = both
         .pools
         .iter()
-        .map(|pool| (&pool.name[..], pool.members[0].address.to_string(), pool.policy))
+        .map(|pool| (&pool.settings.name[..], pool.members[0].address.to_string(), pool.settings.policy))
         .collect();
     assert_eq!(
         pools,
@@ -268,10 +273,10 @@ fn next_hops_are_a_pool() {
 fn t1_reaches_all_that_depends_on_it() {
     let t1 = std::time::Duration::from_millis(200);
     let pool = pool("[timers]\nt1 = \"200ms\"");
-    assert_eq!(pool.probes.t1, t1);
+    assert_eq!(pool.settings.probes.t1, t1);
     assert_eq!((pool.sessions.transaction_timeout, pool.sessions.linger), (64 * t1, 64 * t1));
     let config = config("[proxy]\nnext = [\"10.0.0.1\"]\n[timers]\nt1 = \"200ms\"");
-    assert_eq!(config.proxy().expect("a proxy").settings.timers.transaction.t1, t1);
+    assert_eq!(config.transactions.timers.transaction.t1, t1);
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! Scenarios: right ones and what they become, wrong ones and what is said, and the examples.
 
+use crate::keys;
 use std::path::{Path, PathBuf};
 
 use config::scenario::{
     Costs, Group, Overload, RunSettings, Service, Stream, is_configuration, is_scenario, load, schema,
 };
 use proxy::ProxyTimers;
-
-mod keys;
 
 const WRONG: &str = "tests/scenarios/wrong";
 const EXAMPLES: &str = "../../../examples/scenarios";

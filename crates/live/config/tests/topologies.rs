@@ -1,10 +1,9 @@
 //! Topologies: right ones and what they become, wrong ones and what is said, and the examples.
 
+use crate::keys;
 use std::path::{Path, PathBuf};
 
 use config::topology::{is_topology, load, schema};
-
-mod keys;
 
 const RIGHT: &str = "tests/topologies/right";
 const WRONG: &str = "tests/topologies/wrong";

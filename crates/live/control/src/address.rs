@@ -19,6 +19,13 @@ pub struct MemberSettings {
     pub pool: PoolId,
 }
 
+impl MemberSettings {
+    /// A member of the first pool, of capacity 1 and without limits.
+    pub fn new(address: Address) -> Self {
+        Self { address, capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
+    }
+}
+
 /// Where a member is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Address {

@@ -183,16 +183,16 @@ pub struct Membership<A> {
 impl<A: Copy + Eq> Membership<A> {
     /// Nobody is a member yet. Of each pool, when its nodes count as dead and as back, and when they are asked.
     pub fn new(pools: &[(HealthSettings, ProbeSettings)]) -> Self {
-        let mut cluster = Cluster::new(HealthSettings::default());
-        cluster.set_pools(&pools.iter().map(|pool| pool.0).collect::<Vec<_>>());
-        Self {
-            cluster,
+        let mut members = Self {
+            cluster: Cluster::new(HealthSettings::default()),
             schedule: ProbeSchedule::default(),
-            probes: pools.iter().map(|pool| pool.1).collect(),
+            probes: Vec::new(),
             records: Vec::new(),
             hidden: 0,
             events: Vec::new(),
-        }
+        };
+        members.set_settings(pools);
+        members
     }
 
     /// Changes when the nodes of each pool count as dead and as back, and when they are asked.

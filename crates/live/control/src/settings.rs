@@ -49,6 +49,22 @@ pub struct PoolSettings {
     pub invite_timeout: Duration,
 }
 
+impl PoolSettings {
+    /// A pool without a queue, a law and an `invite_timeout`, of which a configuration says nothing else.
+    pub fn new(name: &str, service: Service, policy: PolicyKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            service,
+            policy,
+            health: HealthSettings::default(),
+            probes: ProbeSettings::default(),
+            queue: None,
+            member_law: None,
+            invite_timeout: Duration::ZERO,
+        }
+    }
+}
+
 /// Which listener leads to an address: what the machine's routes say live, and a table in a simulation.
 pub trait Egress {
     /// The way to a peer; `None` if no listener leads there.

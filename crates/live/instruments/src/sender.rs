@@ -122,17 +122,11 @@ struct Told {
 
 impl Telling {
     /// Starts to tell; `window` is how often there is another capacity.
-    ///
-    /// # Errors
-    /// The system has no thread.
     pub fn start(reporting: &Reporting, window: Duration) -> io::Result<Self> {
         Self::start_with(reporting, window, Times::USUAL)
     }
 
     /// The same with other times.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
     pub fn start_with(reporting: &Reporting, window: Duration, times: Times) -> io::Result<Self> {
         let (current, seen) = watch::channel(None);
         let target = |name: &String| {

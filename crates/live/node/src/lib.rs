@@ -42,7 +42,6 @@ pub use shard::setup::{PoolSetup, Setup, ShardSettings};
 pub use shard::{Shard, ShardIdentity};
 pub use site::large::LargeRequests;
 pub use site::routes::Routes;
-pub use site::settings::Orphans;
 pub use site::sharing::{Decisions, Distribution, SharingReport};
 pub use token::branch::is_hop_branch;
 pub use token::owner::TokenOwner;

@@ -75,23 +75,6 @@ fn requests_to_a_member_and_its_responses_are_counted() {
 }
 
 #[test]
-fn calls_are_spread_and_their_requests_are_not() {
-    let mut bed = Bed::new(Site::plain());
-    let calls: Vec<_> =
-        (0..6).map(|n| Dialog::inbound(&mut bed, &format!("spread-{n}"), client(), 0)).collect();
-    for slot in 0..3 {
-        assert_eq!(bed.shard.balancer().load(Slot(slot)).own.calls, 2);
-    }
-    for call in &calls {
-        call.caller_asks(&mut bed, "ACK", 1);
-        call.caller_asks(&mut bed, "INVITE", 2);
-        call.caller_asks(&mut bed, "ACK", 2);
-        call.caller_asks(&mut bed, "BYE", 3);
-    }
-    bed.assert_idle();
-}
-
-#[test]
 fn only_the_node_may_send_as_the_callee() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "stranger", client(), 0);

@@ -482,7 +482,7 @@ fn an_ack_that_ignores_record_route_reaches_the_next_hops() {
     for spread in [Spread::Found, Spread::Counted] {
         let mode = Service::Proxy { spread, record_route: true };
         let mut bed = ProxyBed::two_hops().with_mode(mode);
-        bed.set(|setup| setup.settings.orphans = Orphans::Reject);
+        bed.set(|setup| setup.settings.forwards_orphans = false);
         for number in 0..8 {
             let mut call = bed.call(&format!("call{number}"));
             call.caller.routes = Vec::new();

@@ -68,7 +68,7 @@ fn a_bye_is_taken_while_the_process_stops() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
     stop(&mut bed);
-    bed.set(|setup| setup.settings.orphans = Orphans::Balance);
+    bed.set(|setup| setup.settings.forwards_orphans = true);
     // Of a call that nobody here knows.
     let bye = Req { routes: Vec::new(), call_id: "unknown".to_owned(), ..call.by_caller("BYE", 2) };
     let explained = bed.explain(client(), &bye.bytes()).expect("it goes on");

@@ -226,7 +226,7 @@ fn nobody_is_somebody_else() {
 fn a_made_up_dialog_is_no_password() {
     let (mut bed, bob, hop) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
     bed.set_members(&[hop], Service::Balance);
-    bed.set(|setup| setup.settings.orphans = Orphans::Balance);
+    bed.set(|setup| setup.settings.forwards_orphans = true);
     let request = Req { to_tag: Some("x".to_owned()), ..call("c", "bob", bob) };
     assert_eq!(bed.one(bob, &request.bytes()).status(), 481);
     let request = Req { uri: "sip:+49@elsewhere.example".to_owned(), ..request };

@@ -68,26 +68,6 @@ fn a_call_from_invite_to_bye() {
     bed.assert_forgets();
 }
 
-#[test]
-fn a_cancelled_call() {
-    let mut bed = Bed::plain();
-    let invite = Req::new("INVITE", "call", client());
-    let at_hop = bed.invite(&invite);
-    answered(&mut bed, &at_hop, 180);
-    let sent = bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes());
-    assert_eq!((sent[0].status(), sent[0].to), (200, client()));
-    let cancel = sent[1].message();
-    assert_eq!(cancel.method(), Some(Method::Cancel));
-    assert_eq!((sent[1].to, sent[1].branch(), cancel.vias().count()), (at_hop.to, at_hop.branch(), 1));
-    let ended = respond(&mut bed, &at_hop, 487);
-    let ack = ended[0].message();
-    assert_eq!((ack.method(), ended[0].branch()), (Some(Method::Ack), at_hop.branch()));
-    assert_eq!((ended[1].status(), ended[1].to), (487, client()));
-    assert_eq!(bed.receive(0, client(), &invite.same_branch("ACK", Some("bob")).bytes()), []);
-    assert_eq!(respond(&mut bed, &sent[1], 200), []);
-    bed.assert_forgets();
-}
-
 /// RFC 3261 §16.10: whatever is cancelled, whoever has it under way answers. §9.2: but an INVITE alone ends by that.
 #[test]
 fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
@@ -115,23 +95,6 @@ fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
         }
         bed.assert_forgets();
     }
-}
-
-/// RFC 3261 §16.7 step 5. The caller of a cancelled call has to know of it, or the callee waits for an ACK.
-#[test]
-fn a_200_after_a_487_goes_back() {
-    let mut bed = Bed::plain();
-    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let ended = respond(&mut bed, &at_hop, 487);
-    assert_eq!((ended[1].status(), ended[1].to), (487, client()));
-    let ok = answered(&mut bed, &at_hop, 200);
-    assert_eq!((ok.status(), ok.to, ok.message().vias().count()), (200, client(), 1));
-    let call = Dialog::of(&at_hop, &ok);
-    for method in ["ACK", "BYE"] {
-        assert_eq!(bed.one(client(), &call.by_caller(method, 2).bytes()).to, at_hop.to);
-    }
-    assert_eq!(bed.drops("foreign_response"), 0);
-    bed.assert_forgets();
 }
 
 /// RFC 3261 §18.1.2: a response MUST be discarded whose topmost Via has another sent-by than the one that was written.
@@ -188,20 +151,6 @@ fn strangers_cannot_choose_where_it_sends() {
     let sent = bed.one(client(), &behind.bytes());
     assert_eq!((sent.to, sent.message().routes().count()), (addr(HOPS[0]), 1), "a next hop may be named");
     bed.assert_forgets();
-}
-
-#[test]
-fn two_sides_record_two_routes_and_answers_leave_where_they_were_asked() {
-    let mut bed = Bed::new(&[PROXY, "127.0.0.2:5060"], &[(HOPS[0], 1)]);
-    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    assert_eq!(at_hop.listener, 1);
-    let routes = record_routes(&at_hop.bytes);
-    assert!(
-        routes[0].starts_with("<sip:127.0.0.2:5060;lr") && routes[1].starts_with("<sip:127.0.0.1:5060;lr")
-    );
-    let back =
-        bed.receive(1, addr(HOPS[0]), &answer(&at_hop.bytes, addr("127.0.0.2:5060"), 180, addr(HOPS[0])));
-    assert_eq!((back[0].listener, back[0].to), (0, client()));
 }
 
 /// A call goes to one hop, calls to all of them; ICMP, with what it quotes, and 503 lead to the other. All shards know

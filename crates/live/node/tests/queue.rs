@@ -2,7 +2,7 @@
 
 use crate::common::*;
 
-use elastic::queue::{Accrual, Choice, LengthSettings, Overflow};
+use elastic::queue::{Accrual, Choice, Overflow};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -210,19 +210,6 @@ fn what_was_told_to_wait_is_answered_until_the_ack() {
 }
 
 #[test]
-fn a_full_queue_refuses_at_once() {
-    let mut bed = bed();
-    let mut setup = queue(1.0);
-    setup.settings.length = LengthSettings { delay: ms(200), least: 2, most: 10 };
-    set(&mut bed, setup);
-    let statuses: Vec<_> = calls(&mut bed, 6)
-        .iter()
-        .map(|sent| sent.first().map(|sent| sent.message().status().unwrap_or_default()))
-        .collect();
-    assert_eq!(statuses, [Some(0), Some(0), Some(0), None, None, Some(503)]);
-}
-
-#[test]
 fn long_messages_do_not_fill_the_memory() {
     let mut bed = bed();
     let mut setup = queue(1.0);
@@ -424,28 +411,6 @@ fn a_slow_member_whose_monitor_is_silent_gets_less() {
     carry(&mut bed, 60, ms(15));
     let (slow, quick) = (capacity(&bed, 0), capacity(&bed, 1));
     assert!(slow < 0.5 * quick && slow >= 0.2 * 40.0, "{slow} {quick}");
-}
-
-#[test]
-fn with_transactions_the_member_that_pulls_has_the_call() {
-    let mut bed = with_transactions(bed());
-    let sent = calls(&mut bed, 4);
-    let counts: Vec<_> = sent.iter().map(Vec::len).collect();
-    assert_eq!(counts, [2, 2, 2, 0]);
-    let sent = bed.wait(ms(100));
-    assert_eq!(sent.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(100), None]);
-    let at_member = &sent[1];
-    let ok = respond(&mut bed, at_member, 200);
-    assert_eq!((ok.len(), ok[0].status(), ok[0].to), (1, 200, client()));
-}
-
-#[test]
-fn without_its_queue_what_waited_goes_its_way() {
-    let mut bed = bed();
-    calls(&mut bed, 5);
-    let sent = bed.set_queues([None]);
-    assert_eq!(sent.len(), 2);
-    assert_eq!(bed.shard.open_transactions(), 5);
 }
 
 #[test]

@@ -203,9 +203,9 @@ fn requests_of_an_unknown_dialog_follow_the_rule() {
     let orphan =
         |method| Req { to_tag: Some("bob".to_owned()), cseq: 2, ..Req::new(method, "orphan", client()) };
     for method in ["BYE", "INVITE", "INFO", "UPDATE", "NOTIFY", "STRANGE"] {
-        let with = |orphans| Bed::new(Site { orphans, ..Site::plain() });
-        refusal(&mut with(Orphans::Reject), &orphan(method), 481);
-        let mut bed = with(Orphans::Balance);
+        let with = |forwards_orphans| Bed::new(Site { forwards_orphans, ..Site::plain() });
+        refusal(&mut with(false), &orphan(method), 481);
+        let mut bed = with(true);
         let sent = bed.one(0, client(), &orphan(method).bytes());
         assert!(bed.is_node(sent.to));
         answered(&mut bed, &sent, 481);

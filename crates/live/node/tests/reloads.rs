@@ -232,27 +232,3 @@ proptest! {
         world.end();
     }
 }
-
-/// Each change while a call rings, and each while it goes on.
-#[test]
-fn a_call_ends_after_any_change() {
-    for before in 0..MODES.len() {
-        for after in 0..MODES.len() {
-            for is_answered in [false, true] {
-                let mut world = World::new(before);
-                for call in 0..6 {
-                    world.apply(Step::Invite(call));
-                    if is_answered {
-                        world.apply(Step::Answer(call, 200));
-                    }
-                }
-                world.apply(Step::Mode(after));
-                for call in 0..6 {
-                    world.apply(Step::Answer(call, 200));
-                    world.apply(Step::Refresh(call, call % 2 == 0));
-                }
-                world.end();
-            }
-        }
-    }
-}

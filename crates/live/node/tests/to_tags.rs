@@ -92,13 +92,13 @@ fn nor_round_a_stop() {
 #[test]
 fn nor_round_routes_and_who_may_use_them() {
     for mode in MODES {
-        for orphans in [Orphans::Balance, Orphans::Reject] {
+        for orphans in [true, false] {
             let mut bed = bed(mode);
             bed.set_pools([0, 1].map(|slot| hops(mode, Members::of([Slot(slot)]))));
             let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], Refusal::Forbidden).unwrap();
             let rules = vec![rule(0, "closed", closed), rule(1, "open", Access::default())];
             set_rules(&mut bed, rules);
-            bed.set(|setup| setup.settings.orphans = orphans);
+            bed.set(|setup| setup.settings.forwards_orphans = orphans);
             for user in ["closed", "none", "open"] {
                 for request in forged(user, user) {
                     let (on, back) = outcome(&mut bed, &request);
@@ -106,12 +106,12 @@ fn nor_round_routes_and_who_may_use_them() {
                     let names_first = request.routes.iter().any(|route| route.contains(HOPS[0]));
                     let expected = match (orphans, user) {
                         _ if leads_elsewhere(&request) => (vec![], vec![403]),
-                        (Orphans::Reject, _) => (vec![], vec![481]),
-                        (Orphans::Balance, "closed") => (vec![], vec![403]),
-                        (Orphans::Balance, "none") => (vec![], vec![404]),
+                        (false, _) => (vec![], vec![481]),
+                        (true, "closed") => (vec![], vec![403]),
+                        (true, "none") => (vec![], vec![404]),
                         // Its route leads to the second hop: whoever names the first one gets nowhere.
-                        (Orphans::Balance, _) if names_first => (vec![], vec![403]),
-                        (Orphans::Balance, _) => (vec![addr(HOPS[1])], vec![]),
+                        (true, _) if names_first => (vec![], vec![403]),
+                        (true, _) => (vec![addr(HOPS[1])], vec![]),
                     };
                     assert_eq!((on, back), expected, "{text}");
                 }
@@ -123,7 +123,7 @@ fn nor_round_routes_and_who_may_use_them() {
 /// A pool with sessions beside next hops: what it balances is a new request.
 #[test]
 fn nor_where_sessions_are_kept() {
-    let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
+    let mut bed = Bed::new(Site { forwards_orphans: true, ..Site::plain() });
     bed.set(|setup| setup.settings.rates = limited(10));
     let mut passed = 0;
     for call in 0..600 {
@@ -134,7 +134,7 @@ fn nor_where_sessions_are_kept() {
     }
     assert_eq!((passed, bed.load().calls), (10, 10));
     // And it goes by the routes that there are, to the pool that they name.
-    let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
+    let mut bed = Bed::new(Site { forwards_orphans: true, ..Site::plain() });
     let default = Service::Balance;
     bed.set_pools([pool_of(default, [0, 1]), pool_of(default, [2])]);
     set_rules(&mut bed, [rule(1, "open", Access::default())]);

@@ -125,7 +125,7 @@ pub fn check_users(file: &Path) -> Option<String> {
 
 /// Names that cannot be found, and programs that are not there.
 fn of_pool(pool: &PoolConfig) -> Vec<String> {
-    let name = &pool.name;
+    let name = &pool.settings.name;
     let never = |member: &&MemberSettings| match &member.address {
         Address::Socket(_) => false,
         Address::Host { name, .. } | Address::Srv(name) => name.ends_with(".invalid"),

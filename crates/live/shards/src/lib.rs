@@ -38,7 +38,6 @@ pub use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub use handover::Handed;
 pub use other_process::{Inlet, KeptCalls, NodeStates, OtherProcess, Remainder};
 pub use records::{RecordCounts, Records};
-
 pub use signals::SignalFigures;
 pub use stores::{OnAnswer, StoreReport, Stores, redis, subscribers};
 pub use threads::Threads;

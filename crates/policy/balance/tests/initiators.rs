@@ -104,39 +104,6 @@ fn invite(from: u64) -> Request<'static> {
     Request { tags: Tags { from: tag(from), to: 0 }, ..request(1, Method::Invite, 1) }
 }
 
-/// A flood of INVITEs with one Call-ID does not get past the limits.
-#[test]
-fn calls_with_one_call_id_count_one_by_one() {
-    let mut bed = Bed::new(|_| 0);
-    for from in 0..60 {
-        let decision = bed.balancer.request(Instant::ZERO, &invite(from));
-        assert_eq!(decision == Decision::NoServer, from >= 3, "{from}: {decision:?}");
-    }
-    assert_eq!(loads(&bed.balancer).iter().map(|load| load.calls).collect::<Vec<_>>(), [1; 3]);
-}
-
-/// A request that comes again, and one that comes with credentials, is of the same call.
-#[test]
-fn what_comes_again_finds_its_node() {
-    let mut bed = Bed::new(|_| 0);
-    let slots: Vec<_> =
-        (0..3).map(|from| slot_of(bed.balancer.request(Instant::ZERO, &invite(from)))).collect();
-    for (from, slot) in (0..).zip(&slots) {
-        assert_eq!(slot_of(bed.balancer.request(Instant::ZERO, &invite(from))), *slot);
-        let cancel = Request { method: Method::Cancel, ..invite(from) };
-        assert_eq!(slot_of(bed.balancer.request(Instant::ZERO, &cancel)), *slot);
-        let tags = tags_of(from, false, true);
-        bed.balancer.response(Instant::ZERO, &Response { tags, ..response(1, Method::Invite, 1, 407) });
-        let ack = Request { method: Method::Ack, in_dialog: true, tags, ..invite(from) };
-        assert_eq!(slot_of(bed.balancer.request(Instant::ZERO, &ack)), *slot);
-    }
-    for (from, slot) in (0..).zip(&slots) {
-        let again = Request { cseq: 2, ..invite(from) };
-        assert_eq!(slot_of(bed.balancer.request(Instant::ZERO, &again)), *slot);
-    }
-    assert_eq!(bed.balancer.audit(), Ok(()));
-}
-
 /// Some clients make a new tag for a REGISTER with credentials. It goes to who has asked for them, or they never fit.
 #[test]
 fn what_begins_no_call_finds_its_node_with_another_tag() {

@@ -94,41 +94,6 @@ fn calls_of_another_process_take_places_of_their_own() {
     assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [10, 10]);
 }
 
-#[test]
-fn places_follow_the_limit_and_the_death_of_a_member() {
-    let mut cluster = limited(0);
-    let ([mut one, mut other], call_limits) = sharing(cluster.nodes());
-    for call in 0..6 {
-        one.request(Instant::ZERO, &request(call, Method::Invite, 1));
-        other.request(Instant::ZERO, &request(100 + call, Method::Invite, 1));
-    }
-    let taken = |call_limits: &CallLimits| [0, 1].map(|slot| call_limits.calls(Slot(slot)));
-    assert_eq!(taken(&call_limits), [0, 0], "no limit, nothing to share");
-    cluster.set_members(Instant::ZERO, limited_members(&[1.0; 2], 7).as_slice());
-    one.set_nodes(cluster.nodes());
-    other.set_nodes(cluster.nodes());
-    assert_eq!(taken(&call_limits), [6, 6]);
-    // What a token ties to its node counts there, limit or not.
-    for call in 200..203 {
-        let pinned = Request { pinned: Some(Slot(0)), by_token: true, ..in_dialog(call, Method::Invite, 2) };
-        other.request(Instant::ZERO, &pinned);
-    }
-    assert_eq!(taken(&call_limits), [9, 6]);
-    cluster.probed(Instant::ZERO, Slot(0), false);
-    one.set_nodes(cluster.nodes());
-    other.set_nodes(cluster.nodes());
-    assert_eq!(taken(&call_limits), [9, 6], "it may come back with its calls");
-    cluster.unreachable(Instant::ZERO, Slot(0));
-    one.set_nodes(cluster.nodes());
-    other.set_nodes(cluster.nodes());
-    assert_eq!(taken(&call_limits), [0, 6]);
-    cluster.set_members(Instant::ZERO, limited_members(&[1.0; 2], 0).as_slice());
-    one.set_nodes(cluster.nodes());
-    assert_eq!(taken(&call_limits), [0, 3], "the other shard has not heard of it");
-    run_out(&mut other);
-    assert_eq!(taken(&call_limits), [0, 0]);
-}
-
 /// Chooses the first candidate, but lets another shard take a call before it says so: the worst moment there is.
 #[derive(Debug)]
 struct Slow {

@@ -1,7 +1,5 @@
 //! RFC 3261 §10.3 and RFC 3327 §5.3, step by step.
-mod common;
-
-use common::{Bed, alice, at, read, settings, socket, string, text, values};
+use crate::common::{Bed, alice, at, read, settings, socket, string, text, values};
 use location::{
     Answer, Aor, Authorization, Decision, PathRule, Purpose, Reach, Register, Registrar, Registration,
     Settings, Step,

@@ -1,8 +1,6 @@
 //! The store in memory fulfils the contract, keeps its limits, and forgets; and what a registration makes of stores
 //! that fail.
-mod common;
-
-use common::{Bed, alice, at, read, settings, text, values};
+use crate::common::{Bed, alice, at, read, settings, text, values};
 use invariants::store as contract;
 use location::{
     Aor, Ask, MemoryLimits, MemoryStore, Record, Registrar, Registration, Replaced, Reply, Step, Store,

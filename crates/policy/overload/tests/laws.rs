@@ -1,9 +1,7 @@
 //! What each law promises, on the server of the harness.
-mod harness;
-mod table;
 
+use crate::harness::*;
 use core::time::Duration;
-use harness::*;
 use overload::T1;
 
 const MANY: f64 = 10.0;

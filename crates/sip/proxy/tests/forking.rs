@@ -92,14 +92,6 @@ fn a_2xx_that_crosses_the_cancel_of_a_6xx_goes_back_alone() {
 }
 
 #[test]
-fn a_6xx_begins_no_other_group() {
-    let mut bed = Bed::forking(1, &[1, 1], None);
-    bed.request(Invite, CALL);
-    assert_eq!(bed.answer(Invite, 1, 600), ["ACK 1 > a", "600 < 7"]);
-    finished(bed);
-}
-
-#[test]
 fn a_cancel_cancels_every_branch() {
     let mut bed = ringing(2);
     bed.script.groups.push(1);
@@ -259,19 +251,6 @@ fn without_memory_there_is_one_branch() {
     assert_eq!(bed.request(Invite, CALL), ["100 < 7", "INVITE 1 > a /20"]);
     assert_eq!(bed.answer(Invite, 1, 486), ["ACK 1 > a", "486 < 7"]);
     finished(bed);
-}
-
-/// What is kept for the end counts, and goes with it.
-#[test]
-fn memory_is_what_it_was_when_all_is_over() {
-    let mut bed = ringing(4);
-    let before = bed.proxy.memory();
-    bed.answer(Invite, 1, 401);
-    bed.answer(Invite, 2, 401);
-    assert!(bed.proxy.memory() > 0 && before > 0);
-    bed.wait(HOUR);
-    assert_eq!(bed.proxy.memory(), 0);
-    bed.assert_empty();
 }
 
 #[test]

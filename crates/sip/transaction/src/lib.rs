@@ -2,8 +2,7 @@
 //!
 //! Pure: time is an argument, effects go into the caller's [`Effects`], nothing is read from outside.
 //!
-//! - [`Machine`]: the four state machines of [`client`] and [`server`]. They decide on typed [`TransactionEvent`]s;
-//!   [`table()`] prints them whole.
+//! - [`Machine`]: the four state machines of [`client`] and [`server`]. They decide on typed [`TransactionEvent`]s.
 //! - [`Timers`]: the profile that gives their timers values.
 //! - [`Keys`], [`TransactionKey`], [`ServerKey`]: which transaction a message belongs to.
 //! - [`Layer`]: all transactions of an element, generic over the [`KeptMessage`]s it keeps to send again, and over
@@ -28,7 +27,6 @@ mod key;
 mod layer;
 mod machine;
 mod packet;
-mod print;
 mod queues;
 pub mod server;
 mod store;
@@ -43,6 +41,5 @@ pub use machine::{
     TransportKind,
 };
 pub use packet::{Bytes, Packet};
-pub use print::table;
 pub use store::Id;
 pub use timers::Timers;

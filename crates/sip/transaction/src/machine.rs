@@ -44,9 +44,6 @@ pub enum StatusClass {
 }
 
 impl StatusClass {
-    /// Every class, in the order of the codes.
-    pub const ALL: [Self; 5] = [Self::Trying, Self::Provisional, Self::Success, Self::Failure, Self::Timeout];
-
     /// The class of a status code, 100 to 699.
     pub const fn of(status: u16) -> Self {
         match status {

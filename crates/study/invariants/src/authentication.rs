@@ -16,9 +16,6 @@ const PASSWORD: &[u8] = b"open sesame";
 const URI: &[u8] = b"sip:example.com";
 
 /// Reads `data` as a header value, then as steps of clients and strangers at one server.
-///
-/// # Panics
-/// When an invariant of the crate does not hold.
 pub fn headers(data: &[u8]) {
     round_trip(data);
     steps(data);

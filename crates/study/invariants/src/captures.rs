@@ -12,9 +12,6 @@ const TABLE: usize = 8;
 
 /// Reads `data` as the operations of a capture: each is a kind, how long after the one before, a length, and as many
 /// bytes as that says.
-///
-/// # Panics
-/// When an invariant of the crate does not hold.
 pub fn capture(data: &[u8]) {
     run(data);
     // Nothing of these is kept, they only must not fail.

@@ -14,9 +14,6 @@ const SOURCES: [&str; 3] = ["192.0.2.66:50600", "[2001:db8::66]:50600", "[::ffff
 const OWN_VIA: &[u8] = b"SIP/2.0/UDP 198.51.100.1;branch=z9hG4bKfuzz";
 
 /// Scans `data` and, if it is a message, reads, edits and answers it in every way.
-///
-/// # Panics
-/// When an invariant of the crate does not hold.
 pub fn message(data: &[u8]) {
     let m = match scan(data) {
         Ok(m) => m,
@@ -43,9 +40,6 @@ pub fn message(data: &[u8]) {
 
 /// Divides a stream into messages: the first byte says how, the others are the stream. Whatever pieces they come in,
 /// the sequence is the same, the memory bounded, and each message one that the scan knows.
-///
-/// # Panics
-/// When that does not hold.
 pub fn stream(data: &[u8]) {
     let Some((&size, stream)) = data.split_first() else { return };
     let at_once = framed(stream, stream.len());
@@ -88,10 +82,8 @@ fn framed(stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Option<FramingFault>) {
     (found, None)
 }
 
-/// Reads a PROXY header from longer and longer parts of `data`: an answer once given stays.
-///
-/// # Panics
-/// When that does not hold, or more is asked for than the longest header has.
+/// Reads a PROXY header from longer and longer parts of `data`: an answer once given stays, and no more is asked for
+/// than the longest header has.
 pub fn proxy_header(data: &[u8]) {
     let mut answer = Ok(Read::More);
     for end in 0..=data.len() {

@@ -11,9 +11,6 @@ use wire::{Method, scan};
 
 /// Reads `data` as requests, with an empty line and `--` between them, each after a pause of a second; a line of
 /// digits before a request is a longer pause. All go to one registrar and its store.
-///
-/// # Panics
-/// When an invariant of the crate does not hold.
 pub fn registers(data: &[u8]) {
     let settings = Settings {
         domains: vec![(*b"example.com").into()],

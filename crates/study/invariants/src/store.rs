@@ -38,9 +38,6 @@ pub fn check<S: Store>(store: &mut S, now: UnixTime) {
 
 /// Checks two that share what they keep, as two proxies on one server do: what one stores the other reads at once,
 /// and of two that decide on the same record one wins.
-///
-/// # Panics
-/// When they do not.
 pub fn check_pair<S: Store>(one: &mut S, other: &mut S, now: UnixTime) {
     let aor = key("shared");
     let (first, second) = (record(now, &["sip:a@h"]), record(now, &["sip:a@h", "sip:b@h"]));

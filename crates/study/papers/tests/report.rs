@@ -106,27 +106,18 @@ fn the_page_puts_each_plot_beside_its_statements() {
 }
 
 #[test]
-fn text_is_never_markup() {
+fn text_is_never_markup_and_nothing_refers_to_another_server() {
     let dir = written("markup", &[figure()]);
     for name in ["report.html", "overload-0a.svg", "overload-0b.svg", "overload-0c.svg"] {
-        let text = text(&dir, name);
-        for markup in ["<script", "<b>", "<of>", "<everything>", "& "] {
-            assert!(!text.contains(markup), "{name} has {markup}");
+        let text = text(&dir, name).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        let markup = ["<script", "<b>", "<of>", "<everything>", "& "];
+        let references = ["http:", "https:", "url(//", "src=", "@import", "<link"];
+        for wrong in markup.into_iter().chain(references) {
+            assert!(!text.contains(wrong), "{name} has {wrong}");
         }
     }
     // A dollar is a dollar, not the start of a formula.
     assert!(text(&dir, "overload-0b.svg").contains("2 servers, $1 &lt; $2"));
-}
-
-#[test]
-fn nothing_refers_to_another_server() {
-    let dir = written("alone", &[figure()]);
-    for name in ["report.html", "overload-0a.svg", "overload-0b.svg", "overload-0c.svg"] {
-        let text = text(&dir, name).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-        for reference in ["http:", "https:", "url(//", "src=", "@import", "<link"] {
-            assert!(!text.contains(reference), "{name} has {reference}");
-        }
-    }
 }
 
 #[test]
@@ -140,17 +131,6 @@ fn pictures_are_complete() {
     let curves = text(&dir, "overload-0a.svg");
     for label in ["capacity", "ideal", "load (calls/s)", "Goodput &lt;of&gt; &quot;all&quot;"] {
         assert!(curves.contains(&format!(">{label}</text>")), "{label}");
-    }
-}
-
-#[test]
-fn the_same_figures_give_the_same_bytes() {
-    let (one, other) = (written("one", &[figure()]), written("other", &[figure()]));
-    let mut names: Vec<_> = fs::read_dir(&one).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names.len(), 7, "{names:?}");
-    for name in names {
-        assert_eq!(fs::read(one.join(&name)).unwrap(), fs::read(other.join(&name)).unwrap(), "{name:?}");
     }
 }
 

@@ -18,11 +18,11 @@ mod trace;
 
 pub use buffer::{Admission, Plain, Priority, QueueTriage};
 pub use card::{Card, CardSide};
-pub use cpu::{BegunService, ClassStats, Cpu, CpuConfig, Finish, Mark, Served, Ticket};
+pub use cpu::{BegunService, Cpu, CpuConfig, Finish, Mark, Served, Ticket};
 pub use fault::{FaultEffect, FaultRule};
-pub use link::{Deliveries, HostIndex, LinkConfig, Reliable, SimNetwork};
+pub use link::{HostIndex, LinkConfig, Reliable, SimNetwork};
 pub use queue::EventQueue;
 pub use quota::QuotaConfig;
-pub use spread::{QuantileTable, Spread, TableError};
+pub use spread::{QuantileTable, Spread};
 pub use stalls::{StallConfig, Stalls};
 pub use trace::Trace;

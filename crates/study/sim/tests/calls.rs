@@ -1,26 +1,13 @@
 //! The typed model: calls through real machines on virtual hosts.
 
 use balance::PolicyKind;
-use config::scenario::{BalancerSettings, Costs, Group, HostRole, LinkFaults, RunSettings, Scenario, Stream};
+use config::scenario::{BalancerSettings, Group, HostRole, LinkFaults, Scenario, Stream};
 use load::RandomTime;
-use proxy::ProxyTimers;
 use std::time::Duration;
 
 fn topology_1(capacity: f64, rate: f64, seconds: u64) -> Scenario {
-    Scenario {
-        title: "topology 1".to_owned(),
-        run: RunSettings {
-            duration: Duration::from_secs(seconds),
-            warm_up: Duration::ZERO,
-            ..RunSettings::default()
-        },
-        costs: Costs::default(),
-        timers: ProxyTimers::default(),
-        groups: vec![Group::proxies("server", 1, capacity)],
-        streams: vec![Stream::of_paper("calls", vec![0], rate)],
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
+    let groups = vec![Group::proxies("server", 1, capacity)];
+    Scenario::new(groups, vec![Stream::of_paper("calls", vec![0], rate)], Duration::from_secs(seconds))
 }
 
 #[test]
@@ -54,13 +41,9 @@ fn a_link_to_the_servers_carries_their_answers_too() {
         scenario.links.push(LinkFaults {
             from: Some(0),
             to: Some(1),
-            since: Duration::ZERO,
             until: scenario.run.duration,
             delay: Duration::from_millis(delay),
-            jitter: Duration::ZERO,
-            loss: 0.0,
-            duplication: 0.0,
-            reordering: 0.0,
+            ..LinkFaults::default()
         });
         sim::model::run(&scenario, 1).streams[0].answer_delay.mean()
     };
@@ -92,11 +75,8 @@ fn answers_to_what_a_callee_asks_are_work_for_its_server() {
         to: Some(0),
         since,
         until: heals,
-        delay: Duration::ZERO,
-        jitter: Duration::ZERO,
         loss: 1.0,
-        duplication: 0.0,
-        reordering: 0.0,
+        ..LinkFaults::default()
     });
     let results = sim::model::run(&scenario, 1);
     let busy: f64 = results.hosts[1]

@@ -58,8 +58,6 @@ fn a_full_buffer_drops_messages_and_keeps_timers() {
     assert_eq!(cpu.enqueue(at(0), Priority::P2, 3), Admission::Dropped);
     assert_eq!(cpu.enqueue(at(0), Priority::P1, 4), Admission::Queued);
     assert_eq!(cpu.occupied(), 2);
-    let stats = cpu.stats(Priority::P2);
-    assert_eq!((stats.offered, stats.dropped), (3, 1));
 }
 
 /// Jobs from 100 on wait without a limit.
@@ -195,7 +193,6 @@ fn a_failure_loses_everything_and_voids_its_tickets() {
     assert_eq!(cpu.finish(due.at, due.ticket), Finish::Void);
     assert!(matches!(cpu.finish(again.at, again.ticket), Finish::Done(served) if served.job == 5));
     assert_eq!(cpu.finish(again.at, again.ticket), Finish::Void);
-    assert_eq!((cpu.stats(Priority::P2).lost, cpu.stats(Priority::P1).lost), (1, 2));
     // 6 ms before the failure and 10 after.
     assert!((cpu.utilisation(mark, at(20)) - 16.0 / 20.0).abs() < 1e-9);
 }
@@ -224,9 +221,8 @@ fn triage_coalesces_what_waits_and_drops_what_is_stale() {
     // What is no longer waiting is no duplicate.
     assert_eq!(cpu.enqueue(at(60), Priority::P2, 13), Admission::Queued);
     assert_eq!(serve(&mut cpu, at(149)), Some(1));
-    assert_eq!(serve(&mut cpu, at(151)), Some(13));
-    let (second, third) = (cpu.stats(Priority::P2), cpu.stats(Priority::P3));
-    assert_eq!((second.stale, second.served, third.coalesced), (1, 3, 1));
+    // The job of 50 ms is stale.
+    assert_eq!([serve(&mut cpu, at(151)), serve(&mut cpu, at(151))], [Some(13), None]);
 }
 
 #[test]
@@ -243,7 +239,7 @@ fn pauses_follow_their_laws() {
     let config = StallConfig {
         spacing: ms(1_000),
         length: ms(40),
-        length_spread: Spread::Measured(QuantileTable::new(&[1.0, 3.0]).unwrap()),
+        length_spread: Spread::Measured(QuantileTable::new(&[1.0, 3.0])),
     };
     let mut stalls = Stalls::new(config, Rng::from_seed(3));
     let (mut end, mut stalled) = (Instant::ZERO, Duration::ZERO);

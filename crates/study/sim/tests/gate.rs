@@ -2,10 +2,9 @@
 //! which calls are refused, and when a 100 is sent.
 
 use base::Instant;
-use config::scenario::{Costs, Group, LinkFaults, RunSettings, Scenario, Stream};
+use config::scenario::{Costs, Group, LinkFaults, Scenario, Stream};
 use distribute::{Law, Settings};
 use load::{ArrivalProcess, RandomTime, RateStep};
-use proxy::ProxyTimers;
 use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
 use sim::stats::Series;
 use std::time::Duration;
@@ -52,21 +51,10 @@ fn series(capacities: [f64; 2], rate: f64, ends: u64) -> Scenario {
         buffer: 3_000,
         ..Group::proxies(&format!("proxy {number}"), 1, capacity)
     };
-    Scenario {
-        title: "two in series".to_owned(),
-        run: RunSettings {
-            duration: Duration::from_secs(ends),
-            warm_up: Duration::ZERO,
-            bin: Duration::from_secs(1),
-            ..RunSettings::default()
-        },
-        costs: costs(),
-        timers: ProxyTimers::default(),
-        groups: (1..).zip(capacities).map(group).collect(),
-        streams: vec![stream],
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
+    let groups = (1..).zip(capacities).map(group).collect();
+    let mut scenario = Scenario::new(groups, vec![stream], Duration::from_secs(ends));
+    (scenario.run.bin, scenario.costs) = (Duration::from_secs(1), costs());
+    scenario
 }
 
 const OF_PAPER: ProxyModel = ProxyModel::OfPaper { trying: false };
@@ -122,13 +110,9 @@ fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_no
     scenario.links = vec![LinkFaults {
         from: Some(0),
         to: Some(1),
-        since: Duration::ZERO,
         until: scenario.run.duration,
         delay: Duration::from_millis(400),
-        jitter: Duration::ZERO,
-        loss: 0.0,
-        duplication: 0.0,
-        reordering: 0.0,
+        ..LinkFaults::default()
     }];
     let results = run(&scenario, law(Law::Level), ProxyModel::OfServer);
     let stream = &results.streams[0];

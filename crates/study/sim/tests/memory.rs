@@ -1,8 +1,7 @@
 //! What a run takes does not grow with the time that it simulates. Alone in its process, which is what is measured.
 
-use config::scenario::{Costs, Group, RunSettings, Scenario, Stream};
+use config::scenario::{Group, Scenario, Stream};
 use load::RandomTime;
-use proxy::ProxyTimers;
 use std::time::Duration;
 
 /// The most resident bytes that this process ever had.
@@ -16,20 +15,8 @@ fn peak() -> usize {
 fn scenario(seconds: u64) -> Scenario {
     let mut calls = Stream::of_paper("calls", vec![0, 1, 0], 100.0);
     calls.holding = RandomTime::Fixed(Duration::from_secs(10));
-    Scenario {
-        title: "topology 3".to_owned(),
-        run: RunSettings {
-            duration: Duration::from_secs(seconds),
-            warm_up: Duration::ZERO,
-            ..RunSettings::default()
-        },
-        costs: Costs::default(),
-        timers: ProxyTimers::default(),
-        groups: vec![Group::proxies("edge", 8, 160.0), Group::proxies("core", 2, 160.0)],
-        streams: vec![calls],
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
+    let groups = vec![Group::proxies("edge", 8, 160.0), Group::proxies("core", 2, 160.0)];
+    Scenario::new(groups, vec![calls], Duration::from_secs(seconds))
 }
 
 #[test]

@@ -1,11 +1,8 @@
 //! Overload control between typed messages: what hosts count, and what they forget.
 
-use config::scenario::{
-    Costs, Group, HostFault, RunSettings, Scenario, ScenarioFeedback, ScenarioLocal, Stream, What,
-};
+use config::scenario::{Group, HostFault, Scenario, ScenarioFeedback, ScenarioLocal, Stream, What};
 use load::RateStep;
 use overload::RejectAt;
-use proxy::ProxyTimers;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -20,21 +17,9 @@ fn network(local: ScenarioLocal, feedback: ScenarioFeedback, load: &[(u32, f64)]
     let mut calls = Stream::of_paper("calls", vec![0, 1], 0.0);
     calls.holding = load::RandomTime::Exponential(SECOND * 2);
     calls.load = load.iter().map(|&(at, rate)| RateStep { at: SECOND * at, rate, ramp: false }).collect();
-    Scenario {
-        title: "overload".to_owned(),
-        run: RunSettings {
-            duration: SECOND * seconds,
-            warm_up: Duration::ZERO,
-            bin: SECOND,
-            ..RunSettings::default()
-        },
-        costs: Costs::default(),
-        timers: ProxyTimers::default(),
-        groups: vec![neighbours, server],
-        streams: vec![calls],
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
+    let mut scenario = Scenario::new(vec![neighbours, server], vec![calls], SECOND * seconds);
+    scenario.run.bin = SECOND;
+    scenario
 }
 
 /// Calls completed a second between two seconds of a run.
@@ -92,18 +77,10 @@ fn stalled(buffer_rejections: bool) -> [u64; 3] {
     server.overload.buffer_rejections = buffer_rejections;
     let mut calls = Stream::of_paper("calls", vec![0], 500.0);
     calls.load = vec![RateStep { at: Duration::ZERO, rate: 500.0, ramp: false }];
-    let scenario = Scenario {
-        run: RunSettings { duration: length, warm_up: Duration::ZERO, bin: length, ..RunSettings::default() },
-        groups: vec![server],
-        streams: vec![calls],
-        faults: vec![HostFault {
-            group: 0,
-            host: 0,
-            at: Duration::ZERO,
-            what: What::Stall(Duration::from_millis(400)),
-        }],
-        ..network(ScenarioLocal::None, ScenarioFeedback::None, &[], 1)
-    };
+    let mut scenario = Scenario::new(vec![server], vec![calls], length);
+    scenario.run.bin = length;
+    let what = What::Stall(Duration::from_millis(400));
+    scenario.faults.push(HostFault { group: 0, host: 0, at: Duration::ZERO, what });
     let results = sim::model::run(&scenario, 1);
     let count = |series: &sim::stats::Series| {
         series.rates().map(|(_, rate)| rate * length.as_secs_f64()).sum::<f64>().round() as u64

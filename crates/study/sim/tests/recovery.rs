@@ -2,12 +2,11 @@
 //! that had none.
 
 use base::{Instant, Rng};
-use config::scenario::{Costs, Group, RunSettings, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
+use config::scenario::{Costs, Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
 use core::time::Duration;
 use load::RandomTime;
 use load::RateStep;
 use overload::RejectAt;
-use proxy::ProxyTimers;
 use rand::Rng as _;
 use sim::stats::sweep;
 
@@ -99,21 +98,10 @@ fn scenario(seed: u64) -> Scenario {
     }
     let after = if groups.iter().any(|group| group.overload.retry) { AFTER_WITH_ALTERNATES } else { AFTER };
     let warm_up = SECOND * (BEFORE + OVERLOAD + after);
-    Scenario {
-        title: format!("network {seed}"),
-        run: RunSettings {
-            duration: warm_up + SECOND * COUNT,
-            warm_up,
-            bin: SECOND,
-            ..RunSettings::default()
-        },
-        costs,
-        timers: ProxyTimers::default(),
-        groups,
-        streams,
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
+    let mut scenario = Scenario::new(groups, streams, warm_up + SECOND * COUNT);
+    scenario.title = format!("network {seed}");
+    (scenario.run.warm_up, scenario.run.bin) = (warm_up, SECOND);
+    scenario
 }
 
 fn steps(steps: &[(u32, f64)]) -> Vec<RateStep> {
@@ -161,17 +149,8 @@ fn edges_that_are_entry_and_exit_take_calls_again_after_an_overload() {
         let mut calls = Stream::of_paper("calls", vec![0, 1, 0], 0.0);
         calls.holding = RandomTime::Exponential(SECOND * 10);
         calls.load = steps(&[(0, 100.0), (20, 400.0), (120, 100.0)]);
-        let scenario = Scenario {
-            run: RunSettings {
-                duration: SECOND * 260,
-                warm_up: SECOND * 220,
-                bin: SECOND,
-                ..RunSettings::default()
-            },
-            groups,
-            streams: vec![calls],
-            ..scenario(0)
-        };
+        let mut scenario = Scenario::new(groups, vec![calls], SECOND * 260);
+        (scenario.run.warm_up, scenario.run.bin) = (SECOND * 220, SECOND);
         for seed in 1..=2 {
             let completed = completed(&scenario, seed);
             assert!(completed > 0.95, "{feedback:?}, seed {seed}: {completed:.3} of the calls");

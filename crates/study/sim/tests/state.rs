@@ -1,10 +1,9 @@
 //! Proxies of the model that share out the state of calls: who keeps it, what that costs, and that calls go on.
 
 use base::Instant;
-use config::scenario::{Costs, Group, HostFault, LinkFaults, RunSettings, Scenario, Stream, What};
+use config::scenario::{Costs, Group, HostFault, LinkFaults, Scenario, Stream, What};
 use distribute::{Law, Settings};
 use load::{RandomTime, RateStep};
-use proxy::ProxyTimers;
 use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -54,21 +53,11 @@ fn network(servers: usize, paths: &[&[usize]], rate: f64) -> Scenario {
         holding: RandomTime::Exponential(Duration::from_secs(2)),
         ..Stream::of_paper(&format!("{path:?}"), path.to_vec(), rate)
     };
-    Scenario {
-        title: "state".to_owned(),
-        run: RunSettings {
-            duration: Duration::from_secs(RUN_ENDS),
-            warm_up: Duration::ZERO,
-            bin: Duration::from_secs(1),
-            ..RunSettings::default()
-        },
-        costs: costs(),
-        timers: ProxyTimers::default(),
-        groups: (0..servers).map(|index| Group::proxies(&format!("server {index}"), 1, STATEFUL)).collect(),
-        streams: paths.iter().map(|path| stream(path)).collect(),
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
+    let groups = (0..servers).map(|index| Group::proxies(&format!("server {index}"), 1, STATEFUL)).collect();
+    let streams = paths.iter().map(|path| stream(path)).collect();
+    let mut scenario = Scenario::new(groups, streams, Duration::from_secs(RUN_ENDS));
+    (scenario.run.bin, scenario.costs) = (Duration::from_secs(1), costs());
+    scenario
 }
 
 fn all(servers: usize, keeping: StateKeeping) -> NetworkState {
@@ -100,13 +89,13 @@ fn link(from: Option<usize>, to: Option<usize>) -> LinkFaults {
     LinkFaults {
         from,
         to,
-        since: Duration::ZERO,
         until: Duration::from_secs(RUN_ENDS),
         delay: Duration::from_millis(5),
         jitter: Duration::from_millis(5),
         loss: 0.05,
         duplication: 0.03,
         reordering: 0.03,
+        ..LinkFaults::default()
     }
 }
 

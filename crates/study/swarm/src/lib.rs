@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call;
 mod checkers;
 mod credentials;
 mod draw;

@@ -55,10 +55,10 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "FromSite",
         "HomePlan",
         "RemoveAll",
-        "no password",
+        "knows_password: false, must_succeed",
         "Parallel",
         "Sequential",
-        "refuses some",
+        "refuses: Some",
         "keeps calls",
         "scaled by",
         "no Record-Route",
@@ -92,7 +92,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     let actions =
         ["Fail", "Start", "TakeOver", "Die", "Return", "Drain", "stalls", "Configure", "Rekey", "SetStore"];
     let shards = [1, 2, 3].map(|shards| format!("{shards} shards"));
-    let faults = ["no OPTIONS", "Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
+    let faults = ["options: false", "Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
     for what in actions.iter().chain(&faults).copied().chain(shards.iter().map(String::as_str)) {
         assert!(shown.contains(what), "{what} is never drawn");
     }

@@ -1,9 +1,6 @@
 //! As much of reading as tests need: header fields by name, the status, the head and the body.
 
 /// Text that has to be UTF-8 to be compared.
-///
-/// # Panics
-/// When it is not.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }

@@ -72,10 +72,14 @@ fn crates() -> PathBuf {
 /// # Panics
 /// When no group has the crate.
 pub fn folder_of(path: &str) -> PathBuf {
+    find_folder(path).unwrap_or_else(|| panic!("no crate has {path}"))
+}
+
+/// The same; `None`: there is no such crate.
+pub fn find_folder(path: &str) -> Option<PathBuf> {
     let name = path.split('/').next().unwrap_or(path);
     let mut groups = GROUPS.iter().map(|group| crates().join(group));
-    let group = groups.find(|group| group.join(name).join("Cargo.toml").exists());
-    group.unwrap_or_else(|| panic!("no crate is called {name}")).join(path)
+    Some(groups.find(|group| group.join(name).join("Cargo.toml").exists())?.join(path))
 }
 
 /// The names of the other crates of the workspace.

@@ -1,10 +1,10 @@
-//! Rules of the repository: the files of large crates stand in layers, and each page of `docs/rfc/` agrees with the marks
-//! in code and tests. `UPDATE_DOCS=1` writes the places of the marks into the pages anew.
+//! Rules of the repository: the files of large crates stand in layers, each page of `docs/rfc/` agrees with the marks in
+//! code and tests, and documents name what there is. `UPDATE_DOCS=1` writes the places of the marks into the pages anew.
 
 use std::path::{Path, PathBuf};
 use testkit::circles::{circles, circles_with_calls};
 use testkit::parameters::{bool_parameters, tuple_parameters};
-use testkit::rules::{Places, compare, folder_of};
+use testkit::rules::{Places, compare, find_folder, folder_of};
 use testkit::strays::strays;
 
 /// Known steps of circles: methods of the control task stand beside the certificates that they read. The list may only
@@ -95,4 +95,23 @@ fn the_page_of_the_proxy_names_what_there_is() {
         let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
         assert!(tests.contains("::") || ["`random`", "above"].iter().any(|it| tests.contains(it)), "{row}");
     }
+}
+
+/// The documents for developers: a path begins with the name of a crate.
+#[test]
+fn every_file_that_is_named_exists() {
+    let mut checked = 0;
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md"] {
+        let text = std::fs::read_to_string(repository().join(document)).expect("a document");
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let is_file =
+                quoted.ends_with('/') || Path::new(quoted).extension().is_some_and(|end| end == "rs");
+            let Some((name, path)) = quoted.split_once('/').filter(|_| is_file) else { continue };
+            let Some(folder) = find_folder(name) else { continue };
+            checked += 1;
+            let exists = [folder.join("src").join(path), folder.join(path)].iter().any(|file| file.exists());
+            assert!(exists, "{document}: {quoted}");
+        }
+    }
+    assert!(checked > 80, "{checked} paths were found");
 }

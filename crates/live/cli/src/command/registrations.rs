@@ -1,7 +1,7 @@
 //! `sarabande registrations`: the contacts of a user of a running registrar.
 
 use super::load::table::table;
-use super::status::{plural, registrar, span, word_column};
+use super::status::{REGISTRAR, plural, registrar, span, word_column};
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Result, bail};
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Of all users, as `status` has it.
 fn overview(target: &Target, json: bool) -> Result<()> {
-    let Some(registrar) = registrar::ask(target)? else { bail!("the server has no [registrar]") };
+    let Some(registrar) = target.find(REGISTRAR)? else { bail!("the server has no [registrar]") };
     if json {
         return print_line!("{}", serde_json::to_string_pretty(&registrar)?);
     }

@@ -20,13 +20,13 @@ pub(crate) struct Arguments {
 /// Has the server start another process that takes over, and waits until it has.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
-    let before = health(target)?;
+    let before = target.health()?;
     let _: Restarting = target.post("/api/restart", b"")?;
     let since = Instant::now();
     loop {
         std::thread::sleep(POLL);
         // No answer may be the moment in which one process hands the listener to the other.
-        if let Ok(now) = health(target)
+        if let Ok(now) = target.health()
             && now.process != before.process
         {
             return print_line!("{}", text(&before, &now));
@@ -38,10 +38,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
-}
-
-fn health(target: &Target) -> Result<HealthView> {
-    target.send("GET", "/api/health", b"")?.json(&[200, 503])
 }
 
 fn text(before: &HealthView, now: &HealthView) -> String {

@@ -13,8 +13,9 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::figures::{
-    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NeighbourView, NextHop,
-    OverloadView, PoolHealth, ProxyView, QueueMemberView, Sessions,
+    CallsView, CapacityView, ConnectionsView, DistributionView, HealthView, MemberView, MembersView,
+    NameView, NeighbourView, NextHop, OverloadView, PoolHealth, ProxyView, QueueMemberView, RegistrarView,
+    Sessions,
 };
 use std::fmt::Write as _;
 
@@ -32,6 +33,10 @@ pub(crate) struct Arguments {
 
 const MIB: usize = 1 << 20;
 
+/// What a server answers that has a registrar, listeners for connections, or one for monitors.
+pub(super) const REGISTRAR: &str = "/api/registrar";
+const CONNECTIONS: &str = "/api/connections";
+const CAPACITY: &str = "/api/capacity";
 /// With the age of each member's oldest call.
 pub(super) const MEMBERS: &str = "/api/members?oldest=true";
 
@@ -53,19 +58,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
 }
 
-fn ask_health(target: &Target) -> Result<HealthView> {
-    // 503 is the answer of a server that takes no new calls.
-    target.send("GET", "/api/health", b"")?.json(&[200, 503])
-}
-
 /// The server's answers, as they are.
 fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
-    let health = ask_health(target)?;
+    let health = target.health()?;
     let mut all = json!({
         "health": &health,
-        "registrar": registrar::ask(target)?,
-        "connections": connections::ask(target)?,
-        "capacity": capacity::ask(target)?,
+        "registrar": target.find::<RegistrarView>(REGISTRAR)?,
+        "connections": target.find::<ConnectionsView>(CONNECTIONS)?,
+        "capacity": target.find::<CapacityView>(CAPACITY)?,
     });
     if health.role == "proxy" {
         all["proxy"] = target.get("/api/proxy")?;
@@ -81,15 +81,15 @@ fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
 
 /// Whether new calls are taken, and the server's answers as text.
 fn ask(target: &Target) -> Result<(HealthView, String)> {
-    let health = ask_health(target)?;
+    let health = target.health()?;
     let mut all = if health.role == "proxy" {
         proxy_text(&health, &target.get("/api/proxy")?)
     } else {
         text(&health, &target.get("/api/sessions")?, &target.get(MEMBERS)?)
     };
-    all += &registrar::ask(target)?.as_ref().map(registrar::text).unwrap_or_default();
-    all += &connections::ask(target)?.as_ref().map(connections::text).unwrap_or_default();
-    all += &capacity::ask(target)?.as_ref().map(|it| capacity::text(it, &health.pools)).unwrap_or_default();
+    all += &target.find(REGISTRAR)?.as_ref().map(registrar::text).unwrap_or_default();
+    all += &target.find(CONNECTIONS)?.as_ref().map(connections::text).unwrap_or_default();
+    all += &target.find(CAPACITY)?.map(|it| capacity::text(&it, &health.pools)).unwrap_or_default();
     all += &scale::text(&scale::ask(target)?);
     Ok((health, all))
 }

@@ -6,7 +6,7 @@ use crate::admin::{Exit, Target};
 use crate::print::Progress;
 use anyhow::Result;
 use serde_json::Value;
-use server::figures::{HealthView, MembersView, ProxyView};
+use server::figures::{MembersView, ProxyView};
 use std::time::{Duration, Instant};
 
 /// How often a waiting stop looks.
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// What the server still has to do; nothing is known of it where another one answers in its place, started anew.
 fn remaining(target: &Target) -> Result<Option<Left>> {
-    let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
+    let health = target.health()?;
     let Some(seconds) = health.stop_seconds else { return Ok(None) };
     let ends = Instant::now() + Duration::from_secs_f64(seconds);
     if health.role == "proxy" {

@@ -2,9 +2,9 @@
 
 use super::conditions::several;
 use crate::kind::NetworkText;
-use crate::raw::{ListenerParts, ListenerTable, RawAccess, RawConfig};
+use crate::raw::{RawAccess, RawConfig, RawListener};
 use crate::report::Report;
-use crate::setting::{Entry, Setting};
+use crate::setting::{Item, Setting};
 use base::Rate;
 use route::{Access, Network, RateSettings, Refusal, SourceLimit};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -36,13 +36,12 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Acc
 }
 
 /// The access to each listener of a transport: by its own lists, or else the general one.
-fn of_listeners<T: ListenerTable>(
-    listeners: &[Entry<T::Bind, T>],
+fn of_listeners<const PORT: u16>(
+    listeners: &[Item<RawListener<PORT>>],
     (general, refusal): (&Option<Access>, Refusal),
     report: &mut Report<'_>,
 ) -> Vec<Option<Access>> {
-    let of = |entry: &Entry<T::Bind, T>| {
-        let ListenerParts { allow, deny, .. } = entry.parts();
+    let of = |Item(RawListener { allow, deny, .. }): &Item<RawListener<PORT>>| {
         let has_own = !allow.is_empty() || !deny.is_empty();
         if has_own { Lists { allow, deny }.read(refusal, report) } else { general.clone() }
     };

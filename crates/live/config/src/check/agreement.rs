@@ -16,7 +16,7 @@ pub(super) fn check<'r>(
     report: &mut Report<'_>,
 ) {
     let of_file = pools.iter().filter(|pool| pool.origin == PoolOrigin::Table);
-    let all: Vec<_> = of_file.filter_map(|pool| Some((pool, raw(&pool.name)?))).collect();
+    let all: Vec<_> = of_file.filter_map(|pool| Some((pool, raw(&pool.settings.name)?))).collect();
     let Some((&(first, first_raw), others)) = all.split_first() else { return };
     for &(pool, raw) in others {
         if pool.sessions.max_sessions != first.sessions.max_sessions {
@@ -25,15 +25,15 @@ pub(super) fn check<'r>(
         }
     }
     // Work is counted where a policy asks for it.
-    let mut by_work = all.iter().filter(|(pool, _)| pool.policy == PolicyKind::Tlwl);
+    let mut by_work = all.iter().filter(|(pool, _)| pool.settings.policy == PolicyKind::Tlwl);
     let Some(&(first, first_raw)) = by_work.next() else { return };
     for &(pool, raw) in by_work.filter(|(pool, _)| pool.sessions.weights != first.sessions.weights) {
         let why = "a member that is in several pools has one amount of work, so all with policy \"tlwl\" weigh alike";
         if raw.weights.is_empty() {
             tell("weights", why, (first, &first_raw.policy), (pool, &raw.policy), report);
         } else {
-            let remedy = remedy("weights", why, &first.name);
-            report.key_problem(&join(&join("pool", &pool.name), "weights"), remedy);
+            let remedy = remedy("weights", why, &first.settings.name);
+            report.key_problem(&join(&join("pool", &pool.settings.name), "weights"), remedy);
         }
     }
 }
@@ -47,9 +47,9 @@ fn tell<K: Kind>(
     report: &mut Report<'_>,
 ) {
     if setting.is_set() {
-        report.conflict(setting, remedy(key, why, &first.name));
+        report.conflict(setting, remedy(key, why, &first.settings.name));
     } else {
-        report.conflict(first_setting, remedy(key, why, &other.name));
+        report.conflict(first_setting, remedy(key, why, &other.settings.name));
     }
 }
 

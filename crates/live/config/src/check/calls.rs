@@ -20,7 +20,7 @@ pub(super) fn check(
 ) -> Option<CallsConfig> {
     let are_shared = distribution.is_some_and(|distribution| distribution.dialogs);
     let keeps = |forward| forward == Forward::Dialog || (are_shared && forward == Forward::Distributed);
-    let is_kept = pools.iter().any(|pool| keeps(pool.forward))
+    let is_kept = pools.iter().any(|pool| keeps(pool.settings.service.forward()))
         || registrar.is_some_and(|registrar| keeps(registrar.settings.forward));
     if raw.calls.is_some() && !is_kept && report.is_clean() {
         let remedy = "nothing keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`, or \
@@ -64,7 +64,7 @@ fn read(
         dialogs: DialogSettings {
             calls,
             session,
-            pools: pools.iter().map(|pool| pool.name.clone()).collect(),
+            pools: pools.iter().map(|pool| pool.settings.name.clone()).collect(),
         },
         records: records.map_or(Some(None), |records| records.map(Some))?,
         rotate: raw.rotate.value()? as u64,

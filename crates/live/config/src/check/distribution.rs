@@ -9,7 +9,7 @@ use crate::typed::{PoolConfig, RegistrarConfig};
 use control::Address;
 use distribute::{Law, Load, Settings};
 use node::Distribution;
-use route::{Dialogs, Forward, Network, Origin};
+use route::{Forward, Network, Origin};
 use std::net::SocketAddr;
 
 /// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something
@@ -19,8 +19,10 @@ pub(super) fn check(
     (pools, registrar): (&[PoolConfig], Option<&RegistrarConfig>),
     report: &mut Report<'_>,
 ) -> Option<Distribution> {
-    let mut sharers =
-        pools.iter().filter(|pool| pool.forward == Forward::Distributed).map(|pool| &*pool.name);
+    let mut sharers = pools
+        .iter()
+        .filter(|pool| pool.settings.service.forward() == Forward::Distributed)
+        .map(|pool| &*pool.settings.name);
     let at_home = registrar.filter(|registrar| registrar.settings.forward == Forward::Distributed);
     let sharer = sharers.next().or(at_home.map(|_| "registrar"));
     let Some(table) = &raw.distribution else {
@@ -129,11 +131,11 @@ fn tell_unverified(
 
 /// Where dialogs are shared out, a call that no proxy before has kept must not go where nobody writes its record.
 fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, report: &mut Report<'_>) {
-    for pool in pools.iter().filter(|pool| pool.dialogs == Dialogs::Member) {
+    for pool in pools.iter().filter(|pool| !pool.settings.service.has_hops()) {
         let remedy = format!(
             "nobody would write the records of calls to `{}` that a neighbour has left to this proxy, since its members have \
              dialogs = \"member\"; remove \"dialog\", or set dialogs = \"route\" and forward = \"distributed\" there",
-            pool.name
+            pool.settings.name
         );
         report.key_problem("distribution.shares", remedy);
     }
@@ -197,8 +199,9 @@ fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<Load> {
 /// or pass them on to somebody who does.
 fn tell_unkept(pools: &[PoolConfig], (neighbours, dialogs): (&[Network], bool), report: &mut Report<'_>) {
     let keeps_less = |pool: &&PoolConfig| {
-        let is_less = pool.forward == Forward::Stateless || (dialogs && pool.forward == Forward::Transaction);
-        is_less && pool.dialogs == Dialogs::Route
+        let is_less = pool.settings.service.forward() == Forward::Stateless
+            || (dialogs && pool.settings.service.forward() == Forward::Transaction);
+        is_less && pool.settings.service.has_hops()
     };
     for pool in pools.iter().filter(keeps_less) {
         let is_stranger =
@@ -208,11 +211,15 @@ fn tell_unkept(pools: &[PoolConfig], (neighbours, dialogs): (&[Network], bool), 
             _ => None,
         });
         if let Some(stranger) = addresses.into_iter().find(is_stranger) {
-            let without = if pool.forward == Forward::Stateless { "transactions" } else { "their dialogs" };
+            let without = if pool.settings.service.forward() == Forward::Stateless {
+                "transactions"
+            } else {
+                "their dialogs"
+            };
             let remedy = format!(
                 "`{}` sends calls without {without} to {stranger}, which is no neighbour: nobody would keep those that a \
                  neighbour has left without; add it, or set forward = \"distributed\"",
-                pool.name
+                pool.settings.name
             );
             report.key_problem("distribution.neighbours", remedy);
         }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::access;
 use crate::kind::FilePath;
-use crate::raw::{ListenerParts, ListenerTable, RawCertificate, RawConnections, RawListen, RawTls};
+use crate::raw::{RawCertificate, RawConnections, RawListen, RawListener, RawTls};
 use crate::report::Report;
-use crate::setting::{Entry, Setting, given};
+use crate::setting::{Item, Setting, given};
 use crate::typed::{CertificateFiles, Connections, Listen, Listener, Tls};
 use base::{Peer, Transport};
 
@@ -21,7 +21,7 @@ pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
 
 /// All listeners, or none when one is wrong.
 fn listeners(raw: &RawListen, report: &mut Report<'_>) -> Vec<Listener> {
-    let mut found = Found::default();
+    let mut found = Found { listeners: Vec::new(), is_right: true };
     found.of(Transport::Udp, &raw.udp, report);
     found.of(Transport::Tcp, &raw.tcp, report);
     found.of(Transport::Tls, &raw.tls, report);
@@ -41,25 +41,22 @@ struct Found {
     is_right: bool,
 }
 
-impl Default for Found {
-    fn default() -> Self {
-        Self { listeners: Vec::new(), is_right: true }
-    }
-}
-
 impl Found {
     /// Reads the listeners of a transport.
-    fn of<T: ListenerTable>(
+    fn of<const PORT: u16>(
         &mut self,
         transport: Transport,
-        raw: &[Entry<T::Bind, T>],
+        raw: &[Item<RawListener<PORT>>],
         report: &mut Report<'_>,
     ) {
         let mut advertised = Vec::new();
-        for (index, entry) in raw.iter().enumerate() {
-            let ListenerParts { bind, advertise, proxy_protocol, .. } = entry.parts();
-            let address = advertise.and_then(Setting::value);
-            advertised.extend(advertise.zip(address));
+        for (index, Item(RawListener { bind, advertise, proxy_protocol, .. })) in raw.iter().enumerate() {
+            let address = advertise.as_ref().and_then(Setting::value);
+            advertised.extend(advertise.as_ref().zip(address));
+            if let (Transport::Udp, Some(setting)) = (transport, proxy_protocol.first()) {
+                let remedy = "a PROXY header begins a connection, and UDP has none; remove this";
+                report.conflict(setting, remedy);
+            }
             let Some(setting) = bind else {
                 let (path, port) = (key(transport), transport.default_port());
                 let remedy =

@@ -24,11 +24,11 @@ mod token;
 
 use std::path::Path;
 
-use crate::raw::RawConfig;
+use crate::raw::{RawConfig, RawPool};
 use crate::report::Report;
 use crate::setting::Setting;
-use crate::structure::join;
-use crate::typed::{Config, Dns, Listen, Log, PoolConfig, PoolOrigin, ProxyConfig, RegistrarConfig, Stop};
+use crate::structure::{in_order, join};
+use crate::typed::{Config, Dns, Listen, Log, PoolConfig, RegistrarConfig, Stop};
 use ::route::Rule;
 use node::ProxySettings;
 use routes::Around;
@@ -61,14 +61,13 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     if !report.is_clean() {
         return None;
     }
-    let Targets { pools, proxy, transactions, routes } = targets?;
+    let Targets { pools, transactions, routes } = targets?;
     let (access, rates) = access?;
     Some(Config {
         listen,
         connections: connections?,
         tls: tls?,
         pools,
-        proxy,
         transactions,
         distribution,
         calls,
@@ -89,7 +88,6 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
 /// Where requests go.
 struct Targets {
     pools: Vec<PoolConfig>,
-    proxy: Option<ProxyConfig>,
     transactions: ProxySettings,
     routes: Vec<Rule>,
 }
@@ -102,14 +100,15 @@ fn targets(
     registrar: Option<&RegistrarConfig>,
     report: &mut Report<'_>,
 ) -> Option<Targets> {
-    let mut names: Vec<&String> = raw.pool.keys().collect();
-    names.sort_by_key(|name| report.place(&join("pool", name)));
-    let mut pool = |name: &&String| pool::check(name, &raw.pool[*name], listen, timers, report);
-    let pools: Vec<_> = names.iter().map(&mut pool).collect();
+    let tables = in_order("pool", &raw.pool, report);
+    let mut pool = |(name, path, raw): &(&str, String, &RawPool)| {
+        pool::check((*name, path), raw, listen, timers, report)
+    };
+    let pools: Vec<_> = tables.iter().map(&mut pool).collect();
     let needs_hops = raw.pool.is_empty() && raw.route.is_empty() && raw.registrar.is_none();
     let proxy = proxy::check(raw.proxy.as_ref(), needs_hops, listen, timers, report);
     let has_hops = raw.proxy.as_ref().is_some_and(|proxy| !proxy.next.is_empty());
-    let mut names: Vec<String> = names.into_iter().cloned().collect();
+    let mut names: Vec<String> = tables.iter().map(|(name, ..)| (*name).to_owned()).collect();
     if has_hops && names.iter().any(|name| name == proxy::POOL) {
         let remedy =
             "the next hops of `proxy` are a pool of this name; choose another name, or remove `proxy.next`";
@@ -122,10 +121,8 @@ fn targets(
     // Rules name pools by index: where one of them is wrong, its name is still one.
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
     scale::tell_shared(&pools, report);
-    if let (Some((Some(proxy), _)), Some(timers)) = (&proxy, timers) {
-        let way = (proxy.forward, proxy.record_route, proxy.invite_timeout);
-        pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), way, timers));
-    }
+    let (hops, transactions) = proxy.unzip();
+    pools.extend(hops.flatten());
     let refusal = raw.access.refuse.value().unwrap_or_default();
     let has_registrar = raw.registrar.is_some();
     let has_users = raw.registrar.as_ref().is_some_and(|registrar| registrar.users.is_some());
@@ -135,8 +132,7 @@ fn targets(
         routes = Some(registrar::usual_rules(registrar));
     }
     agreement::check(&pools, |name| raw.pool.get(name), report);
-    let (proxy, transactions) = proxy?;
-    Some(Targets { pools, proxy, transactions, routes: routes? })
+    Some(Targets { pools, transactions: transactions?, routes: routes? })
 }
 
 /// What stands where there is no route: all requests go to it.

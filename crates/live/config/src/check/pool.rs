@@ -5,16 +5,16 @@ use std::sync::Arc;
 use super::listen::{is_own, no_listener, no_listener_of, serves};
 use super::scale;
 use super::timers::{Timers, blame};
-use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, show};
+use crate::kind::{Choice, Flag, Kind, Leaf, PolicyName, show};
 use crate::raw::{InviteTimeout, RawMember, RawPool, RawProbe, RawWeights};
 use crate::report::Report;
-use crate::setting::{Entry, Setting};
+use crate::setting::{Item, Setting};
 use crate::structure::join;
 use crate::table::Defaulted as _;
 use crate::typed::{Listen, Listener, PoolConfig, PoolOrigin};
 use balance::{HealthSettings, MemberLaw, PolicyKind, PoolId, Weights};
-use control::{Address, MemberSettings, ProbeSettings};
-use route::{Dialogs, Fork, Forward};
+use control::{Address, MemberSettings, PoolSettings, ProbeSettings};
+use route::{Dialogs, Fork, Forward, Service};
 use std::time::Duration;
 use wire::Method;
 
@@ -36,26 +36,22 @@ const METHODS: [&str; 13] = [
     "UPDATE",
 ];
 
-/// The pool of this name.
+/// The pool of this name, at this path.
 pub(super) fn check(
-    name: &str,
+    (name, path): (&str, &str),
     raw: &RawPool,
     listen: &Listen,
     timers: Option<Timers>,
     report: &mut Report<'_>,
 ) -> Option<PoolConfig> {
-    let path = join("pool", name);
-    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
-        report.key_problem(&path, "expected a name of letters, digits, - and _");
-    }
-    let members = members(&path, raw, listen, report);
+    let members = members(path, raw, listen, report);
     let scale = raw.scale.as_ref();
-    let scale = scale.map(|scale| scale::check(&path, scale, (&members, texts(raw)), report));
+    let scale = scale.map(|scale| scale::check(path, scale, (&members, texts(raw)), report));
     let scale = scale.map_or(Some(None), |scale| scale.map(Some));
-    let pool = pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)?;
+    let pool = pool(path, name, raw, (PoolOrigin::Table, members), timers, report)?;
     let pool = PoolConfig { scale: scale?, ..pool };
-    scale::tell_uncounted(&path, &pool, report);
-    scale::tell_unknown(&path, &pool, report);
+    scale::tell_uncounted(path, &pool, report);
+    scale::tell_unknown(path, &pool, report);
     Some(pool)
 }
 
@@ -122,18 +118,25 @@ fn pool(
     let (timers, health) = (timers?, health?);
     let (policy, weights) = policy?;
     let (interval, timeout) = times?;
+    let fork = fork?;
+    let ring_time = if fork == Fork::None { Duration::ZERO } else { raw.ring_time.value()? };
+    let (forward, dialogs, record_route) = (forward?, dialogs?, record_route?);
+    // A combination that does not exist has been reported; the other checks go on with the same `forward`.
+    let service = Service::of((forward, dialogs), (fork, ring_time), record_route)
+        .or_else(|_| Service::of((forward, Dialogs::Route), (Fork::None, Duration::ZERO), true));
     Some(PoolConfig {
-        name: name.to_owned(),
         origin,
-        policy,
+        settings: PoolSettings {
+            name: name.to_owned(),
+            service: service.ok()?,
+            policy,
+            health,
+            probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },
+            queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
+            member_law: member_law?,
+            invite_timeout: raw.invite_timeout.value()?,
+        },
         members,
-        forward: forward?,
-        dialogs: dialogs?,
-        fork: fork?,
-        ring_time: raw.ring_time.value()?,
-        record_route: record_route?,
-        health,
-        probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },
         sessions: balance::SessionSettings {
             weights,
             // RFC 3261 §17.1.1.2, §17.1.2.2: timers B and F.
@@ -145,9 +148,6 @@ fn pool(
             hold_failures: health.ejects,
             max_sessions: raw.max_sessions.value()? as usize,
         },
-        member_law: member_law?,
-        invite_timeout: raw.invite_timeout.value()?,
-        queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
         scale: None,
     })
 }
@@ -187,6 +187,14 @@ pub(super) fn check_invite_timeout(
     }
 }
 
+/// That this process stays on the way of the calls whose state it keeps.
+pub(super) fn check_stays(record_route: &Setting<Flag>, forward: Option<Forward>, report: &mut Report<'_>) {
+    if (forward, record_route.value()) == (Some(Forward::Dialog), Some(false)) {
+        let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
+        report.conflict(record_route, remedy);
+    }
+}
+
 /// Whether this process stays on the way of dialogs. Where it does not, it sees no call end, so that calls are not
 /// counted.
 fn record_route(
@@ -199,10 +207,7 @@ fn record_route(
     if record_route {
         return Some(true);
     }
-    if forward == Some(Forward::Dialog) {
-        let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
-        report.conflict(&raw.record_route, remedy);
-    }
+    check_stays(&raw.record_route, forward, report);
     if dialogs == Some(Dialogs::Member) {
         let remedy = "what belongs to a dialog has to come back here to reach the member that it began with; remove this, or set \
                       dialogs = \"route\"";
@@ -229,7 +234,7 @@ fn fork(
     report: &mut Report<'_>,
 ) -> Option<Fork> {
     let fork = raw.fork.value()?;
-    let has_limit = |entry: &Entry<_, RawMember>| matches!(entry, Entry::Table(table) if table.max_calls.is_some() || table.max_rate.is_some());
+    let has_limit = |Item(member): &Item<RawMember>| member.max_calls.is_some() || member.max_rate.is_some();
     if fork == Fork::None {
         if raw.ring_time.is_set() {
             let remedy = "only a pool with fork = \"parallel\" or \"sequential\" has a ring time; set that, or remove this";
@@ -291,12 +296,9 @@ fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
 
 /// The members as the file has them.
 fn texts(raw: &RawPool) -> Vec<String> {
-    let text = |entry: &Entry<MemberAddress, RawMember>| {
-        let setting = match entry {
-            Entry::Plain(address) => address,
-            Entry::Table(table) => table.address.as_ref()?,
-        };
-        if let Leaf::Text(text) = &setting.leaf { Some(text.clone()) } else { None }
+    let text = |Item(member): &Item<RawMember>| match &member.address.as_ref()?.leaf {
+        Leaf::Text(text) => Some(text.clone()),
+        _ => None,
     };
     raw.members.iter().filter_map(text).collect()
 }
@@ -310,17 +312,9 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
             "expected at least one server: members = [\"10.0.0.1:5060\"]",
         );
     }
-    for (index, entry) in raw.members.iter().enumerate() {
-        let (setting, capacity, max_calls, max_rate) = match entry {
-            Entry::Plain(address) => (Some(address), Some(1.0), most, rate),
-            Entry::Table(table) => (
-                table.address.as_ref(),
-                table.capacity.value(),
-                table.max_calls.as_ref().map_or(most, Setting::value),
-                table.max_rate.as_ref().map_or(rate, Setting::value),
-            ),
-        };
-        let Some(setting) = setting else {
+    for (index, Item(RawMember { address, capacity, max_calls, max_rate })) in raw.members.iter().enumerate()
+    {
+        let Some(setting) = address else {
             let path = format!("{path}.members[{index}].address");
             report.missing(&path, "expected an address: { address = \"10.0.0.1:5060\", capacity = 2.0 }");
             continue;
@@ -329,9 +323,9 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
         check_member(setting, &address, &members, listen, report);
         members.push(MemberSettings {
             address,
-            capacity: capacity.unwrap_or(1.0),
-            max_calls: max_calls.unwrap_or(0),
-            max_rate: max_rate.unwrap_or(0),
+            capacity: capacity.value().unwrap_or(1.0),
+            max_calls: max_calls.as_ref().map_or(most, Setting::value).unwrap_or(0),
+            max_rate: max_rate.as_ref().map_or(rate, Setting::value).unwrap_or(0),
             pool: PoolId::default(),
         });
     }

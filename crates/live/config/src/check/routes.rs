@@ -8,10 +8,9 @@ use crate::kind::{AnswerKind, Flag, Text, quoted};
 use crate::nearest::nearest;
 use crate::raw::{RawAnswer, RawChoice, RawRoute};
 use crate::report::Report;
-use crate::setting::{Entry, Listed, Setting, given};
+use crate::setting::{Entry, Item, Listed, Setting, given};
 use crate::structure::join;
 use crate::typed::{Listen, PoolConfig, PoolOrigin};
-use balance::PoolId;
 use control::MemberSettings;
 use route::{
     Answer, BudgetSettings, Choice, Failover, Forward, INVITE_TIMEOUT, Origin, Outcome, Pools, Reason,
@@ -161,9 +160,11 @@ fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report
     let Some(Target::Pools(chosen)) = target else { return };
     let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let knows_copies = |forward: Forward| forward.has_transactions() || forward == Forward::Distributed;
-    if let Some(pool) = named.into_iter().find(|pool| !knows_copies(pool.forward)) {
-        let remedy =
-            format!("this needs `{}` to have forward = \"transaction\"; set that, or remove this", pool.name);
+    if let Some(pool) = named.into_iter().find(|pool| !knows_copies(pool.settings.service.forward())) {
+        let remedy = format!(
+            "this needs `{}` to have forward = \"transaction\"; set that, or remove this",
+            pool.settings.name
+        );
         report.key_problem(&join(path, "authenticate"), remedy);
     }
 }
@@ -254,13 +255,7 @@ fn next(
     let mut members: Vec<MemberSettings> = Vec::new();
     for (address, setting) in several(raw.next.as_ref()) {
         pool::check_member(setting, &address, &members, around.listen, report);
-        members.push(MemberSettings {
-            address,
-            capacity: 1.0,
-            max_calls: 0,
-            max_rate: 0,
-            pool: PoolId::default(),
-        });
+        members.push(MemberSettings::new(address));
     }
     if members.is_empty() {
         report.missing(&join(path, "next"), "expected at least one next hop: next = \"sip.example.net\"");
@@ -275,7 +270,7 @@ fn next(
 
 fn choices(
     path: &str,
-    raw: &Listed<Text, RawChoice, Entry<Text, RawChoice>>,
+    raw: &Listed<Text, RawChoice, Item<RawChoice>>,
     names: &[String],
     report: &mut Report<'_>,
 ) -> Option<Vec<Choice>> {
@@ -301,15 +296,9 @@ fn choices(
         }
         Listed::Table(table) => add(choice(&path, table, 1, names, report), report),
         Listed::Many(items) => {
-            for (index, item) in items.iter().enumerate() {
+            for (index, Item(table)) in items.iter().enumerate() {
                 let place = index as u16 + 1;
-                let choice = match item {
-                    Entry::Plain(setting) => {
-                        pool_named(setting, names, report).map(|pool| (pool, setting, place, 1.0))
-                    }
-                    Entry::Table(table) => choice(&format!("{path}[{index}]"), table, place, names, report),
-                };
-                add(choice, report);
+                add(choice(&format!("{path}[{index}]"), table, place, names, report), report);
             }
             if items.is_empty() {
                 report.missing(&path, "expected at least one pool: pool = \"servers\"");
@@ -372,12 +361,11 @@ fn failover(route: &RawRoute) -> Option<Failover> {
 fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mut Report<'_>) {
     let mut all = choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let Some(first) = all.next() else { return };
-    let way = |pool: &PoolConfig| (pool.forward, pool.dialogs, pool.record_route, pool.fork, pool.ring_time);
-    if let Some(other) = all.find(|pool| way(pool) != way(first)) {
+    if let Some(other) = all.find(|pool| pool.settings.service != first.settings.service) {
         let remedy = format!(
             "`{}` and `{}` have another `forward`, `dialogs`, `record_route`, `fork` or `ring_time`: give all pools of a route \
              the same",
-            first.name, other.name
+            first.settings.name, other.settings.name
         );
         report.key_problem(&join(path, "pool"), remedy);
     }
@@ -400,7 +388,9 @@ fn check_failover(
     }
     // A pool that is wrong is not there.
     let is_stateless = |choice: &Choice| {
-        pools.get(usize::from(choice.pool)).is_some_and(|pool| pool.forward == Forward::Stateless)
+        pools
+            .get(usize::from(choice.pool))
+            .is_some_and(|pool| pool.settings.service.forward() == Forward::Stateless)
     };
     if !choices.iter().all(is_stateless) {
         return;

@@ -9,9 +9,9 @@ use crate::typed::{
     ApiServer, CA_FILE, CommandLine, DriverConfig, DriverName, KubernetesConfig, PLACEHOLDERS, PoolConfig,
     ScaleConfig, TOKEN_FILE, Workload,
 };
-use control::{Address, MemberSettings};
+use control::{Address, MemberSettings, PoolSettings};
 use elastic::scale::{ForecastSettings, ScaleSettings, StartSettings};
-use route::{Dialogs, Fork};
+use route::Fork;
 
 /// Most servers of a Deployment, where the file says nothing: the scaler's own.
 const MOST_PODS: usize = 10;
@@ -231,9 +231,10 @@ fn tell_members(pool: &str, workload: &Workload, members: &[MemberSettings], rep
 /// A server is stopped when it has no calls, so they have to be counted.
 pub(super) fn tell_uncounted(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
     let has_limit = pool.members.iter().any(|member| member.max_calls > 0 || member.max_rate > 0);
+    let PoolSettings { service, policy, .. } = &pool.settings;
     let is_uncounted =
-        pool.fork != Fork::None || (pool.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit);
-    if pool.scale.is_some() && !pool.record_route {
+        service.fork().0 != Fork::None || (service.has_hops() && policy.is_by_call() && !has_limit);
+    if pool.scale.is_some() && !service.records_route() {
         let remedy = "with record_route = false the BYE of a call does not come by here, so nobody knows when a server has no calls; \
                       remove that, or this";
         report.key_problem(&join(path, "scale"), remedy);
@@ -251,7 +252,7 @@ pub(super) fn tell_unknown(path: &str, pool: &PoolConfig, report: &mut Report<'_
         Some(DriverConfig::Command { list, .. }) => list.is_some(),
         _ => true,
     };
-    if !is_listed && !pool.probes.periodic {
+    if !is_listed && !pool.settings.probes.periodic {
         let remedy = "nothing tells which servers run: set `list`, or let `probe` be enabled";
         report.key_problem(&join(path, "scale"), remedy);
     }
@@ -263,14 +264,14 @@ pub(super) fn tell_shared(pools: &[PoolConfig], report: &mut Report<'_>) {
         let has = |other: &&PoolConfig| {
             let is_member =
                 |member: &MemberSettings| pool.members.iter().any(|own| own.address == member.address);
-            other.name != pool.name && other.members.iter().any(is_member)
+            other.settings.name != pool.settings.name && other.members.iter().any(is_member)
         };
         if let Some(other) = pools.iter().find(has) {
             let remedy = format!(
                 "`{}` has the same members: a server that is started and stopped belongs to one pool",
-                other.name
+                other.settings.name
             );
-            report.key_problem(&join(&join("pool", &pool.name), "scale"), remedy);
+            report.key_problem(&join(&join("pool", &pool.settings.name), "scale"), remedy);
         }
     }
 }

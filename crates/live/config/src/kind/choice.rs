@@ -265,11 +265,4 @@ mod tests {
             Some("\"tlwl\"")
         );
     }
-
-    #[test]
-    fn every_policy_can_be_named() {
-        for kind in PolicyKind::ALL {
-            assert_eq!(Choice::read(&kind.name().into()), Ok(PolicyName { kind, invite: None }));
-        }
-    }
 }

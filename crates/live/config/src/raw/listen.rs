@@ -1,14 +1,14 @@
 //! `[listen]`, `[connections]` and `[tls]` as they are written.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::kind::{
-    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, Kind, MIB, NetworkText, PageOrigin,
-    SECOND, ServedName, Size, Time,
+    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, MIB, NetworkText, PageOrigin, SECOND,
+    ServedName, Size, Time,
 };
-use crate::setting::{Entry, Setting};
+use crate::setting::{Item, Setting, Short};
 use crate::table::REQUIRED;
+use crate::typed::SIP_PORT;
 use base::Transport;
 use node::LargeRequests;
 
@@ -27,17 +27,17 @@ table! {
         { "required": ["wss"] },
     ] }] } {
         /// UDP listeners.
-        udp: Vec<Entry<Bound, RawListener>>,
+        udp: Vec<Item<RawListener<SIP_PORT>>>,
         /// TCP listeners. Requests to members and next hops over TCP leave by the address of one, too.
-        tcp: Vec<Entry<Bound, RawTcpListener>>,
+        tcp: Vec<Item<RawListener<SIP_PORT>>>,
         /// TLS listeners; the usual port is 5061. They need `[[tls.certificates]]`. Requests to members and next hops
         /// over TLS leave by the address of one, too.
-        tls: Vec<Entry<Bound<TLS_PORT>, RawTlsListener>>,
+        tls: Vec<Item<RawListener<TLS_PORT>>>,
         /// WebSocket listeners, for browsers (RFC 7118). What passes is not encrypted: for tests, and behind a
         /// web server that ends TLS.
-        ws: Vec<Entry<Bound<WS_PORT>, RawWsListener>>,
+        ws: Vec<Item<RawListener<WS_PORT>>>,
         /// Secure WebSocket listeners; the usual port is 443. They need `[[tls.certificates]]`.
-        wss: Vec<Entry<Bound<WSS_PORT>, RawWssListener>>,
+        wss: Vec<Item<RawListener<WSS_PORT>>>,
         /// Host names that mean this balancer when they stand in a Request-URI or Route. The listeners'
         /// own addresses always do.
         names: Vec<Setting<ServedName>>,
@@ -47,12 +47,16 @@ table! {
     }
 
     /// One listener.
-    struct RawListener {
+    struct RawListener<PORT> {
         /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
         /// family that is there at the start.
-        bind: Option<Setting<Bound>> => REQUIRED,
-        /// Address and port that peers see in Via and Record-Route, for a host behind an address translator.
-        advertise: Option<Setting<Advertised>> => "the local address",
+        bind: Option<Setting<Bound<PORT>>> => REQUIRED,
+        /// Address and port that peers see in Via and Record-Route, for a host behind an address translator or
+        /// a load balancer.
+        advertise: Option<Setting<Advertised<PORT>>> => "the local address",
+        /// Not of UDP: networks of load balancers whose connections begin with a PROXY header, version 1 or 2: whom it
+        /// names counts as the client. A connection from there without one is closed.
+        proxy_protocol: Vec<Setting<NetworkText>>,
         /// Networks that may begin anything here, instead of those of `[access]`; with `deny`, of which the same
         /// holds.
         allow: Vec<Setting<NetworkText>>,
@@ -129,89 +133,10 @@ table! {
     }
 }
 
-/// The items of a list of listeners over TCP: of each transport with its usual port.
-macro_rules! stream_listeners {
-    ($($Table:ident: $port:expr,)+) => {
-        table! {$(
-            /// One listener over TCP.
-            struct $Table {
-                /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
-                /// family that is there at the start.
-                bind: Option<Setting<Bound<{ $port }>>> => REQUIRED,
-                /// Address and port that peers see in Via and Record-Route, for a host behind an address translator or
-                /// a load balancer.
-                advertise: Option<Setting<Advertised<{ $port }>>> => "the local address",
-                /// Networks of load balancers whose connections begin with a PROXY header, version 1 or 2: whom it
-                /// names counts as the client. A connection from there without one is closed.
-                proxy_protocol: Vec<Setting<NetworkText>>,
-                /// Networks that may begin anything here, instead of those of `[access]`; with `deny`, of which the
-                /// same holds.
-                allow: Vec<Setting<NetworkText>>,
-                /// Networks that may not.
-                deny: Vec<Setting<NetworkText>>,
-            }
-        )+}
+impl<const PORT: u16> Short for RawListener<PORT> {
+    type Main = Bound<PORT>;
 
-        $(impl ListenerTable for $Table {
-            type Bind = Bound<{ $port }>;
-            type Advertise = Advertised<{ $port }>;
-
-            fn parts(&self) -> ListenerParts<'_, Self> {
-                let Self { bind, advertise, proxy_protocol, allow, deny } = self;
-                ListenerParts { bind: bind.as_ref(), advertise: advertise.as_ref(), proxy_protocol, allow, deny }
-            }
-        })+
-    };
-}
-
-stream_listeners! {
-    RawTcpListener: Transport::Tcp.default_port(),
-    RawTlsListener: TLS_PORT,
-    RawWsListener: WS_PORT,
-    RawWssListener: WSS_PORT,
-}
-
-/// A table that says all of one listener.
-pub(crate) trait ListenerTable {
-    /// Kind of its address.
-    type Bind: Kind<Value = SocketAddr>;
-    /// Kind of the address that peers see.
-    type Advertise: Kind<Value = SocketAddr>;
-
-    fn parts(&self) -> ListenerParts<'_, Self>;
-}
-
-/// What an item of a list of listeners says.
-pub(crate) struct ListenerParts<'r, T: ListenerTable + ?Sized> {
-    pub(crate) bind: Option<&'r Setting<T::Bind>>,
-    pub(crate) advertise: Option<&'r Setting<T::Advertise>>,
-    pub(crate) proxy_protocol: &'r [Setting<NetworkText>],
-    pub(crate) allow: &'r [Setting<NetworkText>],
-    pub(crate) deny: &'r [Setting<NetworkText>],
-}
-
-impl ListenerTable for RawListener {
-    type Bind = Bound;
-    type Advertise = Advertised;
-
-    fn parts(&self) -> ListenerParts<'_, Self> {
-        let Self { bind, advertise, allow, deny } = self;
-        ListenerParts { bind: bind.as_ref(), advertise: advertise.as_ref(), proxy_protocol: &[], allow, deny }
-    }
-}
-
-impl<T: ListenerTable> Entry<T::Bind, T> {
-    /// What the item says, in either form.
-    pub(crate) fn parts(&self) -> ListenerParts<'_, T> {
-        match self {
-            Self::Plain(bind) => ListenerParts {
-                bind: Some(bind),
-                advertise: None,
-                proxy_protocol: &[],
-                allow: &[],
-                deny: &[],
-            },
-            Self::Table(table) => table.parts(),
-        }
+    fn main(&mut self) -> &mut Option<Setting<Bound<PORT>>> {
+        &mut self.bind
     }
 }

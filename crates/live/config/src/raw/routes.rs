@@ -8,7 +8,7 @@ use crate::kind::{
     Share, Text, Time, TransportName,
 };
 use crate::raw::InviteTimeout;
-use crate::setting::{Entry, Listed, Setting, Several};
+use crate::setting::{Entry, Item, Listed, Setting, Several, Short};
 use crate::table::REQUIRED;
 use route::{BudgetSettings, Failover, Origin, Outcome, Refusal};
 
@@ -85,7 +85,7 @@ table! {
         add_header: RawFields => "none",
         /// Target: a pool by its name; or several, of which the next is tried when one fails. An item is a name, or a
         /// table that also gives priority and weight. `"proxy"` is the next hops of `[proxy]`.
-        pool: Option<Listed<Text, RawChoice, Entry<Text, RawChoice>>> => "none",
+        pool: Option<Listed<Text, RawChoice, Item<RawChoice>>> => "none",
         /// Target: next hops, with a transaction of ours, in the order of a hash of the Call-ID; each is tried when
         /// another fails.
         next: Option<Several<NextHop>> => "none",
@@ -182,5 +182,13 @@ table! {
         /// Networks without a limit, such as those of carriers. The hosts of members and next hops, and `neighbours`,
         /// never have one.
         exempt: Vec<Setting<NetworkText>>,
+    }
+}
+
+impl Short for RawChoice {
+    type Main = Text;
+
+    fn main(&mut self) -> &mut Option<Setting<Text>> {
+        &mut self.name
     }
 }

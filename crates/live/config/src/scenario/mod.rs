@@ -44,15 +44,7 @@ use raw::RawScenario;
 /// # Errors
 /// Every problem found; one, without a line, when the file cannot be read.
 pub fn load(path: &Path) -> Result<Scenario, Errors> {
-    parse(&text(path)?, &path.display().to_string())
-}
-
-/// The text of a scenario, unchecked: to be checked with several values, see [`parse_with`].
-///
-/// # Errors
-/// One problem, without a line, when the file cannot be read, or with one, when it is not UTF-8.
-pub fn text(path: &Path) -> Result<String, Errors> {
-    document::text(path)
+    parse(&document::text(path)?, &path.display().to_string())
 }
 
 /// Checks the text of a scenario. `file` is its name in messages, and its title where it sets none.

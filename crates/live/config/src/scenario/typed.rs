@@ -28,6 +28,23 @@ pub struct Scenario {
     pub faults: Vec<HostFault>,
 }
 
+impl Scenario {
+    /// These hosts and calls for so long, without a warm-up: at the Overload paper's prices, with perfect links, and nothing
+    /// fails.
+    pub fn new(groups: Vec<Group>, streams: Vec<Stream>, duration: Duration) -> Self {
+        Self {
+            title: String::new(),
+            run: RunSettings { duration, warm_up: Duration::ZERO, ..RunSettings::default() },
+            costs: Costs::default(),
+            timers: ProxyTimers::default(),
+            groups,
+            streams,
+            links: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+}
+
 /// `[run]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSettings {
@@ -307,7 +324,7 @@ impl Stream {
 }
 
 /// `[[link]]`: what happens to messages between two groups, in both directions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkFaults {
     /// Index of a group; `None` = the agents.
     pub from: Option<usize>,

@@ -1,5 +1,6 @@
 //! What the traffic and the probes say.
 
+use super::failures::Why;
 use super::{Control, look_up};
 use crate::log::LogEntry;
 use crate::messages::ControlEffect;
@@ -67,7 +68,7 @@ impl<E: Egress> Control<E> {
     /// No member of a pool took these new calls.
     fn none_took(&mut self, now: Instant, pool: PoolId, refused: u64, out: &mut Outbox<ControlEffect>) {
         self.members.none_took(now);
-        let Some(refused) = self.failures.refused(now, pool, refused) else { return };
+        let Some(refused) = self.failures.refused(now, pool, Why::NoneTook, refused) else { return };
         let all = self.members.nodes().iter().zip(self.members.records());
         let members = all.filter(|(node, record)| node.member && record.pools.contains(&pool));
         // How many calls a member has, only the shards know: one with a bound on them that refuses had no room.
@@ -85,7 +86,7 @@ impl<E: Egress> Control<E> {
         out: &mut Outbox<ControlEffect>,
     ) {
         self.members.none_took(now);
-        if let Some(refused) = self.failures.at_limit(now, pool, refused) {
+        if let Some(refused) = self.failures.refused(now, pool, Why::AtLimit, refused) {
             let (pool, limit) = (self.pool_name(pool), by.name());
             out.event(ControlEffect::Log(LogEntry::AtLimit { pool, limit, refused }));
         }

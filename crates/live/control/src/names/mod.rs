@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn member(address: Address) -> MemberSettings {
-        MemberSettings { address, capacity: 2.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
+        MemberSettings { capacity: 2.0, ..MemberSettings::new(address) }
     }
 
     fn found(shares: &[Share]) -> FoundAddresses {

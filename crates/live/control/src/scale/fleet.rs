@@ -18,7 +18,7 @@ use crate::probe::ProbeSettings;
 use balance::HealthSettings;
 use base::Instant;
 use core::time::Duration;
-use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerRow, ServerState};
+use elastic::scale::{Decision, ScaleSettings, ServerId, ServerLoad, ServerRow, ServerState};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -83,8 +83,6 @@ pub fn detection(probes: &ProbeSettings, health: &HealthSettings) -> Option<Dura
 
 /// The servers of a pool.
 pub struct Fleet {
-    scaler: Scaler,
-    settings: ScaleSettings,
     server_list: ServerList,
     /// After so long it is known whether a member answers; `None` where nobody asks regularly.
     detection: Option<Duration>,
@@ -93,7 +91,7 @@ pub struct Fleet {
     /// What the driver said last, and when it was asked.
     listed: Option<(Instant, Listing)>,
     unlisted: BTreeMap<ServerId, Unlisted>,
-    /// How many calls come, and what the scaler has said.
+    /// The scaler, and what it has said.
     pub outlook: Outlook,
 }
 
@@ -107,15 +105,13 @@ impl Fleet {
         detection: Option<Duration>,
     ) -> Self {
         Self {
-            scaler: Scaler::new(now, settings.clone()),
-            settings,
             server_list,
             detection,
             began: now,
             asked: BTreeMap::new(),
             listed: None,
             unlisted: BTreeMap::new(),
-            outlook: Outlook::default(),
+            outlook: Outlook::new(now, settings),
         }
     }
 
@@ -138,7 +134,7 @@ impl Fleet {
             (asked.is_open, asked.unlisted_until) = (false, now);
         }
         if !is_done {
-            self.scaler.on_start_failed(now, id);
+            self.outlook.scaler.on_start_failed(now, id);
         }
     }
 
@@ -146,7 +142,7 @@ impl Fleet {
     pub fn on_stopped(&mut self, now: Instant, id: ServerId, is_done: bool) {
         self.asked.insert(id, Asked { at: now, unlisted_until: now, is_open: false });
         if is_done {
-            self.scaler.on_stopped(now, id);
+            self.outlook.scaler.on_stopped(now, id);
         }
     }
 
@@ -176,10 +172,7 @@ impl Fleet {
         let open: Vec<_> = self.server_list.ids().filter(|id| self.may_answer(*id, view)).collect();
         if open.is_empty() {
             let servers: Vec<_> = self.rows().filter_map(|row| self.load(&row, view)).collect();
-            let mut decisions = Vec::new();
-            self.scaler.step(view.now, &Seen { rate, servers: &servers }, &mut decisions);
-            for decision in decisions {
-                self.outlook.note(decision);
+            for decision in self.outlook.decide(view.now, rate, &servers) {
                 self.carry_out(decision, view, out);
             }
         }
@@ -195,7 +188,7 @@ impl Fleet {
             let (word, name) = (self.word(id, view), self.name(id));
             match self.state(id) {
                 Some(ServerState::Starting) if self.is_ready(id, view) => {
-                    self.scaler.on_started(view.now, id);
+                    self.outlook.scaler.on_started(view.now, id);
                     out.push(Order::Tell(News::Ready(name)));
                 }
                 Some(ServerState::Ready | ServerState::Draining)
@@ -205,11 +198,11 @@ impl Fleet {
                     // What the list knows to end goes on to end; otherwise the list is from before the loss.
                     let unlisted_until = if word == Some(Word::Ends) { known } else { view.now };
                     self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: false });
-                    self.scaler.on_lost(view.now, id);
+                    self.outlook.scaler.on_lost(view.now, id);
                     out.push(Order::Tell(News::Lost(name)));
                 }
                 None | Some(ServerState::Gone) if self.is_found(id, view) => {
-                    self.scaler.adopt(view.now, id);
+                    self.outlook.scaler.adopt(view.now, id);
                     out.push(Order::Tell(News::Found(name)));
                 }
                 _ => {}
@@ -304,15 +297,12 @@ impl Fleet {
         // What the scaler itself has drained of a ready server is about to be taken back.
         let takes = |member: &&&MemberLoad| member.is_up && !member.drains.operator;
         let taking = || members.iter().filter(takes);
-        let capacity = taking().map(|member| self.capacity_of(member)).reduce(|sum, capacity| sum + capacity);
+        let capacity =
+            taking().map(|member| self.outlook.capacity_of(member)).reduce(|sum, capacity| sum + capacity);
         let capacity = capacity.filter(|_| row.state == ServerState::Ready);
         let is_announced = taking().all(|member| member.capacity.is_some());
         let calls = members.iter().map(|member| member.work).sum();
         Some(ServerLoad { id: row.id, capacity, is_announced, calls })
-    }
-
-    fn capacity_of(&self, member: &MemberLoad) -> f64 {
-        member.capacity.unwrap_or(self.settings.capacity * member.weight)
     }
 
     fn carry_out(&mut self, decision: Decision, view: &PoolView, out: &mut Vec<Order>) {
@@ -336,7 +326,7 @@ impl Fleet {
     fn start(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
         let Some(server) = self.server_list.server(id, view, &self.all()) else {
             // The last members are being stopped, and one of them can be started again then.
-            return self.scaler.on_start_failed(view.now, id);
+            return self.outlook.scaler.on_start_failed(view.now, id);
         };
         self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
         out.push(Order::Tell(News::Decided(Some(self.name(id)), Decision::Start(id))));
@@ -376,37 +366,15 @@ impl Fleet {
         self.rows().filter(|row| row.state != ServerState::Gone).map(|row| row.id).collect()
     }
 
-    /// As many as are to take calls.
-    pub fn wanted(&self) -> usize {
-        self.rows().filter(|row| matches!(row.state, ServerState::Starting | ServerState::Ready)).count()
-    }
-
-    /// Calls a second that those carry that take any.
-    pub fn capacity(&self, view: &PoolView) -> f64 {
-        let taking = view.members.iter().filter(|member| member.is_up && !member.drains.is_any());
-        // The sum of no floats is -0.0.
-        taking.map(|member| self.capacity_of(member)).sum::<f64>() + 0.0
-    }
-
     /// When a stop that is not done is asked for again.
     pub fn stopped_again(&self, id: ServerId) -> Option<Instant> {
         let row = self.rows().find(|row| row.id == id && row.state == ServerState::Stopping)?;
-        Some(row.since + self.settings.stop_again)
+        Some(row.since + self.outlook.settings.stop_again)
     }
 
     /// Servers that answer although the driver has not listed them for a while.
     pub fn unlisted(&self) -> Vec<String> {
         self.unlisted.iter().filter(|(_, unlisted)| unlisted.is_told).map(|(id, _)| self.name(*id)).collect()
-    }
-
-    /// Who decides how many there are to be.
-    pub fn scaler(&self) -> &Scaler {
-        &self.scaler
-    }
-
-    /// What it decides by.
-    pub fn settings(&self) -> &ScaleSettings {
-        &self.settings
     }
 
     /// Which server is which member.
@@ -415,7 +383,7 @@ impl Fleet {
     }
 
     fn rows(&self) -> impl Iterator<Item = ServerRow> {
-        self.scaler.rows()
+        self.outlook.scaler.rows()
     }
 
     fn of(&self, state: ServerState) -> impl Iterator<Item = ServerId> {

@@ -1,7 +1,8 @@
-//! What is known of a pool beside its servers: how many calls come, and what the scaler has said.
+//! The scaler of a pool: how many calls come, and what it has said.
 
+use super::view::{MemberLoad, PoolView};
 use base::Instant;
-use elastic::scale::Decision;
+use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerLoad, ServerState};
 
 /// Decisions by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,9 +19,12 @@ pub struct DecisionCounts {
     pub give_up: u64,
 }
 
-/// What is known of a pool beside its servers.
-#[derive(Clone, Debug, Default)]
+/// The scaler of a pool, and what is known beside its servers.
 pub struct Outlook {
+    /// Who decides how many servers there are to be.
+    pub scaler: Scaler,
+    /// What it decides by.
+    pub settings: ScaleSettings,
     /// When arrivals were last looked at, and how many there had been.
     seen: Option<(Instant, u64)>,
     /// Most servers announce much less than they use to.
@@ -32,6 +36,43 @@ pub struct Outlook {
 }
 
 impl Outlook {
+    pub(super) fn new(now: Instant, settings: ScaleSettings) -> Self {
+        Self {
+            scaler: Scaler::new(now, settings.clone()),
+            settings,
+            seen: None,
+            cluster_latency: false,
+            short: None,
+            decisions: DecisionCounts::default(),
+        }
+    }
+
+    /// What the scaler decides at this rate about these servers.
+    pub(super) fn decide(&mut self, now: Instant, rate: f64, servers: &[ServerLoad]) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        self.scaler.step(now, &Seen { rate, servers }, &mut decisions);
+        for decision in &decisions {
+            self.note(*decision);
+        }
+        decisions
+    }
+
+    /// As many servers as are to take calls.
+    pub fn wanted(&self) -> usize {
+        let is_wanted = |state| matches!(state, ServerState::Starting | ServerState::Ready);
+        self.scaler.rows().filter(|row| is_wanted(row.state)).count()
+    }
+
+    /// Calls a second that those carry that take any.
+    pub fn capacity(&self, view: &PoolView) -> f64 {
+        // The sum of no floats is -0.0.
+        view.taking().map(|member| self.capacity_of(member)).sum::<f64>() + 0.0
+    }
+
+    pub(super) fn capacity_of(&self, member: &MemberLoad) -> f64 {
+        member.capacity.unwrap_or(self.settings.capacity * member.weight)
+    }
+
     /// New requests a second since the last look; `None` at the first.
     pub(super) fn rate(&mut self, now: Instant, arrivals: u64) -> Option<f64> {
         let (at, before) = self.seen.replace((now, arrivals))?;
@@ -41,7 +82,7 @@ impl Outlook {
     }
 
     /// Takes note of a decision.
-    pub(super) fn note(&mut self, decision: Decision) {
+    fn note(&mut self, decision: Decision) {
         let count = match decision {
             Decision::Start(_) => &mut self.decisions.start,
             Decision::Drain(_) => &mut self.decisions.drain,
@@ -67,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_of_what_came_since_the_last_look() {
-        let mut outlook = Outlook::default();
+        let mut outlook = Outlook::new(Instant::ZERO, ScaleSettings::default());
         let mut rate = |millis, arrivals| outlook.rate(Instant::from_millis(millis), arrivals);
         assert_eq!(rate(1_000, 50), None);
         assert_eq!(rate(3_000, 90), Some(20.0));

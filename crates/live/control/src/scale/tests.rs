@@ -244,7 +244,7 @@ impl World {
     }
 
     fn state(&self, id: u32) -> Option<ServerState> {
-        self.fleet.scaler().rows().find(|row| row.id == ServerId(id)).map(|row| row.state)
+        self.fleet.outlook.scaler.rows().find(|row| row.id == ServerId(id)).map(|row| row.state)
     }
 }
 
@@ -556,7 +556,7 @@ fn a_stop_that_is_under_way_is_not_asked_for_again() {
     }
     assert_eq!(stops, 1, "the driver has not answered");
     fleet.on_stopped(view.now, ServerId(1), true);
-    assert_eq!(fleet.wanted(), 1);
+    assert_eq!(fleet.outlook.wanted(), 1);
 }
 
 #[test]
@@ -583,7 +583,7 @@ fn advice_follows_the_rate_whatever_becomes_of_it() {
             view.arrivals += rate;
             advice.step(&view, &mut Vec::new());
         }
-        advice.wanted()
+        advice.outlook.wanted()
     };
     assert_eq!(wanted(2, 10), 2, "as many as there are");
     // 100 calls/s are 80 % of 13 servers with 10 each; the rise was followed ahead.

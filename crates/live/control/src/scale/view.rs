@@ -53,6 +53,11 @@ pub struct MemberWork {
 }
 
 impl PoolView {
+    /// The members that take calls.
+    pub(super) fn taking(&self) -> impl Iterator<Item = &MemberLoad> {
+        self.members.iter().filter(|member| member.is_up && !member.drains.is_any())
+    }
+
     /// The pool of this number, whose members are among these. All shards together have this work in each, and this
     /// queue, if there is one; so many new requests found nobody who takes them.
     pub fn of(

@@ -1,10 +1,10 @@
 //! A control plane with its shards and its DNS played by the test.
 
-use balance::{PolicyKind, PoolId};
+use balance::PolicyKind;
 use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{
     Address, Control, ControlEffect, ControlInput, ControlSettings, Egress, FoundAddresses, LogEntry,
-    MemberSettings, PoolSettings, ProbeSettings, Question, QuestionId,
+    MemberSettings, PoolSettings, Question, QuestionId,
 };
 use node::{Port, Setup, ShardSettings, TokenKey, Tokens};
 use route::Service;
@@ -30,23 +30,14 @@ pub(crate) fn member(text: &str) -> MemberSettings {
         Err(_) if text.starts_with('_') => Address::Srv(text.to_owned()),
         Err(_) => Address::Host { transport: Transport::Udp, name: text.to_owned(), port: None },
     };
-    MemberSettings { address, capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
+    MemberSettings::new(address)
 }
 
 pub(crate) fn settings(members: &[&str]) -> ControlSettings {
     let sessions = balance::SessionSettings { call_lifetime: CALL, ..balance::SessionSettings::default() };
     let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
     ControlSettings {
-        pools: vec![PoolSettings {
-            name: "servers".to_owned(),
-            service: Service::Balance,
-            policy: PolicyKind::RoundRobin,
-            health: balance::HealthSettings::default(),
-            probes: ProbeSettings::default(),
-            queue: None,
-            member_law: None,
-            invite_timeout: Duration::ZERO,
-        }],
+        pools: vec![PoolSettings::new("servers", Service::Balance, PolicyKind::RoundRobin)],
         members: members.iter().copied().map(member).collect(),
         shards: ShardSettings { sessions, ..ShardSettings::new(tokens, 0) },
         own_names: Vec::new(),

@@ -83,9 +83,6 @@ impl<R: Clone + Default> Running<R> {
     }
 
     /// Ends it at once, and closes its socket. Calls in progress stay as they are, without a BYE.
-    ///
-    /// # Errors
-    /// The error of its socket.
     pub fn stop(mut self) -> io::Result<Snapshot<R>> {
         self.end()?;
         Ok(self.snapshot())

@@ -7,9 +7,6 @@ use std::{fs, io};
 
 /// Where a socket of this host takes requests at this port, over UDP or TCP; one for all addresses of the host is at
 /// each of them. Of the network namespace that this process is in, which containers of one pod have in common.
-///
-/// # Errors
-/// Where the system does not tell.
 pub(crate) fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut bound = Vec::new();
     // A host without IPv6 has no table of it.

@@ -56,9 +56,6 @@ pub struct Options {
 }
 
 /// Where a server of this host takes requests at this port.
-///
-/// # Errors
-/// Where the system does not tell.
 pub fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
     capture::listening(port)
 }

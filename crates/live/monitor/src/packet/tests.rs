@@ -127,20 +127,11 @@ fn fragments_of_ipv4() {
         packet
     });
     let mut bed = Bed::new();
-    for fragment in fragments.rev_by_collect() {
-        bed.packet(Link::Ip, &fragment);
+    for fragment in fragments.collect::<Vec<_>>().iter().rev() {
+        bed.packet(Link::Ip, fragment);
     }
     bed.is("10.0.0.1:5060", "10.0.0.2:5070", Transport::Udp, &payload);
 }
-
-/// Backwards.
-trait Backwards: Iterator + Sized {
-    fn rev_by_collect(self) -> std::iter::Rev<std::vec::IntoIter<Self::Item>> {
-        self.collect::<Vec<_>>().into_iter().rev()
-    }
-}
-
-impl<I: Iterator> Backwards for I {}
 
 #[test]
 fn fragments_of_ipv6() {

@@ -9,7 +9,6 @@ use crate::site::Site;
 use crate::site::edit::rewrite;
 use crate::site::remote_targets::TargetRefresh;
 use crate::site::reply::is_about_us;
-use crate::site::settings::Orphans;
 use crate::step::Step;
 use crate::token::branch::Transaction;
 use balance::{Balancer, Direction, PoolId, Request, Slot};
@@ -213,7 +212,7 @@ fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut Request<'_>)
     // A CANCEL begins nothing, and its INVITE may be known to somebody (RFC 3261 §16.10).
     let may_be_known = request.method == Method::Cancel && !is_of_unknown;
     // Where users prove who they are, a To tag that somebody made up would stand for a password.
-    let is_balanced = step.site.settings.orphans == Orphans::Balance && step.site.realm.is_none();
+    let is_balanced = step.site.settings.forwards_orphans && step.site.realm.is_none();
     if may_be_known || is_balanced {
         request.in_dialog = false;
         return DialogContext::New;

@@ -7,7 +7,7 @@ use crate::queue::QueueSetup;
 use crate::registrar::RegistrarSettings;
 use crate::site::large::LargeRequests;
 use crate::site::routes::Routes;
-use crate::site::settings::{Orphans, PipelineSettings};
+use crate::site::settings::PipelineSettings;
 use crate::site::sharing::Distribution;
 use crate::token::Tokens;
 use balance::{MemberLaw, Members, Node, PolicyKind, Slot};
@@ -35,8 +35,8 @@ pub struct Setup {
 /// The settings of a configuration for the shards, whatever the state of its members.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShardSettings {
-    /// The treatment of requests of an unknown dialog.
-    pub orphans: Orphans,
+    /// Whether a request of an unknown dialog goes on like a new one, which is for next hops only; otherwise it gets 481.
+    pub forwards_orphans: bool,
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens: they outlive the process.
     pub epoch_unix: u64,
     /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`](crate::ShardEvent::Failed)), which
@@ -69,7 +69,7 @@ impl ShardSettings {
     /// [`Instant::ZERO`].
     pub fn new(tokens: Tokens, epoch_unix: u64) -> Self {
         Self {
-            orphans: Orphans::default(),
+            forwards_orphans: false,
             epoch_unix,
             tell_failures: false,
             tokens: Arc::new(tokens),
@@ -144,8 +144,8 @@ impl Setup {
     }
 
     pub(crate) fn pipeline(&self) -> PipelineSettings {
-        let ShardSettings { orphans, epoch_unix, tell_failures, .. } = self.settings;
-        PipelineSettings { orphans, epoch_unix, stopping: self.stopping, tell_failures }
+        let ShardSettings { forwards_orphans, epoch_unix, tell_failures, .. } = self.settings;
+        PipelineSettings { forwards_orphans, epoch_unix, stopping: self.stopping, tell_failures }
     }
 
     /// The next hops that are in a pool.

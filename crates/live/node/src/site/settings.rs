@@ -2,20 +2,10 @@
 
 use base::Instant;
 
-/// The treatment of requests of an unknown dialog.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Orphans {
-    /// 481 Call/Transaction Does Not Exist.
-    #[default]
-    Reject,
-    /// It goes on like a new one: where there are next hops only.
-    Balance,
-}
-
 /// Settings of a shard's pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PipelineSettings {
-    pub(crate) orphans: Orphans,
+    pub(crate) forwards_orphans: bool,
     pub(crate) epoch_unix: u64,
     pub(crate) stopping: Option<Instant>,
     pub(crate) tell_failures: bool,

@@ -14,8 +14,8 @@ pub(crate) use dialog::{Dialog, End};
 pub(crate) use elastic::queue::QueueSettings;
 pub(crate) use location::Reach;
 pub(crate) use node::{
-    CapacitySource, DialogSettings, HopName, Orphans, PoolSetup, Port, ProxyLimits, QueueSetup, Resolved,
-    Routes, ShardEvent, ShardInput, TokenKey, Tokens,
+    CapacitySource, DialogSettings, HopName, PoolSetup, Port, ProxyLimits, QueueSetup, Resolved, Routes,
+    ShardEvent, ShardInput, TokenKey, Tokens,
 };
 use node::{Setup, ShardSettings, Topology, node_id};
 pub(crate) use proxy::{HOPS, LIMITS, PROXY, ProxyBed, STATELESS, client, hops, record, records};
@@ -59,7 +59,7 @@ pub(crate) struct Site {
     pub(crate) nodes: Vec<(&'static str, u16)>,
     pub(crate) key: TokenKey,
     pub(crate) previous: Vec<TokenKey>,
-    pub(crate) orphans: Orphans,
+    pub(crate) forwards_orphans: bool,
     pub(crate) epoch_unix: u64,
 }
 
@@ -71,7 +71,7 @@ impl Site {
             nodes: vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0), ("127.0.1.3:5070", 0)],
             key: KEY,
             previous: Vec::new(),
-            orphans: Orphans::Reject,
+            forwards_orphans: false,
             epoch_unix: 1_800_000_000,
         }
     }
@@ -135,8 +135,11 @@ impl Bed {
         let slow_start = Duration::ZERO;
         let cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
-        let (orphans, limits) = (site.orphans, LIMITS);
-        let settings = ShardSettings { orphans, limits, ..ShardSettings::new(tokens, site.epoch_unix) };
+        let settings = ShardSettings {
+            forwards_orphans: site.forwards_orphans,
+            limits: LIMITS,
+            ..ShardSettings::new(tokens, site.epoch_unix)
+        };
         let mut setup = Setup::new(topology, settings);
         setup.pools = [pool(Service::Balance, Members::All)].into();
         let all: Vec<_> = (0..site.nodes.len()).collect();

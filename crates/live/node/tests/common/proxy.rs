@@ -37,7 +37,7 @@ impl ProxyBed {
     pub(crate) fn with_tokens(listeners: &[&str], next: &[(&str, u16)], tokens: Tokens) -> Self {
         let listeners: Vec<_> = listeners.iter().map(|text| addr(text)).collect();
         let mut setup = testbed::shard_setup(&listeners, &["proxy.example"], tokens);
-        (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+        (setup.settings.forwards_orphans, setup.settings.limits) = (true, LIMITS);
         setup.pools = [hops(Service::HOPS, Members::All)].into();
         let hop = |&(address, listener): &(&str, u16)| Flow::udp(listener, addr(address));
         testbed::set_members(&mut setup, &next.iter().map(hop).collect::<Vec<_>>());

@@ -69,7 +69,7 @@ pub(crate) fn shard_with(transports: &[Transport], service: Service, members: &[
     ports.retain(|port| transports.contains(&port.transport));
     let names = ["proxy.example", "pool.example"];
     let mut setup = testbed::shard_setup_of(ports, &names, Tokens::new(KEY, &[], LIFETIME));
-    (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+    (setup.settings.forwards_orphans, setup.settings.limits) = (true, LIMITS);
     setup.pools = [PoolSetup::new(service, PolicyKind::Hash, Members::All)].into();
     testbed::set_members(&mut setup, members);
     testbed::Bed::new(setup)

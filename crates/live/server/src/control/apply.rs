@@ -1,24 +1,16 @@
 //! From the configuration to what the core works with, at start and on reload.
 
 use super::Control;
-use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
+use ::control::{ControlInput, ControlSettings, MemberSettings};
 use balance::{PolicyKind, PoolId};
 use base::Transport;
 use config::{Config, Listen, Listener, PoolConfig, PoolOrigin, RegistrarConfig};
-use core::time::Duration;
-use node::{Orphans, Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
-use route::{Access, Fork, Service, Table};
+use node::{Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
+use route::{Access, Table};
 use shards::listen::listener_of;
 use shards::{Command, Records, Stores};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-
-/// How a pool is served.
-fn service(pool: &PoolConfig) -> Service {
-    let ring_time = if pool.fork == Fork::None { Duration::ZERO } else { pool.ring_time };
-    Service::of((pool.forward, pool.dialogs), (pool.fork, ring_time), pool.record_route)
-        .expect("the check of the configuration refuses keys that do not go together")
-}
 
 /// What the configuration says to the control plane, and what the process adds to it: `ports` is where it listens.
 pub(super) fn settings(
@@ -28,26 +20,17 @@ pub(super) fn settings(
     epoch_unix: u64,
     stores: Option<&Stores>,
 ) -> ControlSettings {
-    let pool = |pool: &PoolConfig| PoolSettings {
-        name: pool.name.clone(),
-        service: service(pool),
-        policy: pool.policy,
-        health: pool.health,
-        probes: pool.probes,
-        queue: pool.queue.clone(),
-        member_law: pool.member_law,
-        invite_timeout: pool.invite_timeout,
-    };
     let members = |(id, pool): (PoolId, &PoolConfig)| -> Vec<_> {
         let of_it = |member: &MemberSettings| MemberSettings { pool: id, ..member.clone() };
         pool.members.iter().map(of_it).collect()
     };
     let listeners: Vec<_> = ports.iter().map(|port| port.local).collect();
     ControlSettings {
-        pools: config.pools.iter().map(pool).collect(),
+        pools: config.pools.iter().map(|pool| pool.settings.clone()).collect(),
         members: (0..).map(PoolId).zip(&config.pools).flat_map(members).collect(),
         shards: ShardSettings {
-            orphans: orphans(config),
+            // Where all members are next hops, one of those may know the dialog.
+            forwards_orphans: config.pools.first().is_some_and(|pool| pool.origin != PoolOrigin::Table),
             epoch_unix,
             tell_failures: shards::tells_failures(),
             tokens: Arc::new(tokens),
@@ -81,9 +64,9 @@ fn sessions(config: &Config) -> balance::SessionSettings {
         return balance::SessionSettings::default();
     };
     // Only this policy asks for work, and pools that have it weigh alike.
-    let weighs = |pool: &&PoolConfig| pool.policy == PolicyKind::Tlwl;
+    let weighs = |pool: &&PoolConfig| pool.settings.policy == PolicyKind::Tlwl;
     let weights = &config.table_pools().find(weighs).unwrap_or(first).sessions.weights;
-    let rests = config.table_pools().map(|pool| pool.health.max_rest);
+    let rests = config.table_pools().map(|pool| pool.settings.health.max_rest);
     balance::SessionSettings {
         weights: *weights,
         // Each pool's own is kept to where health is judged.
@@ -114,15 +97,6 @@ fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<RegistrarSettings> 
         digest.offer = stores.offer(&digest.realm, registrar.algorithms.as_ref());
     }
     Arc::new(home)
-}
-
-/// The answer to requests of unknown dialogs. Where all members are next hops, they are sent on: one of those may know
-/// the dialog.
-fn orphans(config: &Config) -> Orphans {
-    match config.pools.first() {
-        Some(pool) if pool.origin != PoolOrigin::Table => Orphans::Balance,
-        _ => Orphans::Reject,
-    }
 }
 
 /// `host` and `host:port` forms, taken apart; those of the domains of users as well.

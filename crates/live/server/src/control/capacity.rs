@@ -115,7 +115,7 @@ impl Control {
     pub(super) fn look_at_monitors(&mut self) {
         let config_of = |pool: &PoolId| {
             let name = &self.core.pool(*pool)?.name;
-            self.config.pools.iter().find(|pool| pool.name == *name)
+            self.config.pools.iter().find(|pool| pool.settings.name == *name)
         };
         let is_awaited = |member: &&ListedMember| {
             let mut its_pools = member.pools.iter().filter_map(config_of);
@@ -164,7 +164,7 @@ impl Control {
 
 /// Whether the members of a pool have their capacity from monitors.
 fn is_monitored(pool: &PoolConfig) -> bool {
-    pool.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
+    pool.settings.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
 }
 
 /// A list of addresses, if there are any.

@@ -50,7 +50,7 @@ impl Scaling {
         let mut before = std::mem::take(&mut self.pools);
         for pool in &config.pools {
             let Some(scale) = &pool.scale else { continue };
-            let place = before.iter().position(|scaled| scaled.config.name == pool.name);
+            let place = before.iter().position(|scaled| scaled.config.settings.name == pool.settings.name);
             let known = place.map(|place| before.swap_remove(place));
             self.pools.push(match known {
                 Some(known) if known.config == *pool && !known.has_stopped => known,
@@ -74,7 +74,7 @@ impl Scaling {
 
     /// Whether members of this pool are drained here, and taken back.
     pub(crate) fn drains(&self, pool: &str) -> bool {
-        self.started().any(|scaled| scaled.config.name == pool)
+        self.started().any(|scaled| scaled.config.settings.name == pool)
     }
 
     /// Whether the silence of this member of these pools is expected: its server does not run, or is not to, or
@@ -83,7 +83,7 @@ impl Scaling {
         self.started().any(|scaled| {
             let shown = scaled.shown.borrow();
             if !shown.ready {
-                return pools.contains(&scaled.config.name);
+                return pools.contains(&scaled.config.settings.name);
             }
             let is_off = |server: &ScaledServer| server.address == Some(address) && !runs(server);
             shown.servers.iter().any(is_off)
@@ -92,7 +92,7 @@ impl Scaling {
 
     /// Whether it is expected that no server of this pool answers: none is known to run.
     pub(crate) fn expects_none(&self, pool: &str) -> bool {
-        let mut scaled = self.started().filter(|scaled| scaled.config.name == pool);
+        let mut scaled = self.started().filter(|scaled| scaled.config.settings.name == pool);
         scaled.any(|scaled| !scaled.shown.borrow().servers.iter().any(runs))
     }
 
@@ -104,7 +104,7 @@ impl Scaling {
 
 impl Scaled {
     fn start(pool: &PoolConfig, scale: &ScaleConfig, clock: Clock, handle: &Handle) -> Self {
-        let driver = driver::driver(&pool.name, scale);
+        let driver = driver::driver(&pool.settings.name, scale);
         let (now, has_driver) = (clock.now(), driver.is_some());
         let decider = match driver {
             Some(driver) => {
@@ -112,20 +112,20 @@ impl Scaled {
                     now,
                     scale.settings.clone(),
                     server_list(pool, scale),
-                    detection(&pool.probes, &pool.health),
+                    detection(&pool.settings.probes, &pool.settings.health),
                 );
                 Decider::Fleet(Box::new(Reconciler::new(now, fleet)), driver)
             }
             None => Decider::Advice(Box::new(Advice::new(now, scale.settings.clone()))),
         };
         let empty = ScaleView {
-            pool: pool.name.clone(),
+            pool: pool.settings.name.clone(),
             driver: scale.driver.name().to_owned(),
             ..ScaleView::default()
         };
         let (sender, shown) = watch::channel(empty);
         let task = Task {
-            pool: pool.name.clone(),
+            pool: pool.settings.name.clone(),
             driver_name: scale.driver.name(),
             clock,
             handle: handle.clone(),

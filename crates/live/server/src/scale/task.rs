@@ -155,41 +155,33 @@ impl Task {
             driver: self.driver_name.to_owned(),
             ..ScaleView::default()
         };
-        let shown = match &self.decider {
+        let (outlook, base) = match &self.decider {
             Decider::Fleet(reconciler, _) => {
                 let (fleet, trouble) = (reconciler.fleet(), reconciler.trouble());
-                let driver_failures_total = trouble.failures();
-                let (trouble, retry_seconds) = trouble.shown(now, fleet.scaler().next_start());
-                ScaleView {
-                    driver_failures_total,
+                let (what, retry_seconds) = trouble.shown(now, fleet.outlook.scaler.next_start());
+                let of_driver = ScaleView {
                     ready: fleet.knows(now),
-                    rate: fleet.scaler().rate(),
-                    capacity: fleet.capacity(view),
-                    wanted: fleet.wanted(),
-                    least: fleet.settings().least,
-                    most: fleet.settings().most,
                     servers: servers(fleet, view),
-                    cluster_latency: fleet.outlook.cluster_latency,
-                    short: fleet.outlook.short,
                     unlisted: fleet.unlisted(),
-                    decisions: ScaleDecisions::new(fleet.outlook.decisions),
-                    trouble,
+                    driver_failures_total: trouble.failures(),
+                    trouble: what,
                     retry_seconds,
                     ..base
-                }
+                };
+                (&fleet.outlook, of_driver)
             }
-            Decider::Advice(advice) => ScaleView {
-                ready: true,
-                rate: advice.rate(),
-                capacity: advice.capacity(view),
-                wanted: advice.wanted(),
-                least: advice.settings().least,
-                most: advice.settings().most,
-                cluster_latency: advice.outlook.cluster_latency,
-                short: advice.outlook.short,
-                decisions: ScaleDecisions::new(advice.outlook.decisions),
-                ..base
-            },
+            Decider::Advice(advice) => (&advice.outlook, ScaleView { ready: true, ..base }),
+        };
+        let shown = ScaleView {
+            rate: outlook.scaler.rate(),
+            capacity: outlook.capacity(view),
+            wanted: outlook.wanted(),
+            least: outlook.settings.least,
+            most: outlook.settings.most,
+            cluster_latency: outlook.cluster_latency,
+            short: outlook.short,
+            decisions: ScaleDecisions::new(outlook.decisions),
+            ..base
         };
         let utilisation = if shown.capacity > 0.0 { shown.rate / shown.capacity } else { 0.0 };
         self.shown.send_replace(ScaleView { utilisation, ..shown });
@@ -203,7 +195,7 @@ async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Strin
 
 /// All servers that may be.
 fn servers(fleet: &Fleet, view: &PoolView) -> Vec<ScaledServer> {
-    let rows: Vec<_> = fleet.scaler().rows().collect();
+    let rows: Vec<_> = fleet.outlook.scaler.rows().collect();
     let mut ids: Vec<_> = fleet.server_list().ids().chain(rows.iter().map(|row| row.id)).collect();
     ids.sort_unstable();
     ids.dedup();

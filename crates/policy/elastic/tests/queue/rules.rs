@@ -81,34 +81,6 @@ fn credit_accrues_evenly_or_by_the_second() {
 }
 
 #[test]
-fn a_copy_is_absorbed_and_a_cancelled_call_is_given_back() {
-    let mut queue = queue(Choice::MostRoom, &[]);
-    let mut out = Vec::new();
-    assert_eq!(queue.offer(at(0), 7, "first", 0, &mut out), Offer::Waiting);
-    assert_eq!(queue.offer(at(100), 7, "copy", 0, &mut out), Offer::Absorbed);
-    assert_eq!(queue.remove(&7), Some("first"));
-    assert_eq!((queue.remove(&7), queue.deadline(), out.len()), (None, None, 0));
-    queue.announce(at(101), 1, 100.0, &mut out);
-    assert!(out.is_empty(), "{out:?}");
-}
-
-#[test]
-fn nobody_waits_past_the_bound() {
-    let mut queue = queue(Choice::MostRoom, &[]);
-    let mut out = Vec::new();
-    queue.offer(at(0), 1, "first", 3, &mut out);
-    queue.offer(at(100), 2, "second", 3, &mut out);
-    queue.offer(at(110), 3, "third", 3, &mut out);
-    assert_eq!(queue.deadline(), Some(at(250)));
-    // The clock has jumped over the deadline, and capacity comes at the same time: too late for the first.
-    queue.announce(at(300), 1, 100.0, &mut out);
-    let refused = Effect::Refuse { key: 1, item: "first", retry_after: Some(8), expired: true };
-    assert_eq!(out[0], refused);
-    assert!(matches!(out[1], Effect::Deliver { key: 2, .. }), "{out:?}");
-    assert_eq!(queue.len(), 1);
-}
-
-#[test]
 fn the_length_follows_capacity_and_the_refused_are_spread() {
     let length = LengthSettings { delay: Duration::from_millis(200), least: 2, most: 50 };
     assert_eq!((length.length(0.0), length.length(100.0), length.length(1e9)), (2, 20, 50));
@@ -128,6 +100,13 @@ fn the_length_follows_capacity_and_the_refused_are_spread() {
         let spread = [7, 8, 9, 5, 6, 7, 8, 9, 5, 6].map(Some);
         assert_eq!(after, if overflow == Overflow::Drop { [None; 10] } else { spread });
         assert_eq!(queue.counts().refused, 10);
+        out.clear();
+        queue.tick(at(600_000), &mut out);
+        let says_when = |effect: &Effect<_, _, _>| match effect {
+            Effect::Refuse { retry_after, expired: true, .. } => retry_after.is_some(),
+            effect => panic!("{effect:?}"),
+        };
+        assert_eq!(out.iter().map(says_when).collect::<Vec<_>>(), [overflow != Overflow::Drop; 2]);
     }
 }
 

@@ -1,5 +1,4 @@
 //! A registrar with its store in memory, and REGISTER requests for it.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use base::{Flow, UnixTime};
 use location::{

@@ -1,7 +1,7 @@
 //! What a limit promises beside the table: with failures that are none of the server's, and beside other limits of
 //! the same server.
 
-use crate::harness::*;
+use super::harness::*;
 use base::Instant;
 use core::time::Duration;
 use overload::member::{MemberLaw, MemberLimit, Work};

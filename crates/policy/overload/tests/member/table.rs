@@ -1,6 +1,6 @@
 //! The table of `docs/overload/adaptive.md`, made by the harness; `UPDATE_DOCS=1` writes it anew.
 
-use crate::harness::*;
+use super::harness::*;
 use overload::member::MemberLaw;
 
 /// A scenario: its name, members, load from a time on, and the seconds that are judged.

@@ -29,16 +29,6 @@ pub fn start(transport: TransportKind) -> MachineStep<ClientInviteState> {
 }
 
 impl ClientInviteState {
-    /// All states.
-    pub const ALL: [Self; 6] = [
-        Self::Calling,
-        Self::Proceeding,
-        Self::Cancelling,
-        Self::Completed,
-        Self::Accepted,
-        Self::Terminated,
-    ];
-
     /// What an event leads to.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {

@@ -24,9 +24,6 @@ pub fn start(transport: TransportKind) -> MachineStep<ClientNonInviteState> {
 }
 
 impl ClientNonInviteState {
-    /// All states.
-    pub const ALL: [Self; 4] = [Self::Trying, Self::Proceeding, Self::Completed, Self::Terminated];
-
     /// What an event leads to.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {

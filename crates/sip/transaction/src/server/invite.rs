@@ -27,16 +27,6 @@ pub fn start() -> MachineStep<ServerInviteState> {
 }
 
 impl ServerInviteState {
-    /// All states.
-    pub const ALL: [Self; 6] = [
-        Self::Received,
-        Self::Proceeding,
-        Self::Completed,
-        Self::Confirmed,
-        Self::Accepted,
-        Self::Terminated,
-    ];
-
     /// What an event leads to.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {

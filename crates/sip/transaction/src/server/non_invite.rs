@@ -27,10 +27,6 @@ pub fn start() -> MachineStep<ServerNonInviteState> {
 }
 
 impl ServerNonInviteState {
-    /// All states.
-    pub const ALL: [Self; 6] =
-        [Self::Trying, Self::Late, Self::Proceeding, Self::Completed, Self::Abandoned, Self::Terminated];
-
     /// What an event leads to.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {

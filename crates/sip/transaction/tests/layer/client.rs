@@ -1,6 +1,6 @@
 //! Client transactions on virtual time: what is sent when, what the user learns, and when it ends.
 
-use crate::run::{Msg, Run, What, assert_times};
+use super::run::{Msg, Run, What, assert_times};
 use transaction::TransactionKind::{Invite, NonInvite};
 use transaction::TransportKind::{Reliable, Unreliable};
 use transaction::{Sending, Timer, TransactionNews};
@@ -259,7 +259,7 @@ fn a_key_is_taken_once() {
     let mut run = Run::new();
     run.request(Invite, Unreliable);
     let new = transaction::New {
-        key: crate::run::client_key(wire::Method::Invite),
+        key: super::run::client_key(wire::Method::Invite),
         kind: Invite,
         transport: Unreliable,
         user: 0,

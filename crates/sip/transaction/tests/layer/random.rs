@@ -1,6 +1,6 @@
 //! Random sequences of events: what must hold for every one of them, whoever misbehaves.
 
-use crate::run::{Msg, Run, What};
+use super::run::{Msg, Run, What};
 use proptest::prelude::*;
 use transaction::{Machine, Sending, TransactionKind, TransactionNews, TransportKind};
 

@@ -1,6 +1,6 @@
 //! Server transactions on virtual time: what is answered when, what the user learns, and when it ends.
 
-use crate::run::{Msg, Run, What, assert_times};
+use super::run::{Msg, Run, What, assert_times};
 use base::Instant;
 use transaction::TransactionKind::{Invite, NonInvite};
 use transaction::TransportKind::{Reliable, Unreliable};

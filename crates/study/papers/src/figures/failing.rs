@@ -4,20 +4,15 @@
 
 use super::tlwl::{POLICIES, SERVER_CAPACITY, costs, groups};
 use super::topology::at;
-use super::{Entry, Options, Work, series};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
-use config::scenario::{HostFault, HostRole, RunSettings, Scenario, Stream, What};
+use super::{Options, Work, series};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use config::scenario::{HostFault, HostRole, Scenario, Stream, What};
 use core::time::Duration;
 use load::RandomTime;
-use proxy::ProxyTimers;
 use sim::model::{RunResults, run};
 
-pub(super) const FAILING: Entry = Entry {
-    name: "policy-failing",
-    title: "One of four servers answers calls with 500, with and without outlier detection",
-    source: "docs/policies/README.md, servers that fail",
-    run: failing,
-};
+/// Where the figure comes from, and its statements.
+pub(super) const SOURCE: &str = "docs/policies/README.md, servers that fail";
 
 const SERVERS: u16 = 4;
 /// Calls a second, so few that three servers carry them easily.
@@ -73,21 +68,10 @@ impl Case {
         calls.holding = RandomTime::Exponential(HOLDING);
         calls.answer = Duration::from_secs(RING);
         let duration = since + Duration::from_secs(self.after);
-        Scenario {
-            title: FAILING.title.to_owned(),
-            run: RunSettings {
-                duration,
-                warm_up: since,
-                bin: Duration::from_secs(1),
-                ..RunSettings::default()
-            },
-            costs: costs(),
-            timers: ProxyTimers::default(),
-            groups: vec![balancer, servers],
-            streams: vec![calls],
-            links: Vec::new(),
-            faults,
-        }
+        let mut scenario = Scenario::new(vec![balancer, servers], vec![calls], duration);
+        (scenario.run.warm_up, scenario.run.bin) = (since, Duration::from_secs(1));
+        (scenario.costs, scenario.faults) = (costs(), faults);
+        scenario
     }
 
     fn run(&self, seed: u64) -> RunResults {
@@ -149,13 +133,13 @@ impl Runs {
             &[(BEFORE, "fails")],
         );
         let offered = &self.of(ONE, Who::One, 1.0, true).streams[0].offered;
-        course.series(PlotSeries::new("offered", Style::Step, series::sum([offered].into_iter())));
+        course.series(series::steps("offered", offered));
         for (outlier, name) in [(false, "without detection"), (true, "with detection")] {
             policies.series(PlotSeries::bars(name, POLICIES.map(|policy| self.lost(policy, outlier))));
             let points = SHARES.map(|share| (100.0 * share, refused(self.of(ONE, Who::One, share, outlier))));
             shares.series(PlotSeries::line(name, points));
             let answered = &self.of(ONE, Who::One, 1.0, outlier).streams[0].answered[0];
-            course.series(PlotSeries::new(name, Style::Step, series::sum([answered].into_iter())));
+            course.series(series::steps(name, answered));
         }
         let even = 100.0 / f64::from(SERVERS);
         policies.level("an even split", even);
@@ -163,7 +147,7 @@ impl Runs {
     }
 
     fn claims(&self, after: u64) -> Vec<Claim> {
-        let source = FAILING.source;
+        let source = SOURCE;
         let even = 100.0 / f64::from(SERVERS);
         let course = |outlier| {
             let answered = &self.of(ONE, Who::One, 1.0, outlier).streams[0].answered[0];
@@ -201,9 +185,9 @@ fn after(options: &Options) -> u64 {
     options.scale(120, 60, 15)
 }
 
-fn failing(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn failing(work: &Work<'_>) -> Figure {
     let runs = Runs::make(work);
-    let mut figure = work.figure(&FAILING, runs.plots());
+    let mut figure = work.figure(runs.plots());
     figure.claims = runs.claims(after(work));
     figure.assumptions = vec![
         format!(

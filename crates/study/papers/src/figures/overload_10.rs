@@ -1,19 +1,11 @@
 //! UDP, TCP, and a mix of both without overload control.
 
+use super::Work;
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::core;
-use super::{Entry, Work};
 use crate::report::{Claim, Figure};
 use base::Transport;
 use config::scenario::{Discard, Scenario};
-
-/// Goodput against load by transport.
-pub(super) const OVERLOAD_10: Entry = Entry {
-    name: "overload-10",
-    title: "Goodput with different transports",
-    source: "Overload paper, section V-D, figure 10",
-    run,
-};
 
 const LOADS: [f64; 8] = [120.0, 200.0, 260.0, 280.0, 320.0, 360.0, 440.0, 600.0];
 /// By how many calls a second a goodput is higher that progresses: one in a hundred of what the network carries.
@@ -37,10 +29,10 @@ const VARIANTS: [Variant; 3] = [
     Variant { name: "TCP", network: |seconds| network(seconds, Transport::Tcp, Transport::Tcp) },
 ];
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let curves = curves(work, &VARIANTS, &LOADS);
     let plot = goodputs("Goodput by transport", &curves);
-    let mut figure = work.figure(&OVERLOAD_10, vec![plot]);
+    let mut figure = work.figure(vec![plot]);
     figure.tables = vec![late(&curves)];
     figure.claims = claims(&curves);
     figure.assumptions = vec![

@@ -2,27 +2,10 @@
 
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, note};
 use super::topology::core;
-use super::{Effort, Entry, Options, Work};
+use super::{Options, Work};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use config::scenario::{Scenario, ScenarioLocal, Service};
 use overload::RejectAt;
-use std::cell::RefCell;
-use std::rc::Rc;
-
-/// Goodput against load.
-pub(super) const OVERLOAD_11: Entry = Entry {
-    name: "overload-11",
-    title: "Goodput with local overload control",
-    source: "Overload paper, section VI-C, figure 11",
-    run: goodput,
-};
-/// Setup delay against load, of the same runs.
-pub(super) const OVERLOAD_12: Entry = Entry {
-    name: "overload-12",
-    title: "Setup delay with local overload control",
-    source: "Overload paper, section VI-C, figure 12",
-    run: delay,
-};
 
 const LOADS: [f64; 9] = [200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0, 3000.0];
 /// The highest load, ten times what the network carries.
@@ -128,25 +111,9 @@ fn exponential(scenario: &mut Scenario) {
     scenario.costs.service = Service::Exponential;
 }
 
-/// The four cases, and the options that they were run under.
-struct Runs {
-    seed: u64,
-    effort: Effort,
-    curves: Rc<Vec<Curve>>,
-}
-
-thread_local! {
-    /// Both figures are drawn from the same runs: those that this thread made last.
-    static LAST: RefCell<Option<Runs>> = const { RefCell::new(None) };
-}
-
-/// The four cases, run unless they have just been.
-fn cases(work: &Work<'_>) -> Rc<Vec<Curve>> {
-    let Options { seed, effort, .. } = **work;
-    let last = LAST.take().filter(|last| (last.seed, last.effort) == (seed, effort));
-    let curves = last.map_or_else(|| Rc::new(curves(work, &CASES, &LOADS)), |last| last.curves);
-    LAST.set(Some(Runs { seed, effort, curves: Rc::clone(&curves) }));
-    curves
+/// The four cases, of which both figures are drawn.
+fn cases<'a>(work: &Work<'a>) -> &'a [Curve] {
+    work.shared.local_control.get_or_init(|| curves(work, &CASES, &LOADS))
 }
 
 fn assumptions(options: &Options) -> Vec<String> {
@@ -171,20 +138,18 @@ fn plot(title: &str, y: Axis, curves: &[Curve], line: fn(&Curve) -> PlotSeries) 
     Plot::of(title, x, y, curves.iter().map(line))
 }
 
-fn goodput(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn goodput(work: &Work<'_>) -> Figure {
     let curves = cases(work);
     let beside = super::sweeps::curves(work, &BESIDE, &TEXT);
-    let mut figure = work.figure(
-        &OVERLOAD_11,
-        vec![plot("Goodput", Axis::linear("goodput (calls/s)"), &curves, Curve::goodput_line)],
-    );
-    figure.tables = vec![super::sweeps::late(&curves)];
-    figure.claims = goodput_claims(&curves);
-    figure.claims.extend(range_claims(&curves));
-    figure.claims.extend(text_claims(&curves, &beside));
+    let mut figure =
+        work.figure(vec![plot("Goodput", Axis::linear("goodput (calls/s)"), curves, Curve::goodput_line)]);
+    figure.tables = vec![super::sweeps::late(curves)];
+    figure.claims = goodput_claims(curves);
+    figure.claims.extend(range_claims(curves));
+    figure.claims.extend(text_claims(curves, &beside));
     figure.assumptions = assumptions(work);
     figure.notes = vec![
-        note(work, &[curves.as_slice(), &beside].concat()),
+        note(work, &[curves, &beside].concat()),
         format!(
             "The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries \
              {CARRIED:.0}."
@@ -305,17 +270,19 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
     }
 }
 
-fn delay(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn delay(work: &Work<'_>) -> Figure {
     let curves = cases(work);
-    let mut figure = work.figure(
-        &OVERLOAD_12,
-        vec![plot("Mean setup delay", Axis::log("from INVITE to ACK (ms)"), &curves, Curve::delay_line)],
-    );
-    figure.tables = vec![super::sweeps::late(&curves)];
-    figure.claims = delay_claims(&curves);
+    let mut figure = work.figure(vec![plot(
+        "Mean setup delay",
+        Axis::log("from INVITE to ACK (ms)"),
+        curves,
+        Curve::delay_line,
+    )]);
+    figure.tables = vec![super::sweeps::late(curves)];
+    figure.claims = delay_claims(curves);
     figure.assumptions = assumptions(work);
     figure.notes = vec![
-        note(work, &curves),
+        note(work, curves),
         "The delay is that of calls which were established, from the caller's INVITE to the ACK at the callee; a call \
          that is answered after its caller gave up, at 10 s, is none. Same runs as figure 11."
             .into(),

@@ -1,18 +1,10 @@
 //! Local, hop-by-hop and end-to-end overload control.
 
+use super::Work;
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::{core, domains};
-use super::{Entry, Work};
 use crate::report::{Claim, ClaimVerdict, Figure};
 use config::scenario::{Scenario, ScenarioFeedback, ScenarioLocal};
-
-/// Goodput against load by the mechanism, with the occupancy algorithm in each.
-pub(super) const OVERLOAD_14: Entry = Entry {
-    name: "overload-14",
-    title: "Goodput with local and distributed overload control",
-    source: "Overload paper, section VII-B, figure 14",
-    run,
-};
 
 const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
 /// Loads above what the network carries.
@@ -60,11 +52,11 @@ fn one_hop(seconds: u64) -> Scenario {
     scenario
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let long = curves(work, &VARIANTS, &LOADS);
     let short = curves(work, &ONE_HOP, &SHORT);
     let plot = goodputs("Goodput by mechanism, topology 4", &long);
-    let mut figure = work.figure(&OVERLOAD_14, vec![plot]);
+    let mut figure = work.figure(vec![plot]);
     figure.tables = vec![late(&long)];
     figure.claims = claims(&long, &short);
     figure.assumptions = vec![

@@ -1,18 +1,10 @@
 //! One server that collapses under a small overload and does not recover when it is over.
 
 use super::topology::{at, hold, one, steps};
-use super::{Entry, Work, series};
+use super::{Work, series};
 use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
 use sim::model::{self, RunResults};
 use sim::stats::sweep;
-
-/// Goodput, timers and utilisation over time while the load steps.
-pub(super) const OVERLOAD_7: Entry = Entry {
-    name: "overload-7",
-    title: "Congestion collapse of one server, and no recovery from it",
-    source: "Overload paper, section V-A, figure 7",
-    run,
-};
 
 /// Calls a second in each phase.
 const LOADS: [f64; 4] = [150.0, 200.0, 150.0, 50.0];
@@ -52,14 +44,14 @@ impl Phases {
     }
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let (phase, holding) = work.scale((1_000, 100), (500, 100), (40, 10));
-    let runs = work.pick(3, 1);
+    let runs = work.scale(3, 1, 1);
     let one = |run| simulate(phase, holding, sweep::replication_seed(work.seed, run));
     let results = work.sweep("collapse", runs, one);
     let phases: Vec<_> = results.iter().map(|results| Phases::of(results, phase)).collect();
 
-    let mut figure = work.figure(&OVERLOAD_7, plots(&results[0], phase));
+    let mut figure = work.figure(plots(&results[0], phase));
     figure.claims = goodput_claims(&phases, phase);
     figure.claims.extend(load_claims(&phases));
     figure.assumptions = vec![
@@ -82,20 +74,12 @@ fn plots(results: &RunResults, phase: u64) -> Vec<Plot> {
     let host = &results.hosts[0];
     let stream = &results.streams[0];
     let mut goodput = series::plot("Offered load and goodput", "calls/s", &labels);
-    goodput.series(PlotSeries::new("offered load", Style::Step, series::sum([&stream.offered].into_iter())));
-    goodput.series(PlotSeries::new("goodput", Style::Step, series::sum([&stream.completed].into_iter())));
+    goodput.series(series::steps("offered load", &stream.offered));
+    goodput.series(series::steps("goodput", &stream.completed));
     series::late(&mut goodput, "answered late", &results.streams);
     let mut timers = series::plot("Timers that fire at the server", "timers/s", &labels);
-    timers.series(PlotSeries::new(
-        "A, E, G: sent again",
-        Style::Step,
-        series::sum([&host.resends].into_iter()),
-    ));
-    timers.series(PlotSeries::new(
-        "B, F, H: given up",
-        Style::Step,
-        series::sum([&host.give_ups].into_iter()),
-    ));
+    timers.series(series::steps("A, E, G: sent again", &host.resends));
+    timers.series(series::steps("B, F, H: given up", &host.give_ups));
     let mut utilisation = series::plot("Utilisation of the server", "utilisation", &labels);
     utilisation.series(PlotSeries::new("server", Style::Step, series::utilisation(&results.hosts)));
     vec![goodput, timers, utilisation]

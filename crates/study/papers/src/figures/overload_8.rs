@@ -1,19 +1,11 @@
 //! A collapse that spreads from one core server to the edge, and from there to the other core server.
 
 use super::topology::{EDGES, gateways, steps};
-use super::{Entry, Work, series};
+use super::{Work, series};
 use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
 use core::ops::Range;
 use sim::model::{self, HostResults, RunResults};
 use sim::stats::sweep;
-
-/// Goodput, retransmissions and utilisation over time while one of two streams steps.
-pub(super) const OVERLOAD_8: Entry = Entry {
-    name: "overload-8",
-    title: "Congestion collapse that spreads to other servers",
-    source: "Overload paper, section V-B, figure 8",
-    run,
-};
 
 /// Offered to gateway 1, calls a second, in each phase.
 const FIRST: [f64; 3] = [65.0, 85.0, 65.0];
@@ -46,13 +38,13 @@ fn simulate(phase: u64, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let phase = work.scale(1_000, 600, 40);
-    let runs = work.pick(2, 1);
+    let runs = work.scale(2, 1, 1);
     let one = |run| simulate(phase, sweep::replication_seed(work.seed, run));
     let results = work.sweep("cascade", runs, one);
 
-    let mut figure = work.figure(&OVERLOAD_8, plots(&results[0], phase));
+    let mut figure = work.figure(plots(&results[0], phase));
     figure.claims = goodput_claims(&results, phase);
     figure.claims.extend(server_claims(&results, phase));
     figure.assumptions = vec![

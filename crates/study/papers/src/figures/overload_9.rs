@@ -1,7 +1,7 @@
 //! 503 with Retry-After: an on/off switch that oscillates.
 
 use super::topology::{CORES, EDGES, core, steps};
-use super::{Entry, Work, series};
+use super::{Work, series};
 use crate::report::{Axis, Claim, Figure, PlotSeries, Style};
 use config::scenario::{Group, ScenarioLocal};
 use core::time::Duration;
@@ -9,14 +9,6 @@ use overload::RejectAt;
 use overload::retry_after::During;
 use sim::model::{self, RunResults};
 use sim::stats::sweep;
-
-/// Goodput and utilisation over time where overloaded servers answer 503 with Retry-After.
-pub(super) const OVERLOAD_9: Entry = Entry {
-    name: "overload-9",
-    title: "Overload control by 503 with Retry-After",
-    source: "Overload paper, section V-C, figure 9",
-    run,
-};
 
 /// Calls a second in each phase: below what both core servers carry, above it, below.
 const LOADS: [f64; 3] = [200.0, 320.0, 200.0];
@@ -62,7 +54,7 @@ fn simulate(times: Times, pause: Duration, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let (overload, relief, end) = work.scale((500, 1_000, 1_500), (300, 600, 700), (20, 50, 60));
     let times = Times { overload, relief, end };
     let pauses = [10, 1].map(Duration::from_secs);
@@ -73,7 +65,7 @@ fn run(work: &Work<'_>) -> Figure {
 
     let labels = [(overload, "overload begins"), (relief, "it ends")];
     let mut goodput = series::plot("Offered load and goodput, Retry-After of 10 s", "calls/s", &labels);
-    let offered = series::sum([&ten.streams[0].offered].into_iter());
+    let offered = series::sum([&ten.streams[0].offered]);
     goodput.series(PlotSeries::new("offered load", Style::Law, smooth(&offered)));
     goodput.series(PlotSeries::new("goodput", Style::Step, smooth(&completed(ten))));
     series::late(&mut goodput, "answered late", &ten.streams);
@@ -86,7 +78,7 @@ fn run(work: &Work<'_>) -> Figure {
         let within = points.into_iter().filter(|point| (from..=from + 100.0).contains(&point.0));
         utilisation.series(PlotSeries::new(name, Style::Step, within));
     }
-    let mut figure = work.figure(&OVERLOAD_9, vec![goodput, utilisation]);
+    let mut figure = work.figure(vec![goodput, utilisation]);
     figure.claims = goodput_claims(ten, short, times);
     figure.claims.extend(core_claims(ten, times));
     figure.assumptions = assumptions();
@@ -125,7 +117,7 @@ fn core_host(index: usize) -> usize {
 }
 
 fn completed(results: &RunResults) -> Vec<(f64, f64)> {
-    series::sum([&results.streams[0].completed].into_iter())
+    series::sum([&results.streams[0].completed])
 }
 
 /// Means of ten bins each.

@@ -1,20 +1,12 @@
 //! Validation: queues whose mean waiting time is known exactly, run on the engine's processor.
 
-use super::{Entry, Work};
+use super::Work;
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp};
 use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
 use sim::stats::{Confidence, Interval, Moments};
-
-/// Mean waits of M/M/1, M/D/1 and the two priorities of the Overload paper against load.
-pub(super) const MM1: Entry = Entry {
-    name: "mm1",
-    title: "Mean waiting time of queues with an exact solution",
-    source: "Queueing theory: Pollaczek and Khinchine; Cobham (Operations Research 2, 1954)",
-    run: mm1,
-};
 
 /// Service of an external and of a timer message on the base server (Overload paper, section IV-A).
 const EXTERNAL: Duration = Duration::from_millis(1);
@@ -87,7 +79,7 @@ fn run(case: Case, messages: f64, seed: u64) -> [f64; 2] {
     let warm = Duration::from_secs_f64(0.1 * messages / case.rate());
     let end = Instant::ZERO + Duration::from_secs_f64(1.1 * messages / case.rate());
 
-    let mut events = EventQueue::default();
+    let (mut events, mut waits) = (EventQueue::default(), [Moments::default(); 2]);
     events.after(warm, Event::WarmedUp);
     let classes: &[Priority] =
         if case.model == Model::Priorities { &[Priority::P1, Priority::P2] } else { &[Priority::P2] };
@@ -105,13 +97,14 @@ fn run(case: Case, messages: f64, seed: u64) -> [f64; 2] {
                 let finish = cpu.finish(now, ticket);
                 debug_assert!(matches!(finish, Finish::Done(_)), "nothing stalls or fails here");
             }
-            Event::WarmedUp => cpu.reset_stats(),
+            Event::WarmedUp => waits = [Moments::default(); 2],
         }
         while let Some(due) = cpu.start(now, |cost| *cost) {
+            waits[due.class as usize].add(due.wait.as_nanos() as f64 / 1e9);
             events.at(due.at, Event::Finished(due.ticket));
         }
     }
-    [Priority::P1, Priority::P2].map(|class| cpu.stats(class).wait.mean())
+    waits.map(|waits| waits.mean())
 }
 
 /// Measured mean waits of one class, by load.
@@ -162,10 +155,10 @@ impl Measured {
     }
 }
 
-fn mm1(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn mm1(work: &Work<'_>) -> Figure {
     let models = [Model::Exponential, Model::Fixed, Model::Priorities];
     let cases: Vec<Case> = models.iter().flat_map(|&model| LOADS.map(|load| Case { model, load })).collect();
-    let (replications, messages) = work.pick((20, 100_000.0), (10, 40_000.0));
+    let (replications, messages) = work.scale((20, 100_000.0), (10, 40_000.0), (10, 40_000.0));
     let one = |case: &Case, seed| run(*case, messages, seed);
     let waits = work.replicate("queues", &cases, replications, one);
 
@@ -187,7 +180,7 @@ fn mm1(work: &Work<'_>) -> Figure {
             [("external messages", &external), ("timer messages", &timers)],
         ),
     ];
-    let mut figure = work.figure(&MM1, plots);
+    let mut figure = work.figure(plots);
     figure.claims = vec![
         exponential.check("With exponential service of mean S, the mean wait is S · load / (1 − load).", "M/M/1"),
         fixed.check("With fixed service it is half as long.", "M/D/1, Pollaczek and Khinchine"),

@@ -1,7 +1,7 @@
 //! Quantities over time: from the results of a run to lines of a plot and numbers of a claim.
 
 use super::topology::at;
-use crate::report::{self, Axis, Plot, Style};
+use crate::report::{Axis, Plot, PlotSeries, Style};
 use base::Instant;
 use sim::model::{HostResults, StreamResults};
 use sim::stats::Series;
@@ -15,8 +15,13 @@ pub(super) fn plot(title: &str, quantity: &str, changes: &[(u64, &str)]) -> Plot
     plot
 }
 
+/// A curve of counts a second.
+pub(super) fn steps(name: &str, series: &Series) -> PlotSeries {
+    PlotSeries::new(name, Style::Step, sum([series]))
+}
+
 /// Points `(seconds, value)` of several series added up, from bins that begin at the same instants.
-pub(super) fn sum<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<(f64, f64)> {
+pub(super) fn sum<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for rates in series {
         for (bin, (begin, rate)) in rates.rates().enumerate() {
@@ -33,7 +38,7 @@ pub(super) fn sum<'a>(series: impl Iterator<Item = &'a Series>) -> Vec<(f64, f64
 pub(super) fn late(plot: &mut Plot, name: &str, streams: &[StreamResults]) {
     let late = sum(streams.iter().map(|stream| &stream.late));
     if !late.is_empty() {
-        plot.series(report::PlotSeries::new(name, Style::Step, late));
+        plot.series(PlotSeries::new(name, Style::Step, late));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::report::{Axis, ClaimVerdict, Plot, PlotSeries, ReportTable, Style};
 use base::Instant;
 use config::scenario::Scenario;
 use core::time::Duration;
-use sim::model::{self, StreamResults};
+use sim::model::{self, BinRates, NetworkState, StreamResults};
 use sim::stats::{Confidence, Interval, Moments, Series, Settling};
 
 /// Mean holding time in seconds: the paper's in full runs. What goes on once a load has settled does not depend on
@@ -88,8 +88,8 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     // A rate is over whole bins, and a load seldom stops rising where a wide one ends.
     scenario.run.bin = Duration::from_secs(1);
     let mut settling = Settling::new(length.least, length.most, MATTERS);
-    let mut is_over = |now: Instant, goodput: f64| now > at(rising) && settling.add(goodput);
-    let results = model::run_until(&scenario, seed, &mut is_over);
+    let mut is_over = |now: Instant, lately: BinRates| now > at(rising) && settling.add(lately.completed);
+    let results = model::run_until(&scenario, &NetworkState::default(), seed, &mut is_over);
     let (from, to) = (at(rising + settling.warm_up() as u64), at(rising + settling.len() as u64));
     let rate = |of: fn(&StreamResults) -> &Series| -> f64 {
         results.streams.iter().map(|stream| of(stream).rate(from, to)).sum()
@@ -121,7 +121,7 @@ pub(super) fn curves(work: &Work<'_>, variants: &[Variant], loads: &[f64]) -> Ve
 fn extent(options: &Options) -> (usize, Length) {
     options.scale(
         (3, Length { least: 400, most: 6_400, doubling: DOUBLING, holding: holding(options) }),
-        (1, Length { least: 40, most: 1_280, doubling: DOUBLING, holding: holding(options) }),
+        (1, Length { least: 40, most: 320, doubling: DOUBLING, holding: holding(options) }),
         (1, Length { least: 4, most: 4, doubling: 0.25, holding: holding(options) }),
     )
 }

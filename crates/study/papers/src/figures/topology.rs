@@ -1,11 +1,9 @@
 //! The networks of the Overload paper (section IV-C), and the load that steps up and down again.
 
 use base::Instant;
-use config::scenario::{Costs, Group, RunSettings, Scenario, Stream};
+use config::scenario::{Group, Scenario, Stream};
 use core::time::Duration;
-use load::RandomTime;
-use load::RateStep;
-use proxy::ProxyTimers;
+use load::{RandomTime, RateStep};
 
 /// Edge servers of topologies 2 to 4; the paper calls them M, and has 4 "for example".
 pub(super) const EDGES: u16 = 4;
@@ -19,28 +17,10 @@ pub(super) fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// A network with perfect links and the paper's costs, to run for so many seconds.
-pub(super) fn scenario(title: &str, seconds: u64, groups: Vec<Group>, streams: Vec<Stream>) -> Scenario {
-    Scenario {
-        title: title.to_owned(),
-        run: RunSettings {
-            duration: Duration::from_secs(seconds),
-            warm_up: Duration::ZERO,
-            ..RunSettings::default()
-        },
-        costs: Costs::default(),
-        timers: ProxyTimers::default(),
-        groups,
-        streams,
-        links: Vec::new(),
-        faults: Vec::new(),
-    }
-}
-
 /// Topology 1: one server, callers and callees around it.
 pub(super) fn one(seconds: u64) -> Scenario {
-    let stream = Stream::of_paper("calls", vec![0], 0.0);
-    scenario("topology 1", seconds, vec![Group::proxies("server", 1, CAPACITY)], vec![stream])
+    let groups = vec![Group::proxies("server", 1, CAPACITY)];
+    Scenario::new(groups, vec![Stream::of_paper("calls", vec![0], 0.0)], Duration::from_secs(seconds))
 }
 
 /// Topology 2 with the capacities of section V-B: edge servers, and two gateways behind a core server each. Streams 0
@@ -59,13 +39,14 @@ pub(super) fn gateways(seconds: u64) -> Scenario {
         Stream::of_paper("from gateway 2", vec![4, 2, 0], 0.0),
         Stream::of_paper("to gateway 2", vec![0, 2, 4], 0.0),
     ];
-    scenario("topology 2", seconds, groups, streams)
+    Scenario::new(groups, streams, Duration::from_secs(seconds))
 }
 
 /// Topology 3: edge servers, each with all core servers between them.
 pub(super) fn core(seconds: u64) -> Scenario {
     let groups = vec![Group::proxies("edge", EDGES, CAPACITY), Group::proxies("core", CORES, CAPACITY)];
-    scenario("topology 3", seconds, groups, vec![Stream::of_paper("calls", vec![0, 1, 0], 0.0)])
+    let calls = Stream::of_paper("calls", vec![0, 1, 0], 0.0);
+    Scenario::new(groups, vec![calls], Duration::from_secs(seconds))
 }
 
 /// Topology 4: two domains of topology 3, and all calls go from one to the other, as many each way.
@@ -80,7 +61,7 @@ pub(super) fn domains(seconds: u64) -> Scenario {
         Stream::of_paper("A to B", vec![0, 1, 2, 3], 0.0),
         Stream::of_paper("B to A", vec![3, 2, 1, 0], 0.0),
     ];
-    scenario("topology 4", seconds, groups, streams)
+    Scenario::new(groups, streams, Duration::from_secs(seconds))
 }
 
 /// Offers calls, all streams together in equal parts: at first `from` a second, from the begin of the run on more,

@@ -39,16 +39,11 @@ impl Figure {
         }
     }
 
-    /// How many claims hold, fail, are open, and are out of reach.
-    pub fn tally(&self) -> VerdictTally {
-        let mut tally = VerdictTally::default();
-        for claim in &self.claims {
-            match claim.verdict {
-                ClaimVerdict::Holds => tally.holds += 1,
-                ClaimVerdict::Fails => tally.fails += 1,
-                ClaimVerdict::Open => tally.open += 1,
-                ClaimVerdict::OutOfReach(_) => tally.out_of_reach += 1,
-            }
+    /// How many claims of these figures have each verdict, in the order of [`ClaimVerdict::NAMES`].
+    pub fn tally<'a>(figures: impl IntoIterator<Item = &'a Self>) -> [usize; 4] {
+        let mut tally = [0; 4];
+        for claim in figures.into_iter().flat_map(|figure| &figure.claims) {
+            tally[claim.verdict.place()] += 1;
         }
         tally
     }
@@ -67,28 +62,6 @@ impl ReportTable {
     /// A table without rows.
     pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         Self { header: header.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
-    }
-}
-
-/// Verdicts, counted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct VerdictTally {
-    /// Claims that hold.
-    pub holds: usize,
-    /// Claims that fail.
-    pub fails: usize,
-    /// Claims that these runs are too few or too short to decide.
-    pub open: usize,
-    /// Claims that the model cannot decide.
-    pub out_of_reach: usize,
-}
-
-impl core::ops::AddAssign for VerdictTally {
-    fn add_assign(&mut self, other: Self) {
-        self.holds += other.holds;
-        self.fails += other.fails;
-        self.open += other.open;
-        self.out_of_reach += other.out_of_reach;
     }
 }
 
@@ -378,6 +351,19 @@ impl From<bool> for ClaimVerdict {
 }
 
 impl ClaimVerdict {
+    /// What verdicts are called.
+    pub const NAMES: [&str; 4] = ["holds", "fails", "open", "out of reach"];
+
+    /// Its place in [`NAMES`](Self::NAMES).
+    pub fn place(&self) -> usize {
+        match self {
+            Self::Holds => 0,
+            Self::Fails => 1,
+            Self::Open => 2,
+            Self::OutOfReach(_) => 3,
+        }
+    }
+
     /// Whether what an interval is about is surely above zero; fails when it surely is not.
     pub fn above_zero(interval: Interval) -> Self {
         let Interval { mean, half_width } = interval;

@@ -1,6 +1,6 @@
 //! The page: contents with verdicts, then each figure with its plots beside what the paper states.
 
-use super::{Claim, ClaimVerdict, Figure, ReportTable, VerdictTally};
+use super::{Claim, ClaimVerdict, Figure, ReportTable};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -35,12 +35,8 @@ pub(super) fn page(figures: &[Figure], pictures: &[Vec<String>]) -> String {
 }
 
 fn header(out: &mut String, title: &str, figures: &[Figure]) {
-    let mut all = VerdictTally::default();
-    for figure in figures {
-        all += figure.tally();
-    }
     let _ = write!(out, "<header>\n<h1>{title}</h1>\n<p>{STATED}</p>\n<p>");
-    badges(out, all);
+    badges(out, Figure::tally(figures));
     *out += "</p>\n</header>\n";
 }
 
@@ -50,23 +46,22 @@ fn contents(out: &mut String, figures: &[Figure]) {
     for figure in figures {
         let (name, title) = (escape(&figure.name), escape(&figure.title));
         let _ = write!(out, "<tr><td><a href=\"#{name}\">{name}</a></td><td>{title}</td><td>");
-        badges(out, figure.tally());
+        badges(out, Figure::tally([figure]));
         *out += "</td></tr>\n";
     }
     *out += "</tbody>\n</table>\n</nav>\n";
 }
 
-fn badges(out: &mut String, tally: VerdictTally) {
-    let kinds = [
-        ("holds", if tally.holds == 1 { "holds" } else { "hold" }, tally.holds),
-        ("fails", if tally.fails == 1 { "fails" } else { "fail" }, tally.fails),
-        ("open", "open", tally.open),
-        ("reach", "out of reach", tally.out_of_reach),
-    ];
-    for (class, words, count) in kinds.into_iter().filter(|kind| kind.2 > 0) {
-        let _ = write!(out, "<span class=\"badge {class}\">{count} {words}</span> ");
+/// Classes of verdicts in the style sheet, in the order of their names.
+const CLASSES: [&str; 4] = ["holds", "fails", "open", "reach"];
+
+fn badges(out: &mut String, tally: [usize; 4]) {
+    let of_many = ["hold", "fail", "open", "out of reach"];
+    for (place, count) in tally.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+        let words = if count == 1 { ClaimVerdict::NAMES } else { of_many };
+        let _ = write!(out, "<span class=\"badge {}\">{count} {}</span> ", CLASSES[place], words[place]);
     }
-    if tally == VerdictTally::default() {
+    if tally == [0; 4] {
         *out += "<span class=\"quiet\">none</span>";
     }
 }
@@ -133,12 +128,8 @@ fn picture(out: &mut String, figure: &Figure, index: usize, svg: &str) {
 }
 
 fn statement(out: &mut String, claim: &Claim) {
-    let (class, words) = match &claim.verdict {
-        ClaimVerdict::Holds => ("holds", "holds"),
-        ClaimVerdict::Fails => ("fails", "fails"),
-        ClaimVerdict::Open => ("open", "open"),
-        ClaimVerdict::OutOfReach(_) => ("reach", "out of reach"),
-    };
+    let place = claim.verdict.place();
+    let (class, words) = (CLASSES[place], ClaimVerdict::NAMES[place]);
     let (source, text) = (escape(&claim.source), escape(&claim.statement));
     let _ =
         writeln!(out, "<article class=\"{class}\">\n<p><span class=\"badge {class}\">{words}</span> {text}");

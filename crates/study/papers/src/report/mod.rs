@@ -9,7 +9,6 @@ mod scale;
 pub(crate) use csv::field as csv_field;
 pub use figure::{
     At, Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Point, Reference, ReportTable, Scale, Style,
-    VerdictTally,
 };
 
 use std::fs;

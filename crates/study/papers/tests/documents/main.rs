@@ -5,7 +5,7 @@ mod evidence;
 mod page;
 
 use core::num::NonZero;
-use papers::figures::{Effort, Entry, Options, all};
+use papers::figures::{Effort, Entry, Options, Shared, all};
 use papers::report::Figure;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,11 @@ fn read(path: &str) -> String {
     fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn make(entry: &Entry, effort: Effort) -> Figure {
+/// Makes figures of one effort, which share runs.
+fn maker(effort: Effort) -> impl Fn(&Entry) -> Figure {
     let options = Options { seed: 1, effort, threads: NonZero::new(2).expect("two is not zero") };
-    entry.make(&options, &|_| {})
+    let shared = Shared::default();
+    move |entry| entry.make(&options, &shared, &|_| {})
 }
 
 /// FNV-1a, 64 bits.
@@ -38,8 +40,8 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, byte)
 }
 
-/// Lengths of quick runs, which the shortest runs do not show: the arguments of all calls of `scale` in the source of
-/// the figures, and the lines that name [`Effort::Quick`].
+/// Lengths of quick runs, which the shortest runs do not show: all calls of `scale` in the source of the figures, up
+/// to the next semicolon.
 fn quick_lengths(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("a folder of the repository") {
         let path = entry.expect("a folder can be read").path();
@@ -48,16 +50,8 @@ fn quick_lengths(folder: &Path, found: &mut Vec<String>) {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a source file");
-        let lines = text.lines().filter(|line| line.contains("Effort::Quick"));
-        found.extend(lines.map(|line| line.trim().to_owned()));
-        for call in text.split(".scale(").skip(1) {
-            let mut depth = 1;
-            let is_inside = |c: &char| {
-                depth += i32::from(*c == '(') - i32::from(*c == ')');
-                depth > 0
-            };
-            found.push(call.chars().take_while(is_inside).filter(|c| !c.is_whitespace()).collect());
-        }
+        let calls = text.split(".scale(").skip(1).filter_map(|call| call.split(';').next());
+        found.extend(calls.map(|call| call.split_whitespace().collect::<String>()));
     }
 }
 
@@ -65,12 +59,15 @@ fn is_short(entry: &Entry) -> bool {
     SHORT.contains(&entry.name)
 }
 
-/// The section of a figure on the page is that of a quick run.
-fn assert_documented(entry: &Entry) {
-    let (page, made) = (read(FIGURES), page::section(&make(entry, Effort::Quick)));
-    let kept = page::kept(&page, entry.name).unwrap_or_default();
-    let different = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
-    assert!(kept == made, "docs/figures.md is out of date: {}: {different:#?}", entry.name);
+/// The sections of these figures on the page are those of quick runs.
+fn assert_documented(are: impl Fn(&Entry) -> bool) {
+    let (page, make) = (read(FIGURES), maker(Effort::Quick));
+    for entry in all().iter().filter(|entry| are(entry)) {
+        println!("{}", entry.name);
+        let (kept, made) = (page::kept(&page, entry.name).unwrap_or_default(), page::section(&make(entry)));
+        let different = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
+        assert!(kept == made, "docs/figures.md is out of date: {}: {different:#?}", entry.name);
+    }
 }
 
 /// Figures whose quick runs are short are compared as they are. Of the others the shortest runs are a snapshot, so that
@@ -78,22 +75,20 @@ fn assert_documented(entry: &Entry) {
 #[test]
 fn the_page_of_figures_is_up_to_date() {
     // Verdicts of runs as short as these mean nothing; that they are what they were does.
-    let shortest: String = all()
-        .iter()
-        .filter(|entry| !is_short(entry))
-        .map(|entry| page::of_shortest(&make(entry, Effort::Least)))
-        .collect();
+    let make = maker(Effort::Least);
+    let long = all().iter().filter(|entry| !is_short(entry));
+    let shortest: String = long.map(|entry| page::of_shortest(&make(entry))).collect();
     insta::assert_snapshot!("figures_of_the_shortest_runs", shortest);
     let mut lengths = Vec::new();
     quick_lengths(&here("src/figures"), &mut lengths);
     lengths.sort();
     let digest = format!("{:016x}", hash(&(shortest + &lengths.join("\n"))));
     if let Ok(wanted) = std::env::var(UPDATE) {
-        let old = read(FIGURES);
+        let (old, make) = (read(FIGURES), maker(Effort::Quick));
         let section = |entry: &Entry| {
             if wanted == "all" || wanted.split(',').any(|name| name == entry.name) {
                 eprintln!("{}", entry.name);
-                return page::section(&make(entry, Effort::Quick));
+                return page::section(&make(entry));
             }
             let kept = page::kept(&old, entry.name);
             kept.unwrap_or_else(|| panic!("there is no {} yet; use {UPDATE}=all", entry.name)).to_owned()
@@ -105,18 +100,15 @@ fn the_page_of_figures_is_up_to_date() {
     assert!(
         read(FIGURES).contains(&format!("{DIGEST}{digest}\n")),
         "docs/figures.md is out of date; make it anew with `{UPDATE}=all cargo test --release -p papers --test \
-         documents`, which takes a quarter of an hour"
+         documents`, which takes four minutes"
     );
-    all().iter().filter(|entry| is_short(entry)).for_each(assert_documented);
+    assert_documented(is_short);
 }
 
 #[test]
-#[ignore = "takes a quarter of an hour in a release build: of the nightly step"]
+#[ignore = "takes four minutes in a release build: of the nightly step"]
 fn the_page_has_what_all_quick_runs_come_to() {
-    for entry in all().iter().filter(|entry| !is_short(entry)) {
-        println!("{}", entry.name);
-        assert_documented(entry);
-    }
+    assert_documented(|entry| !is_short(entry));
 }
 
 /// docs/NAME.md where the name ends so, else docs/NAME/measured.md.

@@ -1,12 +1,10 @@
 //! Figures as a page of Markdown: what their sources state, and the data of plots that are no curves over time.
 
-use papers::report::{ClaimVerdict, Figure, Plot, ReportTable, Scale};
+use papers::report::{Figure, Plot, ReportTable, Scale};
 use std::fmt::Write as _;
 
-const HOLDS: &str = "holds";
-const FAILS: &str = "**fails**";
-const OPEN: &str = "open";
-const OUT_OF_REACH: &str = "out of reach";
+/// What verdicts are called on the page.
+const VERDICTS: [&str; 4] = ["holds", "**fails**", "open", "out of reach"];
 
 /// A plot with more values of x is a picture, no table.
 const COLUMNS_MAX: usize = 12;
@@ -25,14 +23,13 @@ const SECTION: &str = "\n## ";
 
 /// The page of these sections, with a line that says what it was made from.
 pub(crate) fn page(sections: &[(&str, String)], digest: &str) -> String {
-    let verdicts = [HOLDS, FAILS, OPEN, OUT_OF_REACH];
     let mut sums = [0; 4];
     let mut counts = ReportTable::new(["figure", "holds", "fails", "open", "out of reach"]);
     let row = |name: String, counts: [usize; 4]| {
         [name].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>()
     };
     for (name, section) in sections {
-        let of = verdicts.map(|verdict| section.matches(&format!("\n| {verdict} |")).count());
+        let of = VERDICTS.map(|verdict| section.matches(&format!("\n| {verdict} |")).count());
         sums.iter_mut().zip(of).for_each(|(sum, count)| *sum += count);
         counts.rows.push(row(format!("[{name}](#{name})"), of));
     }
@@ -71,12 +68,7 @@ pub(crate) fn section(figure: &Figure) -> String {
     let mut page = format!("{SECTION}{name}\n\n{title}. Source: {source}.\n\n");
     let mut statements = ReportTable::new(["verdict", "statement", "measured"]);
     for claim in claims {
-        let verdict = match &claim.verdict {
-            ClaimVerdict::Holds => HOLDS,
-            ClaimVerdict::Fails => FAILS,
-            ClaimVerdict::Open => OPEN,
-            ClaimVerdict::OutOfReach(_) => OUT_OF_REACH,
-        };
+        let verdict = VERDICTS[claim.verdict.place()];
         let why = claim.why().map_or_else(String::new, |why| format!(" *{why}*"));
         let statement = format!("{} ({})", claim.statement, claim.source);
         statements.rows.push(vec![verdict.to_owned(), statement, format!("{}{why}", claim.measured)]);

@@ -52,13 +52,13 @@ impl Host {
         announcing: &Announcing,
         rng: &Rng,
     ) -> Self {
-        let estimator = match announcing {
-            Announcing::Fixed(_) => None,
-            Announcing::Estimated(settings) => Some(Estimator::new(now, **settings)),
-        };
-        let capacity = match announcing {
-            Announcing::Fixed(capacity) => *capacity,
-            Announcing::Estimated(_) => estimator.as_ref().map_or(0.0, Estimator::capacity),
+        let (estimator, capacity) = match announcing {
+            Announcing::Fixed(capacity) => (None, *capacity),
+            Announcing::Estimated(settings) => {
+                let estimator = Estimator::new(now, **settings);
+                let capacity = estimator.capacity();
+                (Some(estimator), capacity)
+            }
         };
         Self {
             member,

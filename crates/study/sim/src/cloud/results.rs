@@ -6,7 +6,7 @@ use core::time::Duration;
 use elastic::scale::Decision;
 
 /// One second of a run. What is of one server is of the first.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct CloudSecond {
     /// Its end, seconds.
     pub at: f64,

@@ -128,7 +128,7 @@ impl<'p> World<'p> {
             scaler,
             arrived: 0,
             turn: 0,
-            second: empty(Instant::ZERO),
+            second: CloudSecond::default(),
             paid: first,
             results: CloudResults::default(),
         };
@@ -341,11 +341,11 @@ impl<'p> World<'p> {
     }
 
     fn end_second(&mut self, now: Instant) {
-        let mut second = core::mem::replace(&mut self.second, empty(now));
+        let mut second = core::mem::take(&mut self.second);
         second.at = now.as_secs_f64();
         second.ready = self.hosts.iter().filter(|host| host.duty == Duty::Ready).count();
         second.paid = self.paid;
-        let mut others = empty(now);
+        let mut others = CloudSecond::default();
         for index in 0..self.hosts.len() {
             let host = &mut self.hosts[index];
             if host.duty == Duty::Stopped {
@@ -446,21 +446,5 @@ impl<'p> World<'p> {
         if let Some(host) = self.host_of(member) {
             self.hosts[host].duty = duty;
         }
-    }
-}
-
-fn empty(at: Instant) -> CloudSecond {
-    CloudSecond {
-        at: at.as_secs_f64(),
-        offered: 0,
-        carried: 0,
-        lost: 0,
-        least: None,
-        p95: None,
-        most: None,
-        goodput: 0,
-        requested: 0.0,
-        ready: 0,
-        paid: 0,
     }
 }

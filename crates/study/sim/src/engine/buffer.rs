@@ -5,7 +5,7 @@ use hashbrown::HashTable;
 use std::collections::VecDeque;
 
 /// How many [`Priority`]s there are.
-pub(crate) const PRIORITIES: usize = 4;
+const PRIORITIES: usize = 4;
 
 /// Order of service, non-preemptive: a waiting job of a lower number goes first (Overload paper, section IV-A).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

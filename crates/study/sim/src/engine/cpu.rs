@@ -1,10 +1,9 @@
 //! The processor of a simulated host.
 
-use super::buffer::{Buffer, PRIORITIES};
+use super::buffer::Buffer;
 use super::quota::{Quota, QuotaConfig};
 use super::spread::{nanos, scaled};
 use super::{Admission, Plain, Priority, QueueTriage, Spread};
-use crate::stats::Moments;
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
@@ -56,6 +55,10 @@ pub struct BegunService {
     pub at: Instant,
     /// What with.
     pub ticket: Ticket,
+    /// The queue that the job waited in.
+    pub class: Priority,
+    /// How long it waited there.
+    pub wait: Duration,
 }
 
 /// A job that has been served.
@@ -80,25 +83,6 @@ pub enum Finish<J> {
     Later(Instant),
     /// Nothing: the host failed meanwhile.
     Void,
-}
-
-/// What happened to the jobs of one priority since the last [`Cpu::reset_stats`].
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct ClassStats {
-    /// Jobs brought.
-    pub offered: u64,
-    /// Not taken: buffer full.
-    pub dropped: u64,
-    /// Not taken: one like it waited.
-    pub coalesced: u64,
-    /// Taken, but stale when their turn came.
-    pub stale: u64,
-    /// Brought to a host that was down, or waiting or in service when it failed.
-    pub lost: u64,
-    /// Served to the end.
-    pub served: u64,
-    /// Seconds from queue to start of service, of jobs that were started.
-    pub wait: Moments,
 }
 
 /// A point in the account of busy time, to measure utilisation from.
@@ -145,8 +129,7 @@ struct Worker<J> {
 /// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
 /// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),
 ///   [`restart`](Self::restart).
-/// - Looking on: [`occupied`](Self::occupied), [`mark`](Self::mark), [`utilisation`](Self::utilisation),
-///   [`stats`](Self::stats).
+/// - Looking on: [`occupied`](Self::occupied), [`mark`](Self::mark), [`utilisation`](Self::utilisation).
 #[derive(Debug)]
 pub struct Cpu<J, T = Plain> {
     config: CpuConfig,
@@ -164,7 +147,6 @@ pub struct Cpu<J, T = Plain> {
     /// How many times its time on the base server a service takes here, but for its spread.
     slowness: f64,
     quota: Option<Quota>,
-    stats: [ClassStats; PRIORITIES],
 }
 
 impl<J> Cpu<J> {
@@ -194,24 +176,13 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
             busy: 0,
             slowness: slowness(&config),
             quota,
-            stats: [ClassStats::default(); PRIORITIES],
             config,
         }
     }
 
     /// Brings a job.
     pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> Admission {
-        let admission =
-            if self.is_up { self.buffer.push(now, class, job, &self.triage) } else { Admission::Lost };
-        let stats = &mut self.stats[class as usize];
-        stats.offered += 1;
-        match admission {
-            Admission::Queued => {}
-            Admission::Dropped => stats.dropped += 1,
-            Admission::Coalesced => stats.coalesced += 1,
-            Admission::Lost => stats.lost += 1,
-        }
-        admission
+        if self.is_up { self.buffer.push(now, class, job, &self.triage) } else { Admission::Lost }
     }
 
     /// Whether [`start`](Self::start) would find a free worker and a job.
@@ -231,10 +202,10 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         let length = self.length(cost(&mut job));
         let span = self.quota.as_mut().map_or(length, |quota| quota.serve(now, length));
         let ends = Instant::from_nanos(now.as_nanos().saturating_add(span));
-        self.stats[class as usize].wait.add(seconds(now, queued));
         let place = &mut self.workers[worker as usize];
         place.service = Some(Service { job, class, queued, started: now, length, span, ends });
-        Some(BegunService { at: ends, ticket: Ticket { worker, generation: place.generation } })
+        let ticket = Ticket { worker, generation: place.generation };
+        Some(BegunService { at: ends, ticket, class, wait: now - queued })
     }
 
     /// To be called at the instant of a [`BegunService`] or a [`Finish::Later`].
@@ -251,8 +222,6 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         worker.generation = worker.generation.wrapping_add(1);
         self.idle.push(ticket.worker);
         self.busy += service.length;
-        let stats = &mut self.stats[service.class as usize];
-        stats.served += 1;
         let Service { job, class, queued, started, .. } = service;
         Finish::Done(Served { job, class, queued, started })
     }
@@ -292,15 +261,13 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
             self.idle.push(index as u32);
             if let Some(service) = worker.service.take() {
                 worker.generation = worker.generation.wrapping_add(1);
-                self.stats[service.class as usize].lost += 1;
                 lost(service.job);
             }
         }
         if let Some(quota) = &mut self.quota {
             quota.reset(now);
         }
-        while let Some((class, _, job)) = self.buffer.pop(&self.triage) {
-            self.stats[class as usize].lost += 1;
+        while let Some((_, _, job)) = self.buffer.pop(&self.triage) {
             lost(job);
         }
     }
@@ -344,16 +311,6 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy) as f64 / span } else { 0.0 }
     }
 
-    /// What happened to the jobs of a priority.
-    pub fn stats(&self, class: Priority) -> &ClassStats {
-        &self.stats[class as usize]
-    }
-
-    /// Forgets the statistics so far: the end of the warm-up. Jobs that wait stay.
-    pub fn reset_stats(&mut self) {
-        self.stats = [ClassStats::default(); PRIORITIES];
-    }
-
     /// The next job that is worth serving.
     fn next_job(&mut self, now: Instant) -> Option<(Priority, Instant, J)> {
         loop {
@@ -361,7 +318,6 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
             if !self.triage.is_stale(now, queued, &job) {
                 return Some((class, queued, job));
             }
-            self.stats[class as usize].stale += 1;
         }
     }
 
@@ -389,10 +345,4 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
 
 fn slowness(config: &CpuConfig) -> f64 {
     1.0 / (config.capacity * (1.0 - config.background))
-}
-
-/// Seconds from one instant to a later one.
-fn seconds(now: Instant, since: Instant) -> f64 {
-    // As a signed number it is converted by one instruction.
-    (now.as_nanos() - since.as_nanos()) as i64 as f64 / 1e9
 }

@@ -28,18 +28,8 @@ pub struct Reliable {
     pub shared: bool,
 }
 
-/// The instants at which copies of a sent message arrive: none, one or two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Deliveries([Option<Instant>; 2]);
-
-impl IntoIterator for Deliveries {
-    type Item = Instant;
-    type IntoIter = core::iter::Flatten<core::array::IntoIter<Option<Instant>, 2>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter().flatten()
-    }
-}
+/// When copies of a sent message arrive: none, one or two.
+type Deliveries = [Option<Instant>; 2];
 
 #[derive(Debug)]
 struct Link {
@@ -86,14 +76,20 @@ impl SimNetwork {
         self.links[index].config = config;
     }
 
-    /// Sends a message: when it arrives, if it does.
-    pub fn send(&mut self, now: Instant, from: HostIndex, to: HostIndex) -> Deliveries {
+    /// Sends a message: when it arrives, if it does, and its copy, if there is one.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        from: HostIndex,
+        to: HostIndex,
+    ) -> impl Iterator<Item = Instant> + use<> {
         let index = self.index(from, to);
         let link = &mut self.links[index];
-        match link.config.reliable {
+        let deliveries = match link.config.reliable {
             None => link.datagram(now, &self.rules),
             Some(reliable) => link.segment(now, &self.rules, reliable),
-        }
+        };
+        deliveries.into_iter().flatten()
     }
 
     fn index(&self, from: HostIndex, to: HostIndex) -> usize {
@@ -117,7 +113,7 @@ impl Link {
                 what => at = at.map(|copy| copy.and_then(|at| disturbed(at, what, &mut self.rng))),
             }
         }
-        Deliveries(at)
+        at
     }
 
     fn segment(&mut self, now: Instant, rules: &[FaultRule], reliable: Reliable) -> Deliveries {
@@ -132,12 +128,12 @@ impl Link {
             if let Some(at) = at {
                 let at = if reliable.shared { at.max(self.last) } else { at };
                 self.last = at;
-                return Deliveries([Some(at), None]);
+                return [Some(at), None];
             }
             sent += backoff;
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
-        Deliveries([None; 2])
+        [None; 2]
     }
 }
 

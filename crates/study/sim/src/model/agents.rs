@@ -1,10 +1,11 @@
 //! The user agents: as many as there are calls, without a processor, so that they answer at once (Overload paper,
 //! section IV-B).
 
-use super::measure::StreamMeasure;
+use super::measure::{BinRates, StreamResults};
 use super::medium::Map;
 use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
 use super::sources::Source;
+use crate::stats::Series;
 use base::{Instant, Rng, Slab};
 use config::scenario::Scenario;
 use core::time::Duration;
@@ -137,14 +138,21 @@ impl Agents {
         self.sources[stream as usize].arrivals.next()
     }
 
-    pub(crate) fn into_measures(self) -> Vec<StreamMeasure> {
-        self.sources.into_iter().map(|source| source.measure).collect()
+    pub(crate) fn into_results(self) -> Vec<StreamResults> {
+        self.sources.into_iter().map(|source| source.measure.results).collect()
     }
 
-    /// Calls completed a second, of all streams, in the bin that ends now.
-    pub(crate) fn completed_lately(&self, now: Instant, bin: Duration) -> f64 {
+    /// What all streams came to in the bin that ends now.
+    pub(crate) fn lately(&self, now: Instant, bin: Duration) -> BinRates {
         let from = Instant::ZERO + (now - Instant::ZERO).saturating_sub(bin);
-        self.sources.iter().map(|source| source.measure.completed.rate(from, now)).sum()
+        let sum = |of: fn(&StreamResults) -> &Series| {
+            self.sources.iter().map(|source| of(&source.measure.results).rate(from, now)).sum()
+        };
+        BinRates {
+            offered: sum(|stream| &stream.offered),
+            answered: sum(|stream| &stream.answered[0]),
+            completed: sum(|stream| &stream.completed),
+        }
     }
 
     /// Calls that are not over.
@@ -556,7 +564,7 @@ impl Agents {
             let mut collect = Collect::new(&mut out.sent);
             self.layer.fire(now, due, &mut collect);
             if let Some(stream) = collect.resent {
-                self.sources[usize::from(stream)].measure.resends.add(now, 1.0);
+                self.sources[usize::from(stream)].measure.results.resends.add(now, 1.0);
             }
             let Some((leg, TransactionNews::Timeout(_) | TransactionNews::TransportError)) = collect.news
             else {

@@ -8,7 +8,8 @@ use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Notices};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
 use crate::engine::{
-    Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QueueTriage, QuotaConfig, Spread, Ticket,
+    Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QuantileTable, QueueTriage, QuotaConfig,
+    Spread, Ticket,
 };
 use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Discard, Group, QuotaSettings, Scenario};
@@ -141,9 +142,7 @@ impl Host {
         let spread = match &costs.service {
             config::scenario::Service::Deterministic => Spread::Fixed,
             config::scenario::Service::Exponential => Spread::Exponential,
-            config::scenario::Service::Table(quantiles) => Spread::Measured(
-                crate::engine::QuantileTable::new(quantiles).expect("checked by the scenario"),
-            ),
+            config::scenario::Service::Table(quantiles) => Spread::Measured(QuantileTable::new(quantiles)),
         };
         let workers = usize::from(group.workers);
         let free = capacity.is_none();

@@ -77,23 +77,22 @@ pub struct StreamResults {
     pub resends: Series,
 }
 
+/// Calls a second in a bin of the time series, over all streams.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BinRates {
+    /// Offered.
+    pub offered: f64,
+    /// Answered.
+    pub answered: f64,
+    /// Completed.
+    pub completed: f64,
+}
+
 /// Measures a stream.
 #[derive(Debug)]
 pub(crate) struct StreamMeasure {
     from: Instant,
-    pub(crate) offered: Series,
-    pub(crate) completed: Series,
-    late: Series,
-    pub(crate) calls: u64,
-    pub(crate) outcomes: Outcomes,
-    pub(crate) answer_delay: Delays,
-    pub(crate) setup_delay: Delays,
-    pub(crate) bye_delay: Delays,
-    answered: [Series; 2],
-    established: [Series; 2],
-    hung_up: [Series; 2],
-    unmarked: Series,
-    pub(crate) resends: Series,
+    pub(crate) results: StreamResults,
 }
 
 /// Counts a delay in the series of numbers and of sums.
@@ -103,85 +102,69 @@ fn note([number, seconds]: &mut [Series; 2], now: Instant, delay: Duration) {
 }
 
 impl StreamMeasure {
-    pub(crate) fn new(bin: Duration, from: Instant) -> Self {
-        Self {
-            from,
-            offered: Series::new(bin),
-            completed: Series::new(bin),
-            late: Series::new(bin),
+    pub(crate) fn new(name: String, bin: Duration, from: Instant) -> Self {
+        let series = || Series::new(bin);
+        let pair = || [series(), series()];
+        let results = StreamResults {
+            name,
+            offered: series(),
+            completed: series(),
+            late: series(),
             calls: 0,
             outcomes: Outcomes::default(),
             answer_delay: Delays::default(),
             setup_delay: Delays::default(),
             bye_delay: Delays::default(),
-            answered: [Series::new(bin), Series::new(bin)],
-            established: [Series::new(bin), Series::new(bin)],
-            hung_up: [Series::new(bin), Series::new(bin)],
-            unmarked: Series::new(bin),
-            resends: Series::new(bin),
-        }
+            answered: pair(),
+            established: pair(),
+            hung_up: pair(),
+            unmarked: series(),
+            resends: series(),
+        };
+        Self { from, results }
     }
 
     /// A callee rings. Whether no proxy on the way has said that it keeps the call's state.
     pub(crate) fn rang(&mut self, now: Instant, is_unmarked: bool) {
         if is_unmarked {
-            self.unmarked.add(now, 1.0);
+            self.results.unmarked.add(now, 1.0);
         }
     }
 
     pub(crate) fn offered(&mut self, now: Instant) {
-        self.offered.add(now, 1.0);
-        self.calls += u64::from(now >= self.from);
+        self.results.offered.add(now, 1.0);
+        self.results.calls += u64::from(now >= self.from);
     }
 
     pub(crate) fn answered(&mut self, now: Instant, since: Instant) {
-        note(&mut self.answered, now, now - since);
+        note(&mut self.results.answered, now, now - since);
         if now >= self.from {
-            self.answer_delay.add(now - since);
+            self.results.answer_delay.add(now - since);
         }
     }
 
     pub(crate) fn established(&mut self, now: Instant, since: Instant) {
-        note(&mut self.established, now, now - since);
+        note(&mut self.results.established, now, now - since);
         if now >= self.from {
-            self.setup_delay.add(now - since);
+            self.results.setup_delay.add(now - since);
         }
     }
 
     pub(crate) fn hung_up(&mut self, now: Instant, since: Instant) {
-        note(&mut self.hung_up, now, now - since);
+        note(&mut self.results.hung_up, now, now - since);
         if now >= self.from {
-            self.bye_delay.add(now - since);
+            self.results.bye_delay.add(now - since);
         }
     }
 
     pub(crate) fn ended(&mut self, now: Instant, outcome: CallOutcome) {
         match outcome {
-            CallOutcome::Completed => self.completed.add(now, 1.0),
-            CallOutcome::AnsweredLate => self.late.add(now, 1.0),
+            CallOutcome::Completed => self.results.completed.add(now, 1.0),
+            CallOutcome::AnsweredLate => self.results.late.add(now, 1.0),
             _ => {}
         }
         if now >= self.from {
-            self.outcomes.count(outcome);
-        }
-    }
-
-    pub(crate) fn into_results(self, name: &str) -> StreamResults {
-        StreamResults {
-            name: name.to_owned(),
-            offered: self.offered,
-            completed: self.completed,
-            late: self.late,
-            calls: self.calls,
-            outcomes: self.outcomes,
-            answer_delay: self.answer_delay,
-            setup_delay: self.setup_delay,
-            bye_delay: self.bye_delay,
-            answered: self.answered,
-            established: self.established,
-            hung_up: self.hung_up,
-            unmarked: self.unmarked,
-            resends: self.resends,
+            self.results.outcomes.count(outcome);
         }
     }
 }

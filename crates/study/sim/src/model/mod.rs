@@ -22,7 +22,7 @@ mod world;
 
 pub use keeping::{NetworkState, ProxyModel, StateKeeping};
 pub use links::rules;
-pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
+pub use measure::{BinRates, HostResults, Outcomes, RunResults, StreamResults};
 pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};
 pub use sources::arrivals;
 pub use world::{run, run_sharing, run_until, run_watched};

@@ -38,7 +38,11 @@ impl Source {
             place_rng: rng.fork("places"),
             plan: UasPlan { ring: stream.ring, answer: stream.answer, t1: timers.t1, t2: timers.t2 },
             patience: stream.patience,
-            measure: StreamMeasure::new(scenario.run.bin, Instant::ZERO + scenario.run.warm_up),
+            measure: StreamMeasure::new(
+                stream.name.clone(),
+                scenario.run.bin,
+                Instant::ZERO + scenario.run.warm_up,
+            ),
         }
     }
 

@@ -8,7 +8,7 @@ use super::gate::Gate;
 use super::host::{Host, NEVER};
 use super::keeping::{Keeper, NetworkState, ProxyModel, StateKeeping};
 use super::links::network;
-use super::measure::RunResults;
+use super::measure::{BinRates, RunResults};
 use super::medium::{Editor, Map, Router};
 use super::message::{HostId, LinkMessage};
 use super::ties;
@@ -60,19 +60,9 @@ pub fn run(scenario: &Scenario, seed: u64) -> RunResults {
     run_watched(scenario, seed, &|_| ())
 }
 
-/// The same until `is_over` says so, or for as long as the scenario does. It is asked at the end of each bin of the
-/// time series, and gets the calls completed a second in that bin, over all streams.
-pub fn run_until(
-    scenario: &Scenario,
-    seed: u64,
-    is_over: &mut dyn FnMut(Instant, f64) -> bool,
-) -> RunResults {
-    run_with(scenario, &NetworkState::default(), seed, is_over)
-}
-
 /// The same; `passed` hears of each bin of the time series as it ends, by its length.
 pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
-    run_with(scenario, &NetworkState::default(), seed, &mut |_, _| {
+    run_until(scenario, &NetworkState::default(), seed, &mut |_, _| {
         passed(scenario.run.bin);
         false
     })
@@ -83,14 +73,19 @@ pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) ->
 /// # Panics
 /// Where the scenario gives overload control to such a proxy, or to one that works as a running server.
 pub fn run_sharing(scenario: &Scenario, state: &NetworkState, seed: u64) -> RunResults {
-    run_with(scenario, state, seed, &mut |_, _| false)
+    run_until(scenario, state, seed, &mut |_, _| false)
 }
 
-fn run_with(
+/// The same until `is_over` says so, or for as long as the scenario does. It is asked at the end of each bin of the
+/// time series.
+///
+/// # Panics
+/// As [`run_sharing`].
+pub fn run_until(
     scenario: &Scenario,
     state: &NetworkState,
     seed: u64,
-    is_over: &mut dyn FnMut(Instant, f64) -> bool,
+    is_over: &mut dyn FnMut(Instant, BinRates) -> bool,
 ) -> RunResults {
     let mut world = World::new(scenario, state, seed);
     world.run(is_over);
@@ -169,7 +164,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn run(&mut self, is_over: &mut dyn FnMut(Instant, f64) -> bool) {
+    fn run(&mut self, is_over: &mut dyn FnMut(Instant, BinRates) -> bool) {
         let end = Instant::ZERO + self.scenario.run.duration;
         for stream in 0..self.scenario.streams.len() as u16 {
             self.next_call(stream);
@@ -188,7 +183,7 @@ impl<'a> World<'a> {
             self.happen(now, event);
             self.settle(now);
             if let Event::Sample = event
-                && is_over(now, self.agents.completed_lately(now, self.scenario.run.bin))
+                && is_over(now, self.agents.lately(now, self.scenario.run.bin))
             {
                 break;
             }
@@ -432,10 +427,8 @@ impl<'a> World<'a> {
         let transactions = self.hosts.iter().map(Host::transactions).sum::<usize>();
         let (calls_left, transactions_left) =
             (self.agents.calls(), self.agents.transactions() + transactions);
-        let names = self.scenario.streams.iter().map(|stream| &stream.name);
-        let measures = self.agents.into_measures();
         RunResults {
-            streams: names.zip(measures).map(|(name, measure)| measure.into_results(name)).collect(),
+            streams: self.agents.into_results(),
             hosts: self.hosts.into_iter().map(Host::into_results).collect(),
             messages: self.messages,
             calls_left,
@@ -472,8 +465,7 @@ fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::Spread) {
         RandomTime::Normal(mean, _) => {
             let mut rng = rng.fork("normal");
             let samples: Vec<f64> = (0..SAMPLES).map(|_| time.sample(&mut rng).as_secs_f64()).collect();
-            let table = engine::QuantileTable::from_samples(&samples).expect("a positive mean was checked");
-            (mean, engine::Spread::Measured(table))
+            (mean, engine::Spread::Measured(engine::QuantileTable::from_samples(&samples)))
         }
     }
 }

@@ -78,7 +78,7 @@ impl Queue {
                     let Finish::Done(job) = cpu.finish(now, ticket) else { panic!("nothing stalls") };
                     served += 1;
                     if served == self.jobs / 2 {
-                        cpu.reset_stats();
+                        outcome.wait.fill(Moments::default());
                         mark = cpu.mark(now);
                     } else if served > self.jobs / 2 {
                         outcome.waits.push((job.started - job.queued).as_secs_f64());
@@ -86,11 +86,9 @@ impl Queue {
                 }
             }
             while let Some(due) = cpu.start(now, |&mut class| self.classes[class].mean) {
+                outcome.wait[due.class as usize].add(due.wait.as_secs_f64());
                 queue.at(due.at, Event::End(due.ticket));
             }
-        }
-        for (class, wait) in outcome.wait.iter_mut().enumerate() {
-            *wait = cpu.stats(Priority::ALL[class]).wait;
         }
         outcome.utilisation = cpu.utilisation(mark, queue.now());
         outcome

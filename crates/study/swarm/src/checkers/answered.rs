@@ -1,6 +1,7 @@
 //! Who has taken which call, as seen from what the answerers say.
 
 use crate::RunRule;
+use crate::call::begins;
 use crate::plan::answerer_address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -82,7 +83,7 @@ impl Answered {
         if request.method().is_none() || !is_answerer(to) {
             return Ok(());
         }
-        if request.method() == Some(Method::Invite) && request.to_tag().is_none() {
+        if begins(&request) {
             self.unheard.insert(request.call_id().to_vec());
         }
         let owner = request.to_tag().and_then(|tag| self.owners.get(tag));

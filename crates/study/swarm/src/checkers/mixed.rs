@@ -2,24 +2,16 @@
 //! that was answered has a record where its pool keeps the state of calls.
 
 use super::balancer::{RequestKey, key};
+use crate::call::{COPIES, CallName, DialogName, begins, call_of};
 use crate::plan::{FilePlan, PoolPlan, user_number};
 use crate::watch::Hop;
 use crate::{RunRule, Sent};
 use base::Instant;
-use core::time::Duration;
 use dialog::{CallRecord, Cause, RecordEvent};
 use route::Forward;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
-
-/// Call-ID and tag of the caller.
-type CallName = (Vec<u8>, Vec<u8>);
-/// A call and the tag of the callee.
-type DialogName = (CallName, Vec<u8>);
-
-/// A client's transaction lasts for 64*T1 (RFC 3261 §17.1.1.2): until then a copy of its INVITE may come.
-const COPIES: Duration = Duration::from_secs(32);
 
 /// How a refusal begins that is for the number of calls.
 const TOO_MANY: &[u8] = b"SIP/2.0 503 Too Many Calls\r\n";
@@ -63,17 +55,8 @@ pub(super) struct MixedChecker {
     is_unbroken: bool,
 }
 
-fn call_of(message: &Message<'_>) -> CallName {
-    (message.call_id().to_vec(), message.from_tag().unwrap_or_default().to_vec())
-}
-
 fn name_of((call_id, _): &CallName) -> String {
     call_id.escape_ascii().to_string()
-}
-
-/// Whether this is an INVITE that begins a call.
-fn begins(message: &Message<'_>) -> bool {
-    message.method() == Some(Method::Invite) && message.to_tag().is_none()
 }
 
 impl MixedChecker {
@@ -213,7 +196,8 @@ impl Life {
     ) -> Result<(), String> {
         let refused = self.refused.get(&key(request, request.cseq().method));
         let Some(&at) = refused else { return Ok(()) };
-        let is_kept = file.pools_for(user_number(request)).all(|pool| pool.service.has_transactions());
+        let is_kept =
+            file.pools_for(user_number(request)).all(|pool| pool.settings.service.has_transactions());
         let goes_on = || sent.iter().any(|one| wire::scan(&one.bytes).is_ok_and(|sent| begins(&sent)));
         if is_kept && since < at && now < at + COPIES && goes_on() {
             return Err(RunRule::Ghost.broken(format_args!("call {}", name_of(&call_of(request)))));
@@ -283,7 +267,8 @@ impl Life {
             return Err(RunRule::WrongPool.broken(format_args!("call {} to {to}", name_of(&name))));
         };
         let has = |pool: &&PoolPlan| pool.addresses().contains(&to);
-        let kept = file.pools.iter().filter(has).map(|pool| pool.service.forward() == Forward::Dialog);
+        let kept =
+            file.pools.iter().filter(has).map(|pool| pool.settings.service.forward() == Forward::Dialog);
         call.kept.extend(kept);
         Ok(())
     }

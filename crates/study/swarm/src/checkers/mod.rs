@@ -73,7 +73,7 @@ impl Checkers {
                 site_address(number),
                 site.processes,
                 (file.forwards(Forward::Transaction), plan.transport.is_reliable()),
-                file.pools[0].queue.as_ref().map(|queue| queue.settings.bound),
+                file.pools[0].settings.queue.as_ref().map(|queue| queue.settings.bound),
             ))),
             SiteRole::Proxy(file) => {
                 let mut watch =

@@ -1,11 +1,12 @@
 //! What refusals for overload mean, and to whom overload control is offered and told, as seen from outside.
 
 use super::balancer::{RequestKey, key};
+use crate::call::begins;
 use crate::plan::{FeedbackPlan, SITES};
 use crate::{RunRule, Sent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use wire::{Message, Method, OverloadParams};
+use wire::{Method, OverloadParams};
 
 /// The reason phrases of what is refused since somebody has too much to do: this process, all members, a neighbour.
 const OVERLOADED: [&[u8]; 3] =
@@ -26,10 +27,6 @@ pub(super) struct Overload {
     /// How many INVITEs a process has refused since it, or all that is behind it, has too much to do.
     turned_away: u64,
     feedback: FeedbackPlan,
-}
-
-fn is_invite(message: &Message<'_>) -> bool {
-    message.method() == Some(Method::Invite) && message.to_tag().is_none()
 }
 
 impl Overload {
@@ -55,7 +52,7 @@ impl Overload {
         is_up: impl Fn(SocketAddr) -> bool,
     ) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
-        if !is_invite(&request) {
+        if !begins(&request) {
             return Ok(());
         }
         let life = &mut self.lives[usize::from(process)];
@@ -70,7 +67,7 @@ impl Overload {
                 }
                 let is_first = life.refused.insert(key.clone());
                 self.turned_away += u64::from(is_first && one.bytes.starts_with(OVERLOADED[0]));
-            } else if wire::scan(&one.bytes).is_ok_and(|message| is_invite(&message)) {
+            } else if wire::scan(&one.bytes).is_ok_and(|message| begins(&message)) {
                 goes_on = Some(one.to);
             }
         }

@@ -1,22 +1,14 @@
 //! The records of calls whose dialogs are shared out, over all sites together: a call that was answered and hung up
 //! has one final record, whichever site has kept it.
 
+use crate::call::{COPIES, CallName, DialogName, dialogs_of};
 use crate::plan::SITES;
 use crate::{RunRule, Sent};
 use base::Instant;
-use core::time::Duration;
 use dialog::{CallRecord, RecordEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use wire::{Message, Method};
-
-/// Call-ID and tag of the caller.
-type CallName = (Vec<u8>, Vec<u8>);
-/// A call and the tag of the callee.
-type DialogName = (CallName, Vec<u8>);
-
-/// Copies of a request may come for 64*T1 after its final response (RFC 3261 §17.1.1.2, §17.1.2.2).
-const COPIES: Duration = Duration::from_secs(32);
+use wire::Method;
 
 /// When the process of a site ended that a call had passed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,21 +34,13 @@ pub(super) struct Records {
     died: BTreeMap<CallName, Died>,
 }
 
-/// The dialog of a response if the caller has sent its request, and if the callee has.
-fn names(response: &Message<'_>) -> [DialogName; 2] {
-    let tag = |tag: Option<&[u8]>| tag.unwrap_or_default().to_vec();
-    let (from, to) = (tag(response.from_tag()), tag(response.to_tag()));
-    let call_id = response.call_id().to_vec();
-    [((call_id.clone(), from.clone()), to.clone()), ((call_id, to), from)]
-}
-
 impl Records {
     /// A site sent this.
     pub(super) fn sent(&mut self, now: Instant, site: u16, sent: &[Sent]) {
         for one in sent {
             let Ok(message) = wire::scan(&one.bytes) else { continue };
             let is_inside = one.to.ip() == IpAddr::from(SITES);
-            let [by_caller, by_callee] = names(&message);
+            let [by_caller, by_callee] = dialogs_of(&message);
             match (message.cseq().method, message.status()) {
                 (Method::Invite, None) if message.to_tag().is_none() => {
                     self.seen.entry(site).or_default().insert(by_caller.0);

@@ -1,26 +1,19 @@
 //! Who keeps the state of which call, over all sites that share it out.
 
+use crate::call::{RequestName, begins, request_of};
 use crate::{RunRule, Sent};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Message, Method};
-
-/// What all copies of a request have in common, whatever their branches: Call-ID, From tag, CSeq number.
-type Call = (Vec<u8>, Vec<u8>, u32);
 
 /// The calls of a run.
 #[derive(Default)]
 pub(super) struct Shared {
     /// The site that keeps the INVITE's transaction.
-    kept: BTreeMap<Call, u16>,
+    kept: BTreeMap<RequestName, u16>,
     /// The calls that came by each site.
-    seen: BTreeMap<u16, BTreeSet<Call>>,
+    seen: BTreeMap<u16, BTreeSet<RequestName>>,
     /// Calls that a site has forgotten since: copies that come later are new to it, and may be kept once more.
-    forgotten: BTreeSet<Call>,
-}
-
-fn call_of(message: &Message<'_>) -> Call {
-    let from_tag = message.from_tag().unwrap_or_default();
-    (message.call_id().to_vec(), from_tag.to_vec(), message.cseq().number)
+    forgotten: BTreeSet<RequestName>,
 }
 
 fn scanned(sent: &[Sent]) -> impl Iterator<Item = Message<'_>> {
@@ -32,10 +25,10 @@ impl Shared {
     /// (RFC 3261 §16.2), and until its transaction is over nobody else does.
     pub(super) fn datagram(&mut self, site: u16, bytes: &[u8], sent: &[Sent]) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
-        if request.method() != Some(Method::Invite) || request.to_tag().is_some() {
+        if !begins(&request) {
             return Ok(());
         }
-        let call = call_of(&request);
+        let call = request_of(&request);
         let name = || request.call_id().escape_ascii().to_string();
         self.seen.entry(site).or_default().insert(call.clone());
         let goes_on = scanned(sent).any(|message| message.method().is_some());
@@ -53,7 +46,7 @@ impl Shared {
     /// A site sent this: the transaction of a call that is refused is over soon.
     pub(super) fn sent(&mut self, site: u16, sent: &[Sent]) {
         for message in scanned(sent).filter(|message| message.cseq().method == Method::Invite) {
-            let call = call_of(&message);
+            let call = request_of(&message);
             if message.status().is_some_and(|status| status >= 300) && self.kept.get(&call) == Some(&site) {
                 self.kept.remove(&call);
             }

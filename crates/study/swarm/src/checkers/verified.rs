@@ -1,5 +1,6 @@
 //! Who has verified which caller, over all sites that share out authentication (docs/state-distribution.md).
 
+use crate::call::{COPIES, CallName, begins, call_of};
 use crate::credentials::proof;
 use crate::plan::{FilePlan, PoolPlan, SITES, user_number};
 use crate::watch::ServerId;
@@ -9,12 +10,10 @@ use core::time::Duration;
 use distribute::{Function, Mark, Notice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use wire::{Challenge, Message, Method};
+use wire::{Challenge, Message};
 
 /// What neighbours tell counts at least for so long.
 const TOLD: Duration = Duration::from_secs(3);
-/// For so long copies of a request that was verified are none that use its credentials again.
-const COPIES: Duration = Duration::from_secs(32);
 /// The Via parameter that proves a mark.
 const VOUCH: &[u8] = b"vouch";
 
@@ -37,21 +36,13 @@ struct Life {
 pub(super) struct Verified {
     lives: BTreeMap<u16, Life>,
     /// The calls whose callers have sent the right response to a challenge of any site, whatever became of that.
-    proved: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    proved: BTreeSet<CallName>,
     /// All nonces of all sites.
     nonces: BTreeSet<Vec<u8>>,
 }
 
-fn begins(message: &Message<'_>) -> bool {
-    message.method() == Some(Method::Invite) && message.to_tag().is_none()
-}
-
 fn is_site(at: SocketAddr) -> bool {
     at.ip() == IpAddr::from(SITES)
-}
-
-fn call_of(message: &Message<'_>) -> (Vec<u8>, Vec<u8>) {
-    (message.call_id().to_vec(), message.from_tag().unwrap_or_default().to_vec())
 }
 
 /// The mark of the topmost Via, and whether it says with a proof that the caller is verified.

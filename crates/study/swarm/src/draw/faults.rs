@@ -139,7 +139,7 @@ impl Drawer {
                 }
                 _ => {
                     let (mut file, policy) = (file.clone(), self.policy());
-                    file.pools.iter_mut().for_each(|pool| pool.policy = policy);
+                    file.pools.iter_mut().for_each(|pool| pool.settings.policy = policy);
                     (configure(file), None)
                 }
             },

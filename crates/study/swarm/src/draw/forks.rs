@@ -27,7 +27,7 @@ impl Drawer {
             let mut file = FilePlan::hops(&targets, timers, LIMITS);
             let forward = if self.keeps_calls(number) { Forward::Dialog } else { Forward::Transaction };
             let service = Service::of((forward, Dialogs::Route), (fork, ring_time), true);
-            file.pools[0].service = service.expect("next hops fork");
+            file.pools[0].settings.service = service.expect("next hops fork");
             sites.push(SitePlan::proxy(number, file));
             layer.push(Destination::Site(number));
         }

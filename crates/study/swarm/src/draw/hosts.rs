@@ -7,7 +7,7 @@ use crate::{
 };
 use balance::{HealthSettings, PolicyKind};
 use base::Instant;
-use control::ProbeSettings;
+use control::{PoolSettings, ProbeSettings};
 use core::time::Duration;
 use elastic::estimate::{Law, Settings};
 use elastic::queue::{Accrual, Choice, LengthSettings, QueueSettings};
@@ -97,11 +97,19 @@ impl Drawer {
         // Two scalers of the same servers would each stop what the other one has started.
         let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (self.pools, 2) };
         let invite_timeout = self.invite_timeout(number, has_transactions);
-        let like = PoolPlan { queue, invite_timeout, ..self.members_pool("", targets) };
+        let service = Service::of((forward, Dialogs::Member), (Fork::None, Duration::ZERO), true);
+        let service = service.expect("members get calls with transactions or without");
+        let like = self.members_pool("", targets);
         let name = |pool: u16| format!("pool-{pool}");
+        let pool = |pool: u16| {
+            let name = name(pool);
+            let settings =
+                PoolSettings { name, service, queue: queue.clone(), invite_timeout, ..like.settings.clone() };
+            PoolPlan { settings, ..like.clone() }
+        };
         let mut file = FilePlan {
             shards,
-            pools: (0..pools).map(|pool| PoolPlan { name: name(pool), ..like.clone() }).collect(),
+            pools: (0..pools).map(pool).collect(),
             sessions: balance::SessionSettings {
                 call_lifetime: Duration::from_mins(5),
                 ..balance::SessionSettings::default()
@@ -109,9 +117,6 @@ impl Drawer {
             scale,
             ..FilePlan::hops(&[], ProxyTimers::default(), LIMITS)
         };
-        let service = Service::of((forward, Dialogs::Member), (Fork::None, Duration::ZERO), true);
-        let service = service.expect("members get calls with transactions or without");
-        file.pools.iter_mut().for_each(|pool| pool.service = service);
         if pools > 1 {
             file.routes =
                 vec![RoutePlan { when: None, pools: (0..pools).map(name).collect(), spreads: true }];
@@ -169,7 +174,7 @@ impl Drawer {
             let number = sites.len() as u16;
             let mut file = FilePlan::hops(&self.hops(targets, care), timers, LIMITS);
             if self.keeps_calls(number) {
-                file.pools[0].service = Service::Calls(Spread::Found);
+                file.pools[0].settings.service = Service::Calls(Spread::Found);
             }
             sites.push(SitePlan::proxy(number, file));
             layer.push(Destination::Site(number));
@@ -271,29 +276,18 @@ impl Drawer {
     /// A pool of members, which are asked whether they are alive.
     pub(super) fn members_pool(&mut self, name: &str, targets: &[Destination]) -> PoolPlan {
         let interval = self.millis(1_000..3_000);
-        PoolPlan {
-            name: name.to_owned(),
-            service: Service::Balance,
-            policy: self.policy(),
-            max_calls: 0,
-            members: self.members(targets),
+        let policy = self.policy();
+        let members = self.members(targets);
+        let settings = PoolSettings {
             health: HealthSettings {
-                regular: true,
                 fall: self.rng.random_range(1..4),
                 slow_start: self.millis(0..20_000),
                 ..HealthSettings::default()
             },
-            probes: ProbeSettings {
-                periodic: true,
-                interval,
-                timeout: interval.mul_f64(0.9),
-                t1: Duration::from_millis(500),
-            },
-            queue: None,
-            invite_timeout: Duration::ZERO,
-            max_rate: 0,
-            law: None,
-        }
+            probes: ProbeSettings { interval, timeout: interval.mul_f64(0.9), ..ProbeSettings::default() },
+            ..PoolSettings::new(name, Service::Balance, policy)
+        };
+        PoolPlan { settings, members, max_calls: 0, max_rate: 0 }
     }
 
     pub(super) fn policy(&mut self) -> PolicyKind {

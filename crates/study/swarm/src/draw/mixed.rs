@@ -89,7 +89,7 @@ impl Drawer {
             let members = spare.split_off(spare.len() - each);
             let mut pool = self.pool(&mut draft, &members, care);
             if let Some(before) = draft.plan.pools.last().filter(|_| self.chance(0.4)) {
-                pool.service = before.service;
+                pool.settings.service = before.settings.service;
                 self.change_counting(&mut pool, care);
             }
             draft.plan.pools.push(pool);
@@ -112,9 +112,9 @@ impl Drawer {
         let mut pool = self.members_pool(&format!("pool-{number}"), members);
         self.change_mode(&mut pool, care);
         // As `[proxy]` has its next hops.
-        if pool.service.has_hops() && self.chance(0.5) {
-            pool.health.regular = false;
-            pool.probes.periodic = false;
+        if pool.settings.service.has_hops() && self.chance(0.5) {
+            pool.settings.health.regular = false;
+            pool.settings.probes.periodic = false;
         }
         pool
     }
@@ -135,15 +135,16 @@ impl Drawer {
         let ring_time = if fork == Fork::None { Duration::ZERO } else { self.millis(2_000..8_000) };
         let record_route = !is_hop || forward == Forward::Dialog || self.chance(0.85);
         let service = Service::of((forward, dialogs), (fork, ring_time), record_route);
-        pool.service = service.expect("a configuration may have these");
+        pool.settings.service = service.expect("a configuration may have these");
         self.change_counting(pool, care);
     }
 
     /// By what calls are counted, as far as the mode lets it be another.
     fn change_counting(&mut self, pool: &mut PoolPlan, care: Severity) {
-        let (is_kept, record_route) = (pool.service.has_transactions(), pool.service.records_route());
-        let may_count = is_kept || !pool.service.has_hops();
-        let (fork, _) = pool.service.fork();
+        let (is_kept, record_route) =
+            (pool.settings.service.has_transactions(), pool.settings.service.records_route());
+        let may_count = is_kept || !pool.settings.service.has_hops();
+        let (fork, _) = pool.settings.service.fork();
         let may_be = |policy: &PolicyKind| match policy {
             PolicyKind::Hash | PolicyKind::FnvHash => true,
             // It goes by the calls that members have, whose end is seen only on their way.
@@ -151,24 +152,25 @@ impl Drawer {
             _ => may_count,
         };
         let policies: Vec<_> = PolicyKind::ALL.into_iter().filter(may_be).collect();
-        pool.policy = *policies.choose(&mut self.rng).expect("there are policies");
+        pool.settings.policy = *policies.choose(&mut self.rng).expect("there are policies");
         let has_limit = may_count && record_route && fork == Fork::None && self.chance(0.3);
         let most = if care == Severity::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
         pool.max_calls = if has_limit { most } else { 0 };
         let number = self.rng.random_range(0..1_000);
         let has_one = is_kept && fork == Fork::None;
-        pool.queue = if has_one { self.queue(number) } else { None };
-        pool.invite_timeout = self.invite_timeout(number, has_one);
+        pool.settings.queue = if has_one { self.queue(number) } else { None };
+        pool.settings.invite_timeout = self.invite_timeout(number, has_one);
     }
 
     /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.
     fn way(&mut self, plan: &FilePlan) -> Vec<String> {
         let first = plan.pools.choose(&mut self.rng).expect("there are pools");
-        let others =
-            plan.pools.iter().filter(|pool| pool.service == first.service && pool.name != first.name);
-        let mut names: Vec<_> = others.map(|pool| pool.name.clone()).collect();
+        let others = plan.pools.iter().filter(|pool| {
+            pool.settings.service == first.settings.service && pool.settings.name != first.settings.name
+        });
+        let mut names: Vec<_> = others.map(|pool| pool.settings.name.clone()).collect();
         names.truncate(self.rng.random_range(0..=2));
-        names.insert(0, first.name.clone());
+        names.insert(0, first.settings.name.clone());
         names
     }
 
@@ -215,7 +217,7 @@ impl Drawer {
             _ => self.change_members(draft, which),
         }
         for route in 0..draft.plan.routes.len() {
-            let mode_of = |name: &String| draft.plan.pool(name).map(|(_, pool)| pool.service);
+            let mode_of = |name: &String| draft.plan.pool(name).map(|(_, pool)| pool.settings.service);
             let pools = &draft.plan.routes[route].pools;
             let mode = pools.first().and_then(mode_of);
             let alike: Vec<_> = pools.iter().filter(|name| mode_of(name) == mode).cloned().collect();
@@ -229,7 +231,7 @@ impl Drawer {
         let pool = self.pool(draft, &members, care);
         let place = self.rng.random_range(0..=draft.plan.pools.len());
         let route = self.rng.random_range(0..draft.plan.routes.len());
-        draft.plan.routes[route].pools.insert(0, pool.name.clone());
+        draft.plan.routes[route].pools.insert(0, pool.settings.name.clone());
         draft.plan.pools.insert(place, pool);
     }
 
@@ -237,7 +239,7 @@ impl Drawer {
         let gone = draft.plan.pools.remove(which);
         draft.spare.extend(gone.members.iter().map(|member| member.destination));
         for route in &mut draft.plan.routes {
-            route.pools.retain(|name| *name != gone.name);
+            route.pools.retain(|name| *name != gone.settings.name);
         }
     }
 

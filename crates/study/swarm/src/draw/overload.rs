@@ -58,10 +58,14 @@ fn wait(rng: &mut Rng) -> Duration {
 /// Only where calls are counted anything is known of what members have not answered; and a queue has limits of its
 /// own.
 fn limits(rng: &mut Rng, pool: &mut PoolPlan) {
-    if !pool.service.counts_calls() || pool.queue.is_some() || pool.service.forward() == Forward::Dialog {
+    if !pool.settings.service.counts_calls()
+        || pool.settings.queue.is_some()
+        || pool.settings.service.forward() == Forward::Dialog
+    {
         return;
     }
-    pool.law = rng.random_bool(0.7).then(|| *MemberLaw::ALL.choose(rng).expect("there are laws"));
+    pool.settings.member_law =
+        rng.random_bool(0.7).then(|| *MemberLaw::ALL.choose(rng).expect("there are laws"));
     pool.max_rate = if rng.random_bool(0.3) { rng.random_range(MAX_RATE) } else { 0 };
 }
 

@@ -53,7 +53,7 @@ impl Drawer {
             users: self.users(sites.len(), (care, calm)),
             ..FilePlan::hops(&self.hops(targets, care), timers, limits)
         };
-        file.pools[0].service = Service::Distribute { record_route: true };
+        file.pools[0].settings.service = Service::Distribute { record_route: true };
         file.routes.push(route(None, "hops"));
         let number = sites.len() as u16;
         sites.push(SitePlan::proxy(number, file));
@@ -112,11 +112,13 @@ impl Drawer {
 /// Leads some requests elsewhere than to the next hops of all others.
 fn lead(site: &mut SitePlan, ways: &[(When, Vec<Destination>)]) {
     let Some(file) = site.role.file_mut() else { return };
-    let service = file.pools[0].service;
+    let service = file.pools[0].settings.service;
     for (number, (when, hops)) in ways.iter().enumerate() {
         let name = format!("hops-{number}");
         file.routes.insert(number, route(Some(*when), &name));
-        file.pools.push(PoolPlan { service, ..PoolPlan::hops(&name, hops) });
+        let mut pool = PoolPlan::hops(&name, hops);
+        pool.settings.service = service;
+        file.pools.push(pool);
     }
 }
 

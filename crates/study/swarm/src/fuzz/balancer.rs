@@ -6,7 +6,7 @@ use crate::{BalancerWatch, Sent};
 use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
 use base::{Flow, Instant, Peer, Transport};
 use core::time::Duration;
-use node::{Orphans, PoolSetup, ShardCounters, ShardInput, node_id};
+use node::{PoolSetup, ShardCounters, ShardInput, node_id};
 use route::Service;
 
 /// One for IPv4 clients, one for all of IPv6, one for IPv4 nodes.
@@ -113,8 +113,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
     fn reconfigure(&mut self) {
         let how = self.bed.traffic.choose();
-        let orphans = [Orphans::Reject, Orphans::Balance, Orphans::Reject, Orphans::Reject];
-        self.bed.setup.settings.orphans = orphans[usize::from(how & 3)];
+        self.bed.setup.settings.forwards_orphans = how & 3 == 1;
         self.bed.setup.stopping = (how >> 2 & 3 == 3).then(|| self.bed.now + Duration::from_secs(9));
         if how & 16 == 16 {
             self.bed.rekey();

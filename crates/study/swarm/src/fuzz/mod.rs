@@ -16,9 +16,6 @@ use node::ShardCounters;
 
 /// Runs the operations that `data` stands for against a balancer. Someone between it and the watch may change what was
 /// sent. Returns what was done, so that a test can tell whether its operations reach what they should.
-///
-/// # Panics
-/// When an invariant does not hold, or seems not to.
 pub fn element(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> ShardCounters {
     let mut world = balancer::World::new(data, tamper);
     while world.step() {}
@@ -26,9 +23,6 @@ pub fn element(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> ShardCounters
 }
 
 /// The same against a stateful proxy.
-///
-/// # Panics
-/// When an invariant does not hold, or seems not to.
 pub fn proxy(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> ShardCounters {
     let mut world = proxy::World::new(data, tamper);
     while world.step() {}

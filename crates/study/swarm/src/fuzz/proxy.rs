@@ -6,7 +6,7 @@ use crate::{ProcessInput, ProxyWatch, Sent};
 use balance::{Members, PolicyKind};
 use base::{Flow, Instant};
 use core::time::Duration;
-use node::{Orphans, PoolSetup, ProxyLimits, Shard, ShardCounters, ShardInput};
+use node::{PoolSetup, ProxyLimits, Shard, ShardCounters, ShardInput};
 use route::Service;
 
 /// One for clients, one for next hops, one for IPv6.
@@ -38,7 +38,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn new(data: &'a [u8], tamper: T) -> Self {
         let listeners = LISTENERS.map(addr);
         let bed = Bed::new(data, listeners, tamper, |setup| {
-            (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+            (setup.settings.forwards_orphans, setup.settings.limits) = (true, LIMITS);
             setup.pools = [PoolSetup::new(Service::HOPS, PolicyKind::Hash, Members::All)].into();
         });
         let watch = ProxyWatch::new(&listeners, transaction::Timers::default(), TOKEN_LIFETIME);

@@ -2,20 +2,18 @@
 
 use super::{Destination, PlannedMember, ScalePlan, StorePlan, When};
 use crate::process::SILENCE;
-use balance::{HealthSettings, PolicyKind, SessionSettings};
+use balance::{PolicyKind, SessionSettings};
 use base::Instant;
-use control::ProbeSettings;
+use control::PoolSettings;
 use core::ops::Range;
 use core::time::Duration;
 use dialog::CallSettings;
 use distribute::{Function, Law};
 use node::{CapacitySource, ProxyLimits, QueueSetup};
-use overload::member::MemberLaw;
 use proxy::ProxyTimers;
 use route::{Fork, Forward, Service};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// What the configuration file of a site says at a moment.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,28 +77,14 @@ impl OverloadPlan {
 /// A pool of such a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolPlan {
-    /// What routes call it.
-    pub name: String,
-    /// How requests are forwarded.
-    pub service: Service,
-    /// Who gets the next call.
-    pub policy: PolicyKind,
-    /// Most calls of each member at a time; 0: as many as come.
-    pub max_calls: u32,
+    /// What the control plane is told.
+    pub settings: PoolSettings,
     /// Its members.
     pub members: Vec<PlannedMember>,
-    /// When a member counts as dead and as back.
-    pub health: HealthSettings,
-    /// When members are asked.
-    pub probes: ProbeSettings,
-    /// The queue in front of it, if new calls wait for room there.
-    pub queue: Option<Arc<QueueSetup>>,
-    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
-    pub invite_timeout: Duration,
+    /// Most calls of each member at a time; 0: as many as come.
+    pub max_calls: u32,
     /// Most new calls a second of each member; 0: as many as come.
     pub max_rate: u32,
-    /// The law of the limit that is found for each member, if one is.
-    pub law: Option<MemberLaw>,
 }
 
 /// A route of such a file.
@@ -148,7 +132,7 @@ impl FilePlan {
 
     /// The pool of this name, and its number.
     pub fn pool(&self, name: &str) -> Option<(u16, &PoolPlan)> {
-        (0..).zip(&self.pools).find(|(_, pool)| pool.name == name)
+        (0..).zip(&self.pools).find(|(_, pool)| pool.settings.name == name)
     }
 
     /// The pools of the first route for this user, where the request comes from no other site.
@@ -174,13 +158,13 @@ impl FilePlan {
 
     /// Whether a pool forwards in this way.
     pub fn forwards(&self, forward: Forward) -> bool {
-        self.pools.iter().any(|pool| pool.service.forward() == forward)
+        self.pools.iter().any(|pool| pool.settings.service.forward() == forward)
     }
 
     /// Whether monitors say what members of a queue can take.
     pub(crate) fn hears_monitors(&self) -> bool {
         let hears = |queue: &QueueSetup| queue.source == CapacitySource::Announced;
-        self.pools.iter().any(|pool| pool.queue.as_deref().is_some_and(hears))
+        self.pools.iter().any(|pool| pool.settings.queue.as_deref().is_some_and(hears))
     }
 
     /// Whether the site keeps the dialogs of calls and writes their records: of all calls, or of those that it takes
@@ -197,7 +181,7 @@ impl FilePlan {
 
     /// Whether a pool sends a call to several members.
     pub fn forks(&self) -> bool {
-        self.pools.iter().any(|pool| pool.service.fork().0 != Fork::None)
+        self.pools.iter().any(|pool| pool.settings.service.fork().0 != Fork::None)
     }
 }
 
@@ -205,19 +189,8 @@ impl PoolPlan {
     /// A pool of next hops of this name, with transactions; nobody asks whether they are alive.
     pub fn hops(name: &str, hops: &[Destination]) -> Self {
         let member = |&destination: &Destination| PlannedMember { destination, capacity: 1.0 };
-        Self {
-            name: name.to_owned(),
-            service: Service::HOPS,
-            policy: PolicyKind::Hash,
-            max_calls: 0,
-            members: hops.iter().map(member).collect(),
-            health: HealthSettings::default(),
-            probes: ProbeSettings::default(),
-            queue: None,
-            invite_timeout: Duration::ZERO,
-            max_rate: 0,
-            law: None,
-        }
+        let settings = PoolSettings::new(name, Service::HOPS, PolicyKind::Hash);
+        Self { settings, members: hops.iter().map(member).collect(), max_calls: 0, max_rate: 0 }
     }
 
     /// Where its members are.

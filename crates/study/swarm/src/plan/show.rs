@@ -1,10 +1,11 @@
 //! A plan for people: who there is, what goes wrong, what is done, one line each.
 
 use super::{
-    AnswererPlan, CallerPlan, Destination, FilePlan, OverloadPlan, Plan, PlannedAction, PlannedMember,
-    PoolPlan, RoutePlan, SitePlan, SiteRole, answerer_address, caller_address,
+    Destination, FilePlan, OverloadPlan, Plan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
+    SiteRole, answerer_address, caller_address,
 };
 use base::Transport;
+use control::PoolSettings;
 use core::fmt;
 use route::{Fork, Forward};
 use sim::engine::{FaultRule, HostIndex};
@@ -31,28 +32,8 @@ impl fmt::Display for Plan {
 impl Plan {
     fn participants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, caller) in self.callers.iter().enumerate() {
-            let CallerPlan {
-                site,
-                callee,
-                start,
-                arrivals,
-                holding,
-                answer_wait,
-                knows_password,
-                must_succeed,
-            } = caller;
-            let must = if *must_succeed { ", must succeed" } else { "" };
-            let stranger = if *knows_password { "" } else { ", no password" };
-            let for_how_long = arrivals.duration.unwrap_or_default();
-            let rates: Vec<_> = arrivals.steps.iter().map(|step| format!("{:.1}", step.rate)).collect();
-            writeln!(
-                f,
-                "caller {number} ({}): calls {callee:?} by {} from {start} for {for_how_long:?}, {} calls/s, {holding:?}, waits \
-                 {answer_wait:?}{must}{stranger}",
-                caller_address(number),
-                self.sites[usize::from(*site)].name,
-                rates.join(", then ")
-            )?;
+            let site = &self.sites[usize::from(caller.site)].name;
+            writeln!(f, "caller {number} ({}) by {site}: {caller:?}", caller_address(number))?;
         }
         for (number, SitePlan { name, role, processes }) in (0..).zip(&self.sites) {
             write!(f, "{name} ({}): {processes} processes, ", Destination::Site(number).address())?;
@@ -67,12 +48,7 @@ impl Plan {
             writeln!(f, "{phone:?}")?;
         }
         for (number, answerer) in (0..).zip(&self.answerers) {
-            let AnswererPlan { name, ring, trying, options, refuses, service } = answerer;
-            let deaf = if *options { "" } else { ", no OPTIONS" };
-            let refusing = if refuses.is_some() { ", refuses some calls" } else { "" };
-            let work = service.service_per_work;
-            let address = answerer_address(number);
-            writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}{refusing}")?;
+            writeln!(f, "{}: {answerer:?}", answerer_address(number))?;
         }
         Ok(())
     }
@@ -106,8 +82,9 @@ impl Plan {
     /// The pools and routes in the order of the file, one line each.
     fn file(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
         for pool in &file.pools {
-            let PoolPlan { name, service, policy, max_calls, members, health, queue, max_rate, law, .. } =
-                pool;
+            let PoolPlan { settings, members, max_calls, max_rate } = pool;
+            let PoolSettings { name, service, policy, health, queue, member_law, invite_timeout, .. } =
+                settings;
             let (forward, dialogs, (fork, ring_time)) =
                 (service.forward(), service.dialogs(), service.fork());
             write!(f, "    pool {name}: {forward:?}, dialogs {dialogs:?}, policy {policy}")?;
@@ -123,11 +100,11 @@ impl Plan {
             if *max_rate > 0 {
                 write!(f, ", at most {max_rate} calls a second each")?;
             }
-            if let Some(law) = law {
+            if let Some(law) = member_law {
                 write!(f, ", limits by {law}")?;
             }
-            if !pool.invite_timeout.is_zero() {
-                write!(f, ", {:?} to the first answer", pool.invite_timeout)?;
+            if !invite_timeout.is_zero() {
+                write!(f, ", {invite_timeout:?} to the first answer")?;
             }
             let probed = if health.regular { "" } else { ", not probed" };
             write!(f, "{probed}, members {}", self.pool(members))?;

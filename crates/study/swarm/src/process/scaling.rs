@@ -43,7 +43,8 @@ impl Scaling {
         // A scaler has as many to choose from as there are.
         let choices = Some(plan.members.len() as u32);
         let settings = ScaleSettings { choices, ..scale.settings.clone() };
-        let fleet = Fleet::new(now, settings, server_list, detection(&plan.probes, &plan.health));
+        let fleet =
+            Fleet::new(now, settings, server_list, detection(&plan.settings.probes, &plan.settings.health));
         Self { reconciler: Reconciler::new(now, fleet), plan: plan.clone(), number }
     }
 
@@ -52,8 +53,9 @@ impl Scaling {
     pub(super) fn renewed(before: Option<Self>, now: Instant, file: &FilePlan) -> Option<Self> {
         let (scale, plan) = (file.scale.as_deref()?, file.pools.first()?);
         let number = before.as_ref().map_or(0, |before| before.number + 1);
-        let is_same =
-            |before: &Self| (&before.plan.members, before.plan.policy) == (&plan.members, plan.policy);
+        let is_same = |before: &Self| {
+            (&before.plan.members, before.plan.settings.policy) == (&plan.members, plan.settings.policy)
+        };
         before.filter(is_same).or_else(|| Some(Self::new(now, number, plan, scale)))
     }
 }
@@ -104,7 +106,7 @@ impl Process {
     pub(crate) fn ready_servers(&self) -> Vec<SocketAddr> {
         let Some(scaling) = &self.scaling else { return Vec::new() };
         let is_ready = |id: ServerId| {
-            let mut rows = scaling.reconciler.fleet().scaler().rows();
+            let mut rows = scaling.reconciler.fleet().outlook.scaler.rows();
             rows.any(|row| row.id == id && row.state == ServerState::Ready)
         };
         let numbered = (0..).map(ServerId).zip(&scaling.plan.members);

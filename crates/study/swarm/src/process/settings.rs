@@ -14,7 +14,7 @@ use ::overload::local::occupancy::OccupancySettings;
 use ::overload::{FeedbackLaw, OverloadSettings, Scope};
 use balance::{PoolId, SessionSettings};
 use base::{Peer, Transport};
-use control::{Address, ControlSettings, MemberSettings, PoolSettings};
+use control::{Address, ControlSettings, MemberSettings};
 use core::time::Duration;
 use digest_auth::{BanSettings, Limit, NonceScope, NonceSettings};
 use route::{
@@ -93,20 +93,10 @@ fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> Co
         .map(PoolId)
         .zip(&file.pools)
         .flat_map(|(number, pool)| pool.members.iter().map(move |one| member((number, pool), one)));
-    let pool = |pool: &PoolPlan| PoolSettings {
-        name: pool.name.clone(),
-        service: pool.service,
-        policy: pool.policy,
-        health: pool.health,
-        probes: pool.probes,
-        queue: pool.queue.clone(),
-        member_law: pool.law,
-        invite_timeout: pool.invite_timeout,
-    };
     // Each shard keeps as many sessions as the plan says.
     let max_sessions = file.sessions.max_sessions.saturating_mul(file.shards.into());
     let dialogs = || {
-        let pools = file.pools.iter().map(|pool| pool.name.clone()).collect();
+        let pools = file.pools.iter().map(|pool| pool.settings.name.clone()).collect();
         Arc::new(DialogSettings { calls: file.calls.clone(), pools, ..DialogSettings::default() })
     };
     let distribution = || Distribution {
@@ -126,8 +116,8 @@ fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> Co
         overload: overload(&file.overload),
         ..shards(key, group)
     };
-    let (pools, members) = (file.pools.iter().map(pool).collect(), members.collect());
-    ControlSettings { pools, members, ..common(shards) }
+    let pools = file.pools.iter().map(|pool| pool.settings.clone()).collect();
+    ControlSettings { pools, members: members.collect(), ..common(shards) }
 }
 
 /// What `[overload]` makes of it.

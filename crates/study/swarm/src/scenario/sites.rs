@@ -2,6 +2,7 @@
 
 use crate::plan::{Destination, FilePlan, Plan, PlannedMember, PoolPlan, SitePlan, SiteRole};
 use config::scenario::{BalancerSettings, Group, HostRole as GroupRole, Scenario, Stream};
+use control::PoolSettings;
 use node::ProxyLimits;
 use proxy::ProxyTimers;
 use route::Service;
@@ -86,11 +87,12 @@ impl Sites {
             capacity: self.capacity(scenario, destination),
         };
         let pool = PoolPlan {
-            service: Service::Balance,
-            policy: settings.policy,
+            settings: PoolSettings {
+                health: settings.health_settings(),
+                probes: settings.probe_settings(&scenario.timers),
+                ..PoolSettings::new("servers", Service::Balance, settings.policy)
+            },
             members: next.iter().map(member).collect(),
-            health: settings.health_settings(),
-            probes: settings.probe_settings(&scenario.timers),
             ..PoolPlan::hops("servers", &[])
         };
         FilePlan {

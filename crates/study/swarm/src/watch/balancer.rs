@@ -1,6 +1,6 @@
 //! What a balancer may send.
 
-use super::dialogs::Dialogs;
+use super::dialogs::{Dialogs, address_of};
 use super::hop::{Hop, passed_back, scanned};
 use super::{ProcessRule, Sent};
 use base::Instant;
@@ -59,9 +59,6 @@ impl BalancerWatch {
     }
 
     /// `bytes` came from `from`, `sent` went out.
-    ///
-    /// # Panics
-    /// When it should not have.
     pub fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
         self.hop.families(sent);
         match wire::scan(bytes) {
@@ -72,9 +69,6 @@ impl BalancerWatch {
     }
 
     /// Requests that were sent on did not arrive: who has sent them may be told (RFC 3261 §16.9), and nobody else anything.
-    ///
-    /// # Panics
-    /// When somebody is.
     pub fn lost(&self, sent: &[Sent]) {
         self.hop.families(sent);
         for one in sent {
@@ -189,8 +183,5 @@ fn uris<'m>(request: &Message<'m>) -> impl Iterator<Item = SipUri<'m>> {
 
 /// The addresses that Request-URI and Route name.
 pub(super) fn names(request: &Message<'_>) -> impl Iterator<Item = SocketAddr> {
-    uris(request).filter_map(|uri| {
-        let host = uri.param("maddr").flatten().map_or(Some(uri.host), Host::parse)?;
-        Some(SocketAddr::new(host.ip()?, uri.port.unwrap_or(5060)))
-    })
+    uris(request).filter_map(|uri| address_of(&uri))
 }

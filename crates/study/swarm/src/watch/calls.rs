@@ -3,6 +3,7 @@
 
 use super::ProcessRule;
 use super::transactions::Cancelled;
+use crate::call::{CallName, DialogName, call_of, dialogs_of};
 use base::Instant;
 use core::time::Duration;
 use dialog::{CallRecord, Cause, Side};
@@ -12,11 +13,6 @@ use wire::Message;
 
 /// A BYE without an answer is given up after 64*T1 (RFC 3261 §17.1.2.2).
 const UNANSWERED: Duration = Duration::from_secs(32);
-
-/// Call-ID and tag of the caller.
-pub(super) type CallName = (Vec<u8>, Vec<u8>);
-/// A call and the tag of the callee.
-type DialogName = (CallName, Vec<u8>);
 
 /// A dialog whose 2xx went back.
 struct Dialog {
@@ -55,20 +51,6 @@ pub(super) struct Calls {
     hung_up: BTreeSet<CallName>,
     /// What was written in this step and has no reason yet.
     written: Vec<CallRecord>,
-}
-
-/// The call of a message of the caller's, or of a response to one.
-pub(super) fn call_of(message: &Message<'_>) -> CallName {
-    (message.call_id().to_vec(), message.from_tag().unwrap_or_default().to_vec())
-}
-
-/// The dialog of a message within one, if the caller sent it or what it answers, and if the callee did.
-fn names(message: &Message<'_>) -> [DialogName; 2] {
-    let tag = |tag: Option<&[u8]>| tag.unwrap_or_default().to_vec();
-    let (from, to) = (tag(message.from_tag()), tag(message.to_tag()));
-    let name =
-        |caller: &[u8], callee: &[u8]| ((message.call_id().to_vec(), caller.to_vec()), callee.to_vec());
-    [name(&from, &to), name(&to, &from)]
 }
 
 fn tell((call, callee): &DialogName) -> String {
@@ -162,7 +144,7 @@ impl Calls {
 
     /// Which dialog a message within one is of, and who sent it, or what it answers.
     fn of(&self, message: &Message<'_>) -> Option<(DialogName, Side)> {
-        let mut both = names(message).into_iter().zip([Side::Caller, Side::Callee]);
+        let mut both = dialogs_of(message).into_iter().zip([Side::Caller, Side::Callee]);
         both.find(|(name, _)| {
             self.open.contains_key(name) || self.ended.contains(name) || self.before.contains_key(name)
         })
@@ -172,7 +154,7 @@ impl Calls {
     /// process that was here when the INVITE went on takes the dialog for one from before, too, once the call has
     /// come to its end without it: it has failed, or another one of those who rang was the first to answer.
     fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
-        let mut both = names(request).into_iter().zip([Side::Caller, Side::Callee]);
+        let mut both = dialogs_of(request).into_iter().zip([Side::Caller, Side::Callee]);
         let is_forgotten = |call: &CallName| {
             self.invited_before.contains(call) || self.failed.contains(call) || self.lives(call)
         };
@@ -192,7 +174,7 @@ impl Calls {
 
     /// A BYE went on.
     pub(super) fn hung_up(&mut self, now: Instant, bye: &Message<'_>) {
-        self.hung_up.extend(names(bye).map(|(call, _)| call));
+        self.hung_up.extend(dialogs_of(bye).map(|(call, _)| call));
         let Some((name, side)) = self.of(bye).or_else(|| self.of_before(bye)) else { return };
         if let Some(dialog) = self.dialog(&name) {
             dialog.heard = now;

@@ -3,6 +3,7 @@
 
 use super::ProcessRule;
 use super::transactions::{ClientId, ServerId};
+use crate::call::{RequestName, request_of};
 use base::Instant;
 use core::time::Duration;
 use distribute::{Function, Mark};
@@ -18,9 +19,6 @@ struct Way {
     is_within: bool,
 }
 
-/// What all copies of a request have in common, whatever their branches: Call-ID, From tag, CSeq number.
-type Call = (Vec<u8>, Vec<u8>, u32);
-
 /// How a proxy refuses a call that it has no room for.
 const FULL: &[u8] = b"SIP/2.0 503 Too Many Transactions";
 /// What a neighbour tells counts at least for so long.
@@ -35,7 +33,7 @@ pub(super) struct Passing {
     /// The way of the first copy of what was passed on, since the process started.
     passed: BTreeMap<ServerId, Way>,
     /// The calls of these.
-    calls: BTreeSet<Call>,
+    calls: BTreeSet<RequestName>,
     /// What has a response: whether one to this branch is passed back depends on nothing that a process remembers.
     sent: BTreeMap<ClientId, Vec<u8>>,
     /// By Call-ID and token in our Record-Route: whether requests that it leads get a transaction.
@@ -46,11 +44,6 @@ pub(super) struct Passing {
     refused: BTreeSet<(ServerId, Vec<u8>)>,
     /// Call-IDs of INVITEs that were passed on and have had no response.
     unheard: BTreeSet<Vec<u8>>,
-}
-
-fn call_of(message: &Message<'_>) -> Call {
-    let from_tag = message.from_tag().unwrap_or_default();
-    (message.call_id().to_vec(), from_tag.to_vec(), message.cseq().number)
 }
 
 /// Whether the topmost Via says that somebody has seen to this function.
@@ -129,7 +122,7 @@ impl Passing {
             self.unheard.insert(message.call_id().to_vec());
         }
         if message.to_tag().is_none() {
-            self.calls.insert(call_of(message));
+            self.calls.insert(request_of(message));
         }
         let is_within = message.to_tag().is_some();
         let way = || Way { to, branch: branch.clone(), is_within };
@@ -187,7 +180,7 @@ impl Passing {
             ProcessRule::WrongMark
                 .holds(says == is_somebodys, format_args!("call {call} to {to}: {says}, not {is_somebodys}"));
         } else {
-            let is_copy = self.calls.contains(&call_of(request));
+            let is_copy = self.calls.contains(&request_of(request));
             ProcessRule::KeptByNobody.holds(is_somebodys || is_copy, format_args!("call {call} to {to}"));
         }
     }

@@ -184,9 +184,6 @@ impl ProxyWatch {
     }
 
     /// The proxy sent `sent` because of `cause`.
-    ///
-    /// # Panics
-    /// When it should not have.
     pub fn check(&mut self, now: Instant, cause: ProcessInput<'_>, sent: &[Sent]) {
         self.now = now;
         self.check_step(cause, sent);
@@ -454,9 +451,6 @@ impl ProxyWatch {
     }
 
     /// What the proxy shows of itself: no more than there is reason for, however long it runs.
-    ///
-    /// # Panics
-    /// When there is more.
     pub fn audit(&mut self, now: Instant, report: &ProxyReport) {
         let Self { timers, servers, clients, .. } = self;
         clients.retain(|_, client| {

@@ -138,9 +138,6 @@ rules! {
 
 impl ProcessRule {
     /// Sees whether the rule holds.
-    ///
-    /// # Panics
-    /// When it does not.
     #[track_caller]
     pub(super) fn holds(self, it_does: bool, detail: fmt::Arguments<'_>) {
         if !it_does {
@@ -149,18 +146,12 @@ impl ProcessRule {
     }
 
     /// What was found breaks the rule.
-    ///
-    /// # Panics
-    /// Always.
     #[track_caller]
     pub(super) fn is_broken(self, detail: fmt::Arguments<'_>) -> ! {
         panic!("{}", self.broken(detail))
     }
 
     /// Sees whether something is as it has to be.
-    ///
-    /// # Panics
-    /// When it is not.
     #[track_caller]
     #[expect(clippy::needless_pass_by_value, reason = "both sides are written like those of assert_eq!")]
     pub(super) fn equal<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(self, is: T, must_be: U) {

@@ -179,7 +179,7 @@ impl<W: Wrapper> World<W> {
         let last = ends[1 - own].pieces.back().map_or(now, |(at, _)| *at);
         let (mut sent, mut timeout) = (now, FIRST_TIMEOUT);
         let arrives = loop {
-            if let Some(at) = self.network.send(sent, host, to_host).into_iter().next() {
+            if let Some(at) = self.network.send(sent, host, to_host).next() {
                 break Some(at);
             }
             (sent, timeout) = (sent + timeout, timeout * 2);

@@ -336,7 +336,7 @@ pub(crate) fn keeping_calls(plan: &Plan) -> bool {
 /// Balancers, one of which has calls wait for nodes with room.
 pub(crate) fn queueing(plan: &Plan) -> bool {
     let has_queue =
-        |role: &SiteRole| matches!(role, SiteRole::Balancer(file) if file.pools[0].queue.is_some());
+        |role: &SiteRole| matches!(role, SiteRole::Balancer(file) if file.pools[0].settings.queue.is_some());
     plan.sites.iter().any(|site| has_queue(&site.role))
 }
 

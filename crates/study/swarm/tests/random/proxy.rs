@@ -1,5 +1,5 @@
 //! On the stateful proxy.
-use crate::{data, to_a_stranger};
+use super::{data, to_a_stranger};
 use node::ShardCounters;
 use proptest::prelude::*;
 use std::panic::catch_unwind;
@@ -7,7 +7,7 @@ use swarm::Sent;
 use swarm::fuzz::proxy;
 
 proptest! {
-    #![proptest_config(crate::config())]
+    #![proptest_config(super::config())]
 
     #[test]
     fn every_invariant_holds_after_every_operation(data in prop::collection::vec(any::<u8>(), 0..3_000)) {

@@ -5,13 +5,15 @@ use crate::command::load::table::table;
 use crate::print;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use papers::figures::{Effort, Entry, Options, Progress};
-use papers::report::{Claim, ClaimVerdict, Figure, VerdictTally};
+use indicatif::{ProgressBar, ProgressStyle};
+use papers::figures::{Effort, Entry, Options, Progress, Shared};
+use papers::report::{Claim, ClaimVerdict, Figure};
 use sim::stats::sweep::{all_cores, sweep};
 use std::io::IsTerminal as _;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 #[derive(clap::Args)]
 pub(super) struct One {
@@ -65,14 +67,14 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     papers::report::prepare(&common.out).with_context(unwritable)?;
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
     let options = Options { seed: common.seed, effort, threads: all_cores() };
-    let (bars, count) = (MultiProgress::new(), entries.len());
-    let one = |left: usize| {
-        let at = count - 1 - left;
-        made(&entries[at], &format!("{}/{count}", at + 1), &options, &bars)
-    };
-    // A sweep begins with its last.
-    let mut figures = sweep(count, TOGETHER, one, |_| ());
-    figures.reverse();
+    // A sweep begins with its last: the longest, so that what is left in the end is short.
+    let mut entries = entries.to_vec();
+    entries.sort_by_key(|entry| entry.seconds);
+    let (course, shared) = (Course::new(&entries, &options), Shared::default());
+    let one = |at: usize| course.follow(&entries[at], &options, &shared);
+    let mut figures = sweep(entries.len(), TOGETHER, one, |_| ());
+    course.bar.finish_and_clear();
+    figures.sort_by_key(|figure| papers::figures::all().iter().position(|entry| entry.name == figure.name));
     let page = papers::report::write(&common.out, &figures).with_context(unwritable)?;
     // All statements of all figures are too many to read here.
     let all = figures.len() == 1;
@@ -81,35 +83,98 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     if !shown.is_empty() {
         print_line!("{}\n", claims(&shown))?;
     }
-    print_line!("{}\n{}", summary(&figures.iter().collect::<Vec<_>>()), page.display())?;
+    print_line!("{}\n{}", summary(&figures), page.display())?;
     judge(&figures)
 }
 
 /// The answer is no where a statement fails.
 fn judge(figures: &[Figure]) -> Result<()> {
-    let fails: usize = figures.iter().map(|figure| figure.tally().fails).sum();
+    let [_, fails, ..] = Figure::tally(figures);
     if fails == 0 { Ok(()) } else { Err(Exit::no(format!("statements that fail: {fails}"))) }
 }
 
 /// Figures made at a time: one may consist of a single run, or wait for its last one, and leave processors idle.
 const TOGETHER: NonZero<usize> = NonZero::new(2).expect("it is not zero");
 
-/// Makes a figure; `place` says which of all it is.
-fn made(entry: &Entry, place: &str, options: &Options, bars: &MultiProgress) -> Figure {
-    let style = ProgressStyle::with_template("{prefix:22} {bar:32} {pos}/{len} {msg} {elapsed}")
-        .expect("the template is well formed");
-    // Drawn on standard error, and only if that is a terminal.
-    let bar = ProgressBar::no_length().with_style(style).with_prefix(format!("{place:>5} {}", entry.name));
-    let bar = bars.add(bar);
-    let figure = entry.make(options, &|Progress { done, of, what }| {
-        bar.set_length(of as u64);
-        bar.set_message(what.to_owned());
-        bar.set_position(done as u64);
-    });
-    let name = bar.prefix();
-    bar.println(format!("{name:22} {} ({:.0} s)", summary(&[&figure]), bar.elapsed().as_secs_f64()));
-    bar.finish_and_clear();
-    figure
+/// How far figures are that are made together, and how long the others take by what is known of each: one line that is
+/// renewed on a terminal, else a line for each figure that is over.
+struct Course {
+    /// Hidden where standard error is no terminal.
+    bar: ProgressBar,
+    count: usize,
+    /// Seconds of a quick run on all processors.
+    quick: Option<f64>,
+    reached: Mutex<Reached>,
+}
+
+/// Figures that are over, and processor seconds of quick runs of theirs and of those that are being made.
+#[derive(Default)]
+struct Reached {
+    over: usize,
+    done: u32,
+    begun: u32,
+}
+
+impl Course {
+    fn new(entries: &[Entry], options: &Options) -> Self {
+        let (count, seconds) = (entries.len(), entries.iter().map(|entry| entry.seconds).sum::<u32>());
+        let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is well formed");
+        let threads = options.threads.get() as f64;
+        let quick = (options.effort == Effort::Quick).then_some(f64::from(seconds) / threads);
+        let bar = ProgressBar::new(seconds.into()).with_style(style);
+        let course = Self { bar, count, quick, reached: Mutex::default() };
+        if count > 1 {
+            print_note!("{count} figures, the longest first{}", course.left(&Reached::default()));
+        }
+        course
+    }
+
+    /// Makes a figure.
+    fn follow(&self, entry: &Entry, options: &Options, shared: &Shared) -> Figure {
+        let begun = Instant::now();
+        self.reached().begun += entry.seconds;
+        let figure = entry.make(options, shared, &|Progress { done, of, what }| {
+            let left = self.left(&self.reached());
+            if self.count == 1 {
+                self.bar.set_length(of as u64);
+                self.bar.set_position(done as u64);
+            }
+            self.bar.set_message(format!("{}: {what}, {done} of {of}{left}", entry.name));
+        });
+        let mut reached = self.reached();
+        reached.over += 1;
+        reached.done += entry.seconds;
+        reached.begun -= entry.seconds;
+        if self.count > 1 {
+            self.bar.set_position(reached.done.into());
+            let (place, took) = (format!("{}/{}", reached.over, self.count), begun.elapsed().as_secs());
+            let (name, summary, left) = (entry.name, summary([&figure]), self.left(&reached));
+            self.bar.suspend(|| print_note!("{place:>5} {name:16} {summary} ({took} s){left}"));
+        }
+        figure
+    }
+
+    fn reached(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().expect("who has it does not panic")
+    }
+
+    /// The time left of several figures: at the pace so far, and before any figure is over as long as quick runs take.
+    fn left(&self, reached: &Reached) -> String {
+        if self.count == 1 {
+            return String::new();
+        }
+        let all = self.bar.length().unwrap_or_default() as f64;
+        // Of figures that are being made, half is taken to be over.
+        let done = f64::from(reached.done) + f64::from(reached.begun) / 2.0;
+        let elapsed = self.bar.elapsed().as_secs_f64();
+        let left = match self.quick {
+            _ if reached.done > 0 => elapsed * (all - done) / done,
+            Some(quick) => quick - elapsed,
+            None => return String::new(),
+        };
+        let left = left.max(0.0) as u64;
+        format!("; about {}:{:02} left", left / 60, left % 60)
+    }
 }
 
 /// A table of sentences: long ones are folded to the terminal's width; without one, to a readable width.
@@ -129,12 +194,7 @@ fn folded(columns: &[&str]) -> Table {
 fn claims(claims: &[(&Figure, &Claim)]) -> Table {
     let mut table = folded(&["figure", "verdict", "statement", "measured"]);
     for (figure, claim) in claims {
-        let verdict = match &claim.verdict {
-            ClaimVerdict::Holds => "holds",
-            ClaimVerdict::Fails => "FAILS",
-            ClaimVerdict::Open => "open",
-            ClaimVerdict::OutOfReach(_) => "out of reach",
-        };
+        let verdict = ["holds", "FAILS", "open", "out of reach"][claim.verdict.place()];
         let measured = [Some(claim.measured.as_str()), claim.why()].into_iter().flatten();
         let measured = measured.collect::<Vec<_>>().join("\nWhy: ");
         table.add_row([&figure.name, verdict, &claim.statement, &measured]);
@@ -146,18 +206,9 @@ fn claims(claims: &[(&Figure, &Claim)]) -> Table {
 const WIDTH: u16 = 120;
 
 /// All verdicts in one line, those that there are.
-fn summary(figures: &[&Figure]) -> String {
-    let mut all = VerdictTally::default();
-    for figure in figures {
-        all += figure.tally();
-    }
-    let counts = [
-        (all.holds, "hold"),
-        (all.fails, "fail"),
-        (all.open, "open"),
-        (all.out_of_reach, "out of reach of the model"),
-    ];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+fn summary<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
+    let words = ["hold", "fail", "open", "out of reach of the model"];
+    let counts = Figure::tally(figures).into_iter().zip(words).filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
     format!("statements: {}", counts.join(", "))
 }

@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Arguments, vary: &Vary) -> Result<()> {
 
 fn survey(arguments: &Arguments, Vary { key, values, .. }: &Vary) -> Result<Sweep> {
     let file = arguments.file.display().to_string();
-    let text = scenario::text(&arguments.file).map_err(|errors| anyhow!("{errors}"))?;
+    let text = config::text(&arguments.file).map_err(|errors| anyhow!("{errors}"))?;
     let mut varied = Vec::new();
     for value in values {
         let scenario = scenario::parse_with(&text, &file, key, value)

@@ -1,15 +1,7 @@
 //! What `status` shows of capacities that monitors announce.
 
 use super::{plural, span};
-use crate::admin::Target;
-use anyhow::Result;
 use server::figures::{CapacityView, MemberCapacityView, PoolHealth};
-
-/// What the server says of them, if it listens to monitors.
-pub(super) fn ask(target: &Target) -> Result<Option<CapacityView>> {
-    let reply = target.send("GET", "/api/capacity", b"")?;
-    if reply.status == 404 { Ok(None) } else { reply.json(&[200]).map(Some) }
-}
 
 /// Some lines, each after a line end.
 pub(super) fn text(capacity: &CapacityView, pools: &[PoolHealth]) -> String {

@@ -1,18 +1,10 @@
 //! What `status` shows of connections, and of the certificates that they are begun with.
 
 use super::plural;
-use crate::admin::Target;
-use anyhow::Result;
 use server::figures::{CertificateView, ConnectionsView};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY: f64 = 86_400.0;
-
-/// What the server says of them, if it has listeners for them.
-pub(super) fn ask(target: &Target) -> Result<Option<ConnectionsView>> {
-    let reply = target.send("GET", "/api/connections", b"")?;
-    if reply.status == 404 { Ok(None) } else { reply.json(&[200]).map(Some) }
-}
 
 /// Some lines, each after a line end.
 pub(super) fn text(connections: &ConnectionsView) -> String {

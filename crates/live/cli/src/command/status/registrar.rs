@@ -1,16 +1,8 @@
 //! What `status` shows of the registrar.
 
 use super::{plural, span};
-use crate::admin::Target;
-use anyhow::Result;
 use server::figures::{RegistrarView, StoreView};
 use std::collections::BTreeMap;
-
-/// What the server says of its registrar, if it has one.
-pub(in crate::command) fn ask(target: &Target) -> Result<Option<RegistrarView>> {
-    let reply = target.send("GET", "/api/registrar", b"")?;
-    if reply.status == 404 { Ok(None) } else { reply.json(&[200]).map(Some) }
-}
 
 /// Some lines, each after a line end.
 pub(in crate::command) fn text(registrar: &RegistrarView) -> String {

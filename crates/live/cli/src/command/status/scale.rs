@@ -7,8 +7,7 @@ use server::figures::{ScaleView, ScalesView};
 
 /// What the server says of such pools; none of a server that does not know of them.
 pub(super) fn ask(target: &Target) -> Result<Vec<ScaleView>> {
-    let reply = target.send("GET", "/api/scale", b"")?;
-    if reply.status == 404 { Ok(Vec::new()) } else { reply.json::<ScalesView>(&[200]).map(|all| all.pools) }
+    Ok(target.find::<ScalesView>("/api/scale")?.map_or_else(Vec::new, |all| all.pools))
 }
 
 /// Some lines, each after a line end.

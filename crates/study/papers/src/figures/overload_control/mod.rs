@@ -5,19 +5,10 @@ mod claims;
 mod network;
 
 use self::network::{ALL, CARRIED, LOADS, Law, MANY, MANY_TIMES, NEIGHBOURS, Shown, Times, Trial, show};
-use super::{Entry, Work, series};
+use super::{Work, series};
 use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
 use core::time::Duration;
 use sim::stats::sweep;
-
-/// Goodput against load, with ACKs priced and free, and a step over time.
-pub(super) const OVERLOAD_CONTROL: Entry = Entry {
-    name: "overload-control",
-    title: "Overload controllers compared, beyond the paper",
-    source: "the Overload paper's server (section IV-A), under the controllers of section VI and VII, RFC 6357, RFC \
-             7339, RFC 7415 and our own",
-    run,
-};
 
 /// What was measured of one law.
 struct Row {
@@ -31,10 +22,10 @@ struct Row {
     step: Shown,
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let times = Times::of(work);
     let rows = rows(work, times);
-    let mut figure = work.figure(&OVERLOAD_CONTROL, plots(&rows, times));
+    let mut figure = work.figure(plots(&rows, times));
     figure.tables = vec![claims::table(&rows)];
     figure.claims = claims::claims(&rows);
     figure.assumptions = assumptions();

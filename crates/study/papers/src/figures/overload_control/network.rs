@@ -1,7 +1,7 @@
 //! One server, its neighbours, and what is tried on them.
 
 use super::super::Options;
-use super::super::topology::{at, hold, scenario, steps};
+use super::super::topology::{at, hold, steps};
 use config::scenario::{Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
 use core::time::Duration;
 use sim::model::{self, RunResults};
@@ -194,13 +194,8 @@ fn network(law: &Law, neighbours: u16, seconds: u64) -> Scenario {
     let mut neighbours = Group::proxies("neighbour", neighbours, 0.0);
     neighbours.capacities.clear();
     let server = Group::proxies("server", 1, 160.0);
-    let path = vec![0, 1];
-    let mut scenario = scenario(
-        "controllers",
-        seconds,
-        vec![neighbours, server],
-        vec![Stream::of_paper("calls", path, 0.0)],
-    );
+    let calls = Stream::of_paper("calls", vec![0, 1], 0.0);
+    let mut scenario = Scenario::new(vec![neighbours, server], vec![calls], Duration::from_secs(seconds));
     hold(&mut scenario, HOLDING);
     scenario.run.bin = Duration::from_secs(1);
     for (group, is_server) in scenario.groups.iter_mut().zip([false, true]) {

@@ -1,19 +1,11 @@
 //! A day with its morning and evening: calls lost and hours paid, by rule.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
 use crate::report::{Claim, ClaimVerdict, Figure};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource};
 use sim::stats::Interval;
-
-/// A day.
-pub(in super::super) const DAY: Entry = Entry {
-    name: "scale-day",
-    title: "A day of calls: lost ones and server hours, by scaling rule",
-    source: "Ours, after the Cloud paper, section IV-D",
-    run,
-};
 
 /// The peak takes 6.5 servers, 80 % of 8.1.
 const RULES: [Rule; 7] =
@@ -43,7 +35,7 @@ fn day(begin: u64, hour: u64) -> Vec<(u64, f64)> {
     points.map(|(at, rate)| (begin + at, rate)).to_vec()
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     // Seconds; the forecast has seen one day before.
     let hour = work.scale(1_200, 400, 60);
     let length = 24 * hour;
@@ -60,9 +52,9 @@ fn run(work: &Work<'_>) -> Figure {
     });
     let alike = [3, 6].map(|place| plans[place].clone());
     let plans: Vec<_> = alike.into_iter().chain(disturbed).collect();
-    let runs = work.replicate("seeds", &plans, work.scale(10, 10, 2), sim::cloud::run);
+    let runs = work.replicate("seeds", &plans, work.scale(10, 4, 2), sim::cloud::run);
     let contended: Vec<_> = runs[2..].iter().map(|runs| runs[0].clone()).collect();
-    let mut figure = work.figure(&DAY, plots(&RULES, &results, length));
+    let mut figure = work.figure(plots(&RULES, &results, length));
     let mut servers = plots(&CONTENDED, &contended, length).swap_remove(0);
     servers.title += ", with neighbours";
     servers.mark("neighbours begin", begin.as_secs_f64());

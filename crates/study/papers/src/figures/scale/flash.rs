@@ -1,24 +1,16 @@
 //! A flash crowd: three times the calls from one minute to the next, unannounced.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::{Rule, START, assumptions, plan, plots, table};
 use crate::report::{Claim, Figure};
 use sim::cloud::CloudResults;
-
-/// A flash crowd.
-pub(in super::super) const FLASH: Entry = Entry {
-    name: "scale-flash",
-    title: "A flash crowd: lost calls and server hours, by scaling rule",
-    source: "Ours, after the Cloud paper, sections I and IV-D",
-    run,
-};
 
 const RULES: [Rule; 6] = [Rule::Fixed(9), Rule::Plain, Rule::Spare, Rule::Trend, Rule::Forecast, Rule::Found];
 
 const BEFORE: f64 = 40.0;
 const CROWD: f64 = 130.0;
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     // Seconds of the crowd, which comes in the second period; the first one had none.
     let unit = work.scale(1_200, 600, 60);
     let begin = 2 * unit;
@@ -31,7 +23,7 @@ fn run(work: &Work<'_>) -> Figure {
     ];
     let plans = RULES.map(|rule| plan(rule, 3, &points, begin, begin + 4 * unit, begin));
     let results = work.clouds("rules", &plans);
-    let mut figure = work.figure(&FLASH, plots(&RULES, &results, begin));
+    let mut figure = work.figure(plots(&RULES, &results, begin));
     for plot in &mut figure.plots[..1] {
         plot.mark("crowd comes", (begin + unit) as f64);
     }

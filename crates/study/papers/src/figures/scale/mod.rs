@@ -1,11 +1,8 @@
 //! Ours, after the Cloud paper's section IV-D: what scaling costs in calls and in hours, over a day and in a flash
 //! crowd.
 
-mod day;
-mod flash;
-
-pub(super) use day::DAY;
-pub(super) use flash::FLASH;
+pub(super) mod day;
+pub(super) mod flash;
 
 use crate::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 use core::time::Duration;

@@ -1,19 +1,11 @@
 //! Figure 3: what networks carry with state kept by hand, shared out by each law, and at most.
 
-use super::super::{Entry, Options, Work};
+use super::super::{Options, Work};
 use super::network::{Mode, Network};
 use super::stairs::{Stairs, Step, capacity_with_state};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 use distribute::Law;
-
-/// Static against dynamic state.
-pub(in super::super) const CAPACITY: Entry = Entry {
-    name: "servartuka-3",
-    title: "What networks of proxies carry, with static and with dynamic state",
-    source: "SERvartuka paper, section 2.3.1, figure 3, and networks that the paper leaves open (section 5)",
-    run,
-};
 
 /// What was simulated of each network, in this order.
 pub(super) const MODES: [&str; 7] = [
@@ -96,20 +88,20 @@ fn jump(options: &Options, network: &Network) -> Stairs {
     Stairs { from, to, step: to - from, hold, count, ..stairs }
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let networks = networks();
     let tried = MODES.len() + LAWS.len();
     let of = networks.len() * tried;
     let one = |index: usize| {
         let (network, which) = (&networks[index / tried], index % tried);
-        let climb = |stairs: Stairs, mode| stairs.climb(network, mode, false, work.seed);
+        let climb = |stairs: Stairs, mode, enough| stairs.climb(network, mode, false, enough, work.seed);
         if let Some(law) = which.checked_sub(MODES.len()) {
-            let steps = climb(jump(work, network), modes(network)[LAWS[law]]);
+            let steps = climb(jump(work, network), modes(network)[LAWS[law]], None);
             return (steps.last().map_or(0.0, Step::share_answered), 0.0);
         }
-        let mode = modes(network)[which];
-        let steps = climb(stairs(work, network, mode), mode);
-        (capacity_with_state(&steps), without_state(&steps, network.optimum()))
+        let (mode, optimum) = (modes(network)[which], network.optimum());
+        let steps = climb(stairs(work, network, mode), mode, Some(JUMP[1] * optimum));
+        (capacity_with_state(&steps), without_state(&steps, optimum))
     };
     let shown = work.sweep("networks", of, one);
     let row = |(network, shown): (&Network, &[(f64, f64)])| Row {
@@ -120,7 +112,7 @@ fn run(work: &Work<'_>) -> Figure {
         jumped: shown[MODES.len()..].iter().map(|of| of.0).collect(),
     };
     let rows: Vec<Row> = networks.iter().zip(shown.chunks(tried)).map(row).collect();
-    let mut figure = work.figure(&CAPACITY, vec![plot(&rows), jumps(&rows)]);
+    let mut figure = work.figure(vec![plot(&rows), jumps(&rows)]);
     figure.tables = vec![table(&rows)];
     figure.claims = claims::of_capacity(&rows);
     let Stairs { hold, count, scale, .. } = stairs(work, &networks[0], Mode::Stateful);

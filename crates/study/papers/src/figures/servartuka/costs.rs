@@ -1,17 +1,9 @@
 //! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench modes --record`
 //! writes the data.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::claims;
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
-
-/// What functions cost a server.
-pub(in super::super) const COSTS: Entry = Entry {
-    name: "servartuka-1",
-    title: "What a call costs a proxy in each mode, by part",
-    source: "SERvartuka paper, section 2.1, figure 1",
-    run,
-};
 
 /// Lines of `mode;program;part;part...` in instructions a call, behind a line that names the parts.
 const MEASURED: &str = include_str!("costs.csv");
@@ -50,11 +42,11 @@ pub(super) fn of<'a>(costs: &'a [Cost], program: &str) -> Vec<&'a Cost> {
 pub(super) const OURS: &str = "sarabande";
 pub(super) const THEIRS: &str = "kamailio";
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let (parts, costs) = measured();
     let plots = [(OURS, "Sarabande"), (THEIRS, "Kamailio")];
     let plots = plots.map(|(program, title)| plot(title, &parts, &of(&costs, program)));
-    let mut figure = work.figure(&COSTS, plots.into());
+    let mut figure = work.figure(plots.into());
     figure.tables = vec![table(&parts, &costs)];
     figure.claims = claims::of_costs(&parts, &costs);
     figure.assumptions = vec![

@@ -1,19 +1,11 @@
 //! Figure 4: goodput of two servers in series against the offered load.
 
-use super::super::{Entry, Options, Work};
+use super::super::{Options, Work};
 use super::network::{Mode, Network};
 use super::stairs::{Stairs, Step};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries};
 use distribute::Law;
-
-/// Goodput against load.
-pub(in super::super) const GOODPUT: Entry = Entry {
-    name: "servartuka-4",
-    title: "Goodput of two proxies in series, with static and with dynamic state",
-    source: "SERvartuka paper, section 4, figure 4",
-    run,
-};
 
 /// The loads, calls a second.
 const FROM: f64 = 3000.0;
@@ -38,17 +30,17 @@ pub(super) const CORTES: usize = 5;
 
 fn stairs(options: &Options) -> Stairs {
     let full = Stairs { from: FROM, to: TO, step: 50.0, rise: 20, hold: 12, count: 6, scale: 2.0 };
-    let quick = Stairs { step: 100.0, scale: 6.0, ..full };
+    let quick = Stairs { step: 100.0, scale: 12.0, ..full };
     options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let stairs = stairs(work);
     let two = Network::series(2);
     let of = 2 * MODES.len();
     let one = |index: usize| {
         let (trying, mode) = (index >= MODES.len(), MODES[index % MODES.len()].1);
-        stairs.climb(&two, mode, trying, work.seed)
+        stairs.climb(&two, mode, trying, None, work.seed)
     };
     let climbed = work.sweep("lines", of, one);
     let (without, with) = climbed.split_at(MODES.len());
@@ -57,7 +49,7 @@ fn run(work: &Work<'_>) -> Figure {
         plot("Without 100 Trying, as the linear program has it", without, Some(optimum)),
         plot("With the 100 that a server with state sends", with, None),
     ];
-    let mut figure = work.figure(&GOODPUT, plots);
+    let mut figure = work.figure(plots);
     figure.claims = claims::of_goodput(without, with, optimum);
     figure.assumptions = assumptions(stairs.scale);
     figure.assumptions.push(

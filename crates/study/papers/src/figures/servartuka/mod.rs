@@ -1,20 +1,14 @@
 //! The SERvartuka paper: what state costs one server (figure 2), what networks of servers carry when it is shared out
 //! (figure 3), their goodput against the offered load (figure 4), and which server is given state first (section 3).
 
-mod capacity;
+pub(super) mod capacity;
 mod claims;
-mod costs;
-mod goodput;
+pub(super) mod costs;
+pub(super) mod goodput;
 mod network;
-mod order;
+pub(super) mod order;
 mod stairs;
-mod utilisation;
-
-pub(super) use capacity::CAPACITY;
-pub(super) use costs::COSTS;
-pub(super) use goodput::GOODPUT;
-pub(super) use order::ORDER;
-pub(super) use utilisation::UTILISATION;
+pub(super) mod utilisation;
 
 use self::network::{BUFFER, DELTA_C, STATEFUL, STATELESS};
 

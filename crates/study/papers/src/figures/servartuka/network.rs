@@ -1,6 +1,5 @@
 //! Networks of the paper's servers, what they do about state, and what they carry at most.
 
-use super::super::topology;
 use config::scenario::{Costs, Group, Scenario, Stream};
 use core::time::Duration;
 use distribute::{Law, Settings};
@@ -129,7 +128,7 @@ impl Network {
             ..Stream::of_paper(&format!("{path:?}"), path.clone(), 0.0)
         };
         let streams = self.paths.iter().map(stream).collect();
-        let mut scenario = topology::scenario(&self.name, seconds, groups, streams);
+        let mut scenario = Scenario::new(groups, streams, Duration::from_secs(seconds));
         scenario.costs = costs(scale);
         scenario.run.bin = Duration::from_secs(1);
         scenario

@@ -1,21 +1,13 @@
 //! The order in which servers in series are given state (section 3): set-up times with state as near to the first
 //! server as possible, and as near to the last.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::network::{Mode, Network};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 use core::time::Duration;
 use load::{ArrivalProcess, RateStep};
 use sim::model::{NetworkState, StateKeeping, StreamResults, run_sharing};
-
-/// Set-up times by where state is kept.
-pub(in super::super) const ORDER: Entry = Entry {
-    name: "servartuka-order",
-    title: "Set-up times with state at the first servers of a series and at the last",
-    source: "SERvartuka paper, section 3 (\"a state delegation order\")",
-    run,
-};
 
 /// The loads, as parts of the optimum.
 const LOADS: [f64; 3] = [0.5, 0.8, 0.95];
@@ -74,8 +66,8 @@ fn times(case: Case, (seconds, scale): (u64, f64), seed: u64) -> Times {
     Times { mean: time(answer_delay.mean()), p95: time(answer_delay.percentile(95.0)) }
 }
 
-fn run(work: &Work<'_>) -> Figure {
-    let length = work.scale((400, 2.0), (160, 6.0), (8, 20.0));
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+    let length = work.scale((400, 2.0), (160, 10.0), (8, 20.0));
     let load = |servers| LOADS.into_iter().map(move |load| (servers, load));
     let loads: Vec<(usize, f64)> = LENGTHS.into_iter().flat_map(load).collect();
     let case =
@@ -88,7 +80,7 @@ fn run(work: &Work<'_>) -> Figure {
         last: times[1],
     };
     let pairs: Vec<Pair> = loads.iter().zip(times.chunks(2)).map(pair).collect();
-    let mut figure = work.figure(&ORDER, vec![plot(&pairs)]);
+    let mut figure = work.figure(vec![plot(&pairs)]);
     figure.tables = vec![table(&pairs)];
     figure.claims = claims::of_order(&pairs);
     figure.assumptions = assumptions(length.1);

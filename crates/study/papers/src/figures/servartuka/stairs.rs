@@ -2,9 +2,10 @@
 
 use super::super::topology::at;
 use super::network::{Mode, Network};
+use base::Instant;
 use core::time::Duration;
 use load::RateStep;
-use sim::model::{RunResults, StreamResults, run_sharing};
+use sim::model::{BinRates, RunResults, StreamResults, run_until};
 use sim::stats::Series;
 
 /// How high the steps are, how long, and how much of each counts. Loads are calls a second of the paper's server.
@@ -45,6 +46,8 @@ pub(super) struct Step {
 
 /// Part of the calls that have to be answered for a load to be carried.
 pub(super) const CARRIED: f64 = 0.99;
+/// How far below that a load is surely not carried, whatever is rounded.
+const SURELY: f64 = 1e-6;
 
 impl Step {
     /// Part of the calls of the step that were answered in it.
@@ -82,9 +85,17 @@ impl Stairs {
         (0..=count).map(move |index| from + step * f64::from(index))
     }
 
-    /// Runs a network up the stairs.
-    pub(super) fn climb(&self, network: &Network, mode: Mode, trying: bool, seed: u64) -> Vec<Step> {
-        let loads: Vec<f64> = self.loads().collect();
+    /// Runs a network up the stairs, all of them or to the first step from a load on that is surely not carried: where its
+    /// capacity is all that is looked for, what comes above is not.
+    pub(super) fn climb(
+        &self,
+        network: &Network,
+        mode: Mode,
+        trying: bool,
+        enough: Option<f64>,
+        seed: u64,
+    ) -> Vec<Step> {
+        let mut loads: Vec<f64> = self.loads().collect();
         let seconds = self.rise + self.hold * loads.len() as u64;
         let mut scenario = network.scenario(seconds, self.scale);
         for (stream, share) in scenario.streams.iter_mut().zip(network.shares()) {
@@ -95,12 +106,30 @@ impl Stairs {
             stream.load = vec![step(0, loads[0] / 2.0, true)];
             stream.load.extend((0..).zip(&loads).map(|(index, load)| step(self.begin(index), *load, false)));
         }
-        let results = run_sharing(&scenario, &network.state(mode, trying, self.scale), seed);
+        let (mut climbed, mut offered, mut answered) = (loads.len(), 0.0, 0.0);
+        let mut is_over = |now: Instant, lately: BinRates| {
+            let second = (now.as_nanos() / 1_000_000_000).checked_sub(self.rise + 1);
+            let Some(second) = second.filter(|_| enough.is_some()) else { return false };
+            let (index, second) = ((second / self.hold) as usize, second % self.hold);
+            if second == self.hold - self.count {
+                (offered, answered) = (0.0, 0.0);
+            }
+            offered += lately.offered;
+            answered += lately.answered;
+            let is_lost = second + 1 == self.hold && answered < (CARRIED - SURELY) * offered;
+            let is_over = is_lost && enough.is_some_and(|enough| loads[index] >= enough);
+            if is_over {
+                climbed = index + 1;
+            }
+            is_over
+        };
+        let results = run_until(&scenario, &network.state(mode, trying, self.scale), seed, &mut is_over);
         let step = |(index, load): (u64, &f64)| {
             let step = self.step(&results, index, *load);
             // Servers that keep all state do not say so.
             if mode == Mode::Stateful { Step { without_state: 0.0, ..step } } else { step }
         };
+        loads.truncate(climbed);
         (0..).zip(&loads).map(step).collect()
     }
 

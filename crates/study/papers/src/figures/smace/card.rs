@@ -1,20 +1,12 @@
 //! Contention for a network card that several machines share, which a monitor within one of them does not see.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::ways::{self, Compared, Times};
 use super::{assumptions, deviation, mean, micros, pauses, server, settled};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource, Vantage};
 use sim::stats::Interval;
-
-/// A card that is shared.
-pub(in super::super) const CARD: Entry = Entry {
-    name: "smace-card",
-    title: "Contention for the network card, as callers see it and as a monitor on the server does",
-    source: "Cloud paper, section VI-B",
-    run,
-};
 
 /// Messages a second that a card carries, each way.
 const RATE: f64 = 6_000.0;
@@ -31,7 +23,7 @@ const FULL: usize = 1;
 /// That of the one server: in long slices, too.
 const SHARE: f64 = 0.6;
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let times = Times::new(work);
     let alone = alone(work, times);
     let clusters = CLUSTERS.map(|(name, share)| {
@@ -43,7 +35,7 @@ fn run(work: &Work<'_>) -> Figure {
     let compared = Compared::run(work, times, &clusters, GOAL);
     let mut plots = vec![alone.plot()];
     plots.extend(compared.plots(FULL));
-    let mut figure = work.figure(&CARD, plots);
+    let mut figure = work.figure(plots);
     figure.tables = vec![compared.table("card of the first server")];
     figure.claims = claims(&alone, &compared);
     figure.assumptions = [assumptions(), ways::assumptions()].concat();

@@ -1,6 +1,6 @@
 //! Figure 5: the same server at the same load, alone on its host and with neighbours.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::{
     about_neighbours, assumptions, deviation, mean, micros, neighbours, runs, seconds, server, settled,
 };
@@ -8,17 +8,9 @@ use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use sim::cloud::{CloudResults, CloudSecond};
 use sim::stats::Interval;
 
-/// Calm and contended.
-pub(in super::super) const CONTENTION: Entry = Entry {
-    name: "smace-5",
-    title: "95th percentile of latency at 300 calls/s, alone and with neighbours",
-    source: "Cloud paper, section VI-B, figure 5",
-    run,
-};
-
 const LOAD: f64 = 300.0;
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     // The paper's 600 s, of which 300 to 400 are worse.
     let unit = work.scale(100, 60, 5);
     let plans = [false, true].map(|contended| {
@@ -49,7 +41,7 @@ fn run(work: &Work<'_>) -> Figure {
             Seen::of(&settled(alone, &plans[0]), &settled(contended, &plans[1]), unit as f64)
         })
         .collect();
-    let mut figure = work.figure(&CONTENTION, vec![plot]);
+    let mut figure = work.figure(vec![plot]);
     figure.claims = claims(&seen);
     figure
         .notes

@@ -1,20 +1,12 @@
 //! Contention behind the servers: a database that they share, or that of one of them, becomes slow.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::ways::{self, CAPACITY, Compared, LOAD, SERVERS, Times, Way, lost, set_up};
 use super::{assumptions, micros};
 use crate::report::{Claim, ClaimVerdict, Figure};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, Database, Resource};
 use sim::engine::Spread;
-
-/// Slow look-ups.
-pub(in super::super) const DATABASE: Entry = Entry {
-    name: "smace-database",
-    title: "Contention behind the servers: a database that is slow",
-    source: "Cloud paper, section IV-A",
-    run,
-};
 
 /// Calls that a database looks up in a second.
 const RATE: f64 = 1_500.0;
@@ -32,7 +24,7 @@ const SLOW: usize = 0;
 const FULL: usize = 1;
 const OWN: usize = 2;
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let times = Times::new(work);
     let clusters = CLUSTERS.map(|(name, is_shared, share)| {
         let neighbours = times.neighbours(Resource::Processor, share);
@@ -40,8 +32,7 @@ fn run(work: &Work<'_>) -> Figure {
         (name, CloudPlan { database: Some(database), ..times.cluster() })
     });
     let compared = Compared::run(work, times, &clusters, GOAL);
-    let mut figure =
-        work.figure(&DATABASE, [SLOW, FULL, OWN].map(|cluster| compared.plots(cluster)).concat());
+    let mut figure = work.figure([SLOW, FULL, OWN].map(|cluster| compared.plots(cluster)).concat());
     figure.tables = vec![compared.table("database")];
     figure.claims = claims(&compared);
     figure.assumptions = [assumptions(), ways::assumptions()].concat();

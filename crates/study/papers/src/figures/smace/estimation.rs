@@ -1,20 +1,12 @@
 //! Figure 6: requested and actual load when latency goes over the threshold, with the paper's law and with ours.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::{THRESHOLD, about_neighbours, assumptions, micros, neighbours, runs, seconds, server, settled};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use elastic::estimate::{Law, Settings};
 use elastic::queue::{Choice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudSecond, Front};
 use sim::stats::Interval;
-
-/// Load follows latency.
-pub(in super::super) const ESTIMATION: Entry = Entry {
-    name: "smace-6",
-    title: "A server's load follows its latency, with the paper's law and with ours",
-    source: "Cloud paper, section VI-C, figure 6",
-    run,
-};
 
 /// More than the server takes within the threshold.
 const LOAD: f64 = 600.0;
@@ -45,7 +37,7 @@ fn plan(law: Option<Law>, length: u64) -> CloudPlan {
     plan
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let length = work.scale(900, 300, 30);
     let plans = CASES.map(|(_, law)| plan(law, length));
     let results = runs(work, &plans);
@@ -66,7 +58,7 @@ fn run(work: &Work<'_>) -> Figure {
         latency.level("threshold", 1_000.0);
         plots.extend([loads, latency]);
     }
-    let mut figure = work.figure(&ESTIMATION, plots);
+    let mut figure = work.figure(plots);
     figure.claims = claims(&plans, &results, length);
     figure
         .notes

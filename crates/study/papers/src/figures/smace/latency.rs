@@ -1,17 +1,9 @@
 //! Figure 3: minimum, 95th percentile and maximum of latency against load.
 
-use super::super::{Entry, Work};
+use super::super::Work;
 use super::{assumptions, micros, server, settled};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use sim::cloud::run as simulate;
-
-/// Latency against load.
-pub(in super::super) const LATENCY: Entry = Entry {
-    name: "smace-3",
-    title: "Latency of a server against its load: minimum, 95th percentile, maximum",
-    source: "Cloud paper, section IV-B, figure 3",
-    run,
-};
 
 /// Calls a second.
 const LOADS: [f64; 11] = [50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 650.0];
@@ -23,7 +15,7 @@ struct Point {
     most: f64,
 }
 
-fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     let length = work.scale(400, 120, 4);
     let one = |index: usize| {
         let plan = server(LOADS[index], length / 4, length);
@@ -47,7 +39,7 @@ fn run(work: &Work<'_>) -> Figure {
     let (x, y) = (Axis::linear("load (calls/s)"), Axis::log("latency (microseconds)"));
     let mut plot = Plot::of("Latency of one server", x, y, lines);
     plot.level("threshold of figure 6", 1_000.0);
-    let mut figure = work.figure(&LATENCY, vec![plot]);
+    let mut figure = work.figure(vec![plot]);
     figure.claims = claims(&points);
     figure.assumptions = assumptions();
     figure

@@ -2,20 +2,13 @@
 //! its law follows the threshold (figure 6); the same with a database behind the servers and with a network card that is
 //! shared; and what a monitor costs the server beside it (figures 7 and 8).
 
-mod card;
-mod contention;
-mod database;
-mod estimation;
-mod latency;
-mod overhead;
+pub(super) mod card;
+pub(super) mod contention;
+pub(super) mod database;
+pub(super) mod estimation;
+pub(super) mod latency;
+pub(super) mod overhead;
 mod ways;
-
-pub(super) use card::CARD;
-pub(super) use contention::CONTENTION;
-pub(super) use database::DATABASE;
-pub(super) use estimation::ESTIMATION;
-pub(super) use latency::LATENCY;
-pub(super) use overhead::{GOODPUT, RINGING};
 
 use super::Work;
 use core::time::Duration;
@@ -44,7 +37,7 @@ fn pauses(spacing: Duration, length: Duration) -> StallConfig {
 
 /// One server alone on its host, without a limit.
 fn server(load: f64, from: u64, to: u64) -> CloudPlan {
-    let table = QuantileTable::new(&QUANTILES).expect("the quantiles rise");
+    let table = QuantileTable::new(&QUANTILES);
     CloudPlan {
         arrivals: ArrivalPlan::steady(ArrivalProcess::Poisson, load),
         calls: CallTimes { way: Duration::from_millis(20), ringing: seconds(1), talking: seconds(10) },

@@ -1,26 +1,10 @@
 //! Figures 7 and 8: goodput of a server and time to ring, with a monitor beside it and without. Measured, not
 //! simulated: `bench elastic --record` writes the data.
 
-use super::super::{Entry, Options, Work};
+use super::super::Work;
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, ReportTable, Style};
 use sim::stats::Interval;
 use std::collections::BTreeSet;
-
-/// Goodput.
-pub(in super::super) const GOODPUT: Entry = Entry {
-    name: "smace-7",
-    title: "Goodput of a server with a monitor beside it and without",
-    source: "Cloud paper, section VI-D, figure 7",
-    run: goodput,
-};
-
-/// Time to ring.
-pub(in super::super) const RINGING: Entry = Entry {
-    name: "smace-8",
-    title: "Time to ring with a monitor beside the server and without",
-    source: "Cloud paper, section VI-D, figure 8",
-    run: ringing,
-};
 
 /// A line a round, rate and way, behind one that names the columns.
 const MEASURED: &str = include_str!("overhead.csv");
@@ -121,12 +105,12 @@ impl Measured {
     }
 }
 
-fn goodput(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn goodput(work: &Work<'_>) -> Figure {
     let measured = Measured::parse(MEASURED);
     let mut plot = plot(&measured, "Goodput", Axis::linear("goodput (calls/s)"), |step| step.goodput);
     let most = f64::from(measured.rates().into_iter().max().unwrap_or_default());
     plot.series(PlotSeries::new("all that is offered", Style::Law, [(0.0, 0.0), (most, most)]));
-    let mut figure = figure(work, &GOODPUT, plot, &measured);
+    let mut figure = figure(work, plot, &measured);
     figure.claims = goodput_claims(&measured);
     figure
 }
@@ -153,11 +137,11 @@ fn goodput_claims(measured: &Measured) -> Vec<Claim> {
     }
 }
 
-fn ringing(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn ringing(work: &Work<'_>) -> Figure {
     let measured = Measured::parse(MEASURED);
     let label = Axis::log("95th percentile from INVITE to 180 (ms)");
     let plot = plot(&measured, "Time to ring", label, |step| step.p95_ms);
-    let mut figure = figure(work, &RINGING, plot, &measured);
+    let mut figure = figure(work, plot, &measured);
     figure.claims = ringing_claims(&measured);
     figure
 }
@@ -192,8 +176,8 @@ fn plot(measured: &Measured, title: &str, y: Axis, value: Value) -> Plot {
     Plot::of(title, Axis::linear("offered load (calls/s)"), y, lines)
 }
 
-fn figure(options: &Options, entry: &Entry, plot: Plot, measured: &Measured) -> Figure {
-    let mut figure = options.figure(entry, vec![plot]);
+fn figure(work: &Work<'_>, plot: Plot, measured: &Measured) -> Figure {
+    let mut figure = work.figure(vec![plot]);
     let mut table =
         ReportTable::new(["calls/s", "monitor", "goodput", "p50 ms", "p95 ms", "monitor, of a processor"]);
     for (rate, is_monitored) in measured.rates().into_iter().flat_map(|rate| [(rate, false), (rate, true)]) {

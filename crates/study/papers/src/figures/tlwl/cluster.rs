@@ -4,12 +4,10 @@ use super::batches::Batches;
 use crate::figures::Options;
 use base::Instant;
 use config::scenario::{
-    BalancerSettings, Costs, Group, HostFault, HostRole, RunSettings, Scenario, StallSettings, Stream, Ties,
-    What,
+    BalancerSettings, Costs, Group, HostFault, HostRole, Scenario, StallSettings, Stream, Ties, What,
 };
 use core::time::Duration;
 use load::{INVITE_WORK, RandomTime, RateStep};
-use proxy::ProxyTimers;
 use sim::model::{RunResults, run};
 
 /// Every policy of the paper and its digest, in the order of the plots.
@@ -251,21 +249,10 @@ impl Case {
             mean => RandomTime::Normal(mean, mean / 2),
         };
         let warm_up = self.warm_up();
-        Scenario {
-            title: "TLWL paper".to_owned(),
-            run: RunSettings {
-                duration: warm_up + self.window,
-                warm_up,
-                bin: self.bin(),
-                ..RunSettings::default()
-            },
-            costs: Costs { repeat_work: self.repeat, ..costs() },
-            timers: ProxyTimers::default(),
-            groups: vec![balancer, servers],
-            streams: vec![calls],
-            links: Vec::new(),
-            faults,
-        }
+        let mut scenario = Scenario::new(vec![balancer, servers], vec![calls], warm_up + self.window);
+        (scenario.run.warm_up, scenario.run.bin, scenario.faults) = (warm_up, self.bin(), faults);
+        scenario.costs = Costs { repeat_work: self.repeat, ..costs() };
+        scenario
     }
 
     /// Runs it.

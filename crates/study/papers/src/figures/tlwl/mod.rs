@@ -7,16 +7,13 @@
 mod batches;
 mod cluster;
 mod minutes;
-mod occupancy;
+pub(super) mod occupancy;
 mod orders;
 mod pauses;
-mod peak;
-mod response;
+pub(super) mod peak;
+pub(super) mod response;
 mod runs;
-mod unequal;
+pub(super) mod unequal;
 
+pub(super) use self::runs::Runs;
 pub(super) use cluster::{POLICIES, SERVER_CAPACITY, costs, groups};
-pub(super) use occupancy::OCCUPANCY;
-pub(super) use peak::{PEAK, SCALING};
-pub(super) use response::{BYE, INVITE};
-pub(super) use unequal::UNEQUAL;

@@ -3,15 +3,8 @@
 use super::cluster::{self, POLICIES, SERVERS};
 use super::response::capital;
 use super::runs::{HIGH, Runs, SETTINGS, Setting};
-use crate::figures::{Entry, Work};
+use crate::figures::Work;
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
-
-pub(in crate::figures) const OCCUPANCY: Entry = Entry {
-    name: "tlwl-occupancy",
-    title: "Transactions that an arriving one meets at its server, every policy",
-    source: "TLWL paper, sections I and V; TLWL digest, section VI c",
-    run: occupancy,
-};
 
 /// Parts of the transactions below which a curve ends: too few to count on.
 const RAREST: f64 = 1e-4;
@@ -133,10 +126,10 @@ fn claims(runs: &Runs, at: usize) -> Vec<Claim> {
     }
 }
 
-fn occupancy(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn occupancy(work: &Work<'_>) -> Figure {
     let runs = Runs::of(work);
-    let mut figure = work.figure(&OCCUPANCY, SETTINGS.map(|setting| plot(&runs, setting)).into());
-    figure.claims = [claims(&runs, 0), claims(&runs, 1)].concat();
+    let mut figure = work.figure(SETTINGS.map(|setting| plot(runs, setting)).into());
+    figure.claims = [claims(runs, 0), claims(runs, 1)].concat();
     figure.assumptions = cluster::assumptions(work);
     figure.assumptions.push(format!(
         "Occupancy is what the balancer counts: transactions of a server that were begun and not answered when another \

@@ -2,8 +2,8 @@
 //! again.
 
 use super::cluster::{Case, POLICIES, Servers};
-use super::runs::{self, HIGH};
-use crate::figures::{Effort, Options, Work};
+use super::runs::HIGH;
+use crate::figures::{Options, Work};
 use crate::report::{Axis, Claim, Plot, PlotSeries};
 use core::time::Duration;
 
@@ -81,20 +81,12 @@ impl Times {
 }
 
 fn lengths(options: &Options) -> Vec<f64> {
-    match options.effort {
-        Effort::Full => vec![0.1, 0.2, 0.5, 1.0, 2.0],
-        Effort::Quick => vec![0.2, 0.5, 1.0],
-        Effort::Least => vec![0.5],
-    }
+    options.scale(vec![0.1, 0.2, 0.5, 1.0, 2.0], vec![0.2, 0.5, 1.0], vec![0.5])
 }
 
 /// Shares of the first request's work: nothing, as a server that absorbs; a look at its transactions; all of it.
 fn prices(options: &Options) -> Vec<f64> {
-    match options.effort {
-        Effort::Full => vec![0.0, 0.1, 0.25, 0.5, 1.0],
-        Effort::Quick => vec![0.0, 0.25, 1.0],
-        Effort::Least => vec![0.0, 1.0],
-    }
+    options.scale(vec![0.0, 0.1, 0.25, 0.5, 1.0], vec![0.0, 0.25, 1.0], vec![0.0, 1.0])
 }
 
 /// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause and by the
@@ -106,7 +98,7 @@ pub(super) fn vary(work: &Work<'_>) -> Varied {
         Case { load: LOAD, window, ..Case::of(work, policy, servers) }
     };
     let lengths = Times::of(work, "lengths of pauses", lengths(work), by_length);
-    let window = runs::window(work, HIGH);
+    let window = Duration::from_secs(work.scale(180, 25, 3));
     let by_price =
         |policy, repeat| Case { load: HIGH, window, repeat, ..Case::of(work, policy, Servers::PAUSING) };
     let prices = Times::of(work, "prices of repeats", prices(work), by_price);

@@ -6,23 +6,9 @@ use super::minutes::Minutes;
 use super::orders::{self, COMPARED};
 use super::pauses;
 use super::runs::{HIGH, PAUSING, Runs, SETTINGS, STEADY, Setting, is};
-use crate::figures::{Entry, Work};
+use crate::figures::Work;
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Style};
 use sim::stats::Interval;
-
-pub(in crate::figures) const INVITE: Entry = Entry {
-    name: "tlwl-2",
-    title: "Mean response time of INVITE against load, 8 servers, every policy",
-    source: "TLWL paper, figure 2; TLWL digest, section VI a",
-    run: invite,
-};
-
-pub(in crate::figures) const BYE: Entry = Entry {
-    name: "tlwl-3",
-    title: "Mean response time of BYE against load, 8 servers, every policy",
-    source: "TLWL paper, figure 3",
-    run: bye,
-};
 
 /// Loads up to here are "low to moderate": three quarters of the capacity.
 pub(super) const MODERATE: f64 = 1_800.0;
@@ -220,10 +206,10 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-fn invite(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn invite(work: &Work<'_>) -> Figure {
     let runs = Runs::of(work);
-    let view = View { runs: &runs, method: Method::Invite };
-    let mut figure = work.figure(&INVITE, SETTINGS.map(|setting| view.plot(setting)).into());
+    let view = View { runs, method: Method::Invite };
+    let mut figure = work.figure(SETTINGS.map(|setting| view.plot(setting)).into());
     let minutes = Minutes::of(work);
     for setting in [STEADY, PAUSING] {
         figure.claims.extend(about(setting, orders::magnitudes(&view, setting)));
@@ -248,11 +234,11 @@ fn invite(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn bye(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn bye(work: &Work<'_>) -> Figure {
     let runs = Runs::of(work);
-    let view = View { runs: &runs, method: Method::Bye };
-    let invites = View { runs: &runs, method: Method::Invite };
-    let mut figure = work.figure(&BYE, SETTINGS.map(|setting| view.plot(setting)).into());
+    let view = View { runs, method: Method::Bye };
+    let invites = View { runs, method: Method::Invite };
+    let mut figure = work.figure(SETTINGS.map(|setting| view.plot(setting)).into());
     for setting in [STEADY, PAUSING] {
         figure.claims.extend(about(setting, orders::byes(&view, &invites, setting)));
     }

@@ -1,10 +1,8 @@
 //! The runs behind the response times and the occupancies, made once for all figures that look at them.
 
 use super::cluster::{Case, Outcome, POLICIES, Servers, Workload};
-use crate::figures::{Effort, Options, Work};
+use crate::figures::{Options, Work};
 use core::time::Duration;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// The load at which policies are compared under "high load": 92 % of what steady servers carry, 94 % of pausing
 /// ones.
@@ -41,11 +39,12 @@ impl Setting {
     }
 
     fn loads(self, options: &Options) -> &'static [f64] {
-        match (self.held, options.effort) {
-            (_, Effort::Least) => &[1_800.0, HIGH],
-            (true, _) => &[600.0, 1_200.0, 1_800.0, HIGH],
-            (false, Effort::Quick) => &[1_200.0, HIGH],
-            (false, Effort::Full) => &[600.0, 1_200.0, 1_800.0, HIGH, 2_300.0],
+        const HELD: &[f64] = &[600.0, 1_200.0, 1_800.0, HIGH];
+        const LEAST: &[f64] = &[1_800.0, HIGH];
+        if self.held {
+            options.scale(HELD, HELD, LEAST)
+        } else {
+            options.scale(&[600.0, 1_200.0, 1_800.0, HIGH, 2_300.0], &[1_200.0, HIGH], LEAST)
         }
     }
 }
@@ -73,16 +72,8 @@ fn cases(options: &Options) -> Vec<Case> {
 }
 
 /// The runs that figures 2 and 3 and the occupancies look at.
-pub(super) struct Runs(Vec<(Case, Outcome)>);
-
-/// Runs, by the options that decide them.
-type Made = Vec<((u64, Effort), Rc<Runs>)>;
-
-thread_local! {
-    /// The figures are made on one thread, one after the other; the first of those that look at these runs makes
-    /// them.
-    static MADE: RefCell<Made> = const { RefCell::new(Vec::new()) };
-}
+#[derive(Debug)]
+pub(in crate::figures) struct Runs(Vec<(Case, Outcome)>);
 
 /// Whether two loads are the same.
 pub(super) fn is(a: f64, b: f64) -> bool {
@@ -91,18 +82,12 @@ pub(super) fn is(a: f64, b: f64) -> bool {
 
 impl Runs {
     /// Makes them, or takes those that another figure made.
-    pub(super) fn of(work: &Work<'_>) -> Rc<Self> {
-        let key = (work.seed, work.effort);
-        let made =
-            MADE.with_borrow(|made| made.iter().find(|(of, _)| *of == key).map(|(_, runs)| Rc::clone(runs)));
-        if let Some(runs) = made {
-            return runs;
-        }
-        let cases = cases(work);
-        let outcomes = work.each("response times", &cases, Case::run);
-        let runs = Rc::new(Self(cases.into_iter().zip(outcomes).collect()));
-        MADE.with_borrow_mut(|made| made.push((key, Rc::clone(&runs))));
-        runs
+    pub(super) fn of<'a>(work: &Work<'a>) -> &'a Self {
+        work.shared.tlwl.get_or_init(|| {
+            let cases = cases(work);
+            let outcomes = work.each("response times", &cases, Case::run);
+            Self(cases.into_iter().zip(outcomes).collect())
+        })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Case, Outcome)> {

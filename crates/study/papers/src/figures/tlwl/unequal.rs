@@ -3,16 +3,9 @@
 use super::cluster::{self, Half, POLICIES, Servers};
 use super::peak::{Search, method, search};
 use super::response::capital;
-use crate::figures::{Entry, Options, Work};
+use crate::figures::{Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use core::time::Duration;
-
-pub(in crate::figures) const UNEQUAL: Entry = Entry {
-    name: "tlwl-unequal",
-    title: "Peak throughput of two servers, one of which loses half its CPU",
-    source: "TLWL paper, sections III and V; TLWL digest, section VI d and figure 6",
-    run: unequal,
-};
 
 /// What the balancer knows, and whether calls last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,7 +169,7 @@ fn window(options: &Options) -> Duration {
     Duration::from_secs(options.scale(60, 30, 3))
 }
 
-fn unequal(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn unequal(work: &Work<'_>) -> Figure {
     let mut searches = Vec::new();
     for servers in Servers::BOTH {
         for knowing in KNOWING {
@@ -188,7 +181,7 @@ fn unequal(work: &Work<'_>) -> Figure {
         servers,
         found: KNOWING.map(|knowing| found.by_ref().take(knowing.policies().len()).collect()).into(),
     });
-    let mut figure = work.figure(&UNEQUAL, kinds.iter().map(Peaks::plot).collect());
+    let mut figure = work.figure(kinds.iter().map(Peaks::plot).collect());
     for (at, peaks) in kinds.iter().enumerate() {
         let claims = peaks.unknown().into_iter().chain(peaks.known());
         figure.claims.extend(claims.map(|claim| claim.about(at)));

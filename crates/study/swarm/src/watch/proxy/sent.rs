@@ -1,11 +1,11 @@
 //! What each message that leaves a stateful proxy has to be like.
 
 use super::super::balancer::grows_little;
-use super::super::calls::call_of;
 use super::super::dialogs::address_of;
 use super::super::hop::{self, scanned};
 use super::super::transactions::{Cancelled, Client, ClientId, Server, ServerId, method_of};
 use super::{ProcessRule, ProxyWatch, Sent, Why};
+use crate::call::{begins, call_of};
 use std::net::SocketAddr;
 use wire::{Message, Method, SipUri, Via, response_target};
 
@@ -46,8 +46,6 @@ impl ProxyWatch {
     /// A response went back, to a request that `waited` for a final one or not.
     fn concluded(&mut self, response: &Message<'_>, status: u16, waited: bool) {
         let Some(calls) = &mut self.calls else { return };
-        let begins =
-            |request: &Message<'_>| request.method() == Some(Method::Invite) && request.to_tag().is_none();
         match (response.cseq().method, status) {
             (Method::Bye, 200..) if waited => calls.bye_answered(self.now, response),
             (Method::Invite, 200..) => {

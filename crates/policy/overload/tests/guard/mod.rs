@@ -141,32 +141,6 @@ fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
 }
 
 #[test]
-fn what_is_lost_before_it_was_sent_is_under_way_no_longer() {
-    for reject_at in [RejectAt::Arrival, RejectAt::Service] {
-        let mut guard = guard(OverloadSettings { reject_at, ..rate() });
-        // One is sent.
-        guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
-        guard.on_turn(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
-        guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
-        guard.on_lost(at(1), Some(1), Some(7));
-        assert_eq!((guard.under_way_from(1), guard.under_way_to(7)), (1, 1), "{reject_at:?}");
-    }
-}
-
-#[test]
-fn a_request_that_is_tried_elsewhere_stays_under_way_here() {
-    let mut guard = guard(rate());
-    guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
-    let mut settled =
-        Settled { from: Some(1), to: Some(7), outcome: RequestOutcome::Refused, is_last: false };
-    guard.on_settled(at(1), &settled);
-    assert_eq!((guard.under_way_from(1), guard.under_way_to(7)), (1, 0));
-    (settled.to, settled.is_last) = (None, true);
-    guard.on_settled(at(2), &settled);
-    assert_eq!(guard.under_way_from(1), 0);
-}
-
-#[test]
 fn each_downstream_neighbour_has_what_it_asks_for() {
     let mut guard = guard(rate());
     guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.3)), 1)));

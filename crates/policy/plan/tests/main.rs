@@ -1,0 +1,4 @@
+//! All tests of the crate are one program, since linking many takes longer than running them.
+
+mod networks;
+mod random;
