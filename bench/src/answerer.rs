@@ -1,4 +1,4 @@
-//! The servers' end: answers at once, and keeps no state but, if asked to, of answers without an ACK.
+//! Answering servers. They answer at once and keep no state, except 200s without an ACK if configured.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use crate::endpoint::Endpoint;
 use crate::text::{self, SDP, StartLine};
 
-/// To this user an INVITE is not answered, by any server.
+/// User whose INVITEs no server answers.
 pub const SILENT: &str = "silence";
 
 /// T1 and T2 of RFC 3261 §13.3.1.4, and 64*T1, in nanoseconds.
@@ -16,12 +16,12 @@ const T1_NS: u64 = 500_000_000;
 const T2_NS: u64 = 4_000_000_000;
 const GIVES_UP_NS: u64 = 64 * T1_NS;
 
-/// The 200s to INVITE whose ACK has not come yet.
+/// 200s to INVITE without an ACK.
 #[derive(Default)]
 struct Unacknowledged {
-    /// By Call-ID: the response, where it goes, and when it was sent first.
+    /// By Call-ID: the response, its destination, and when it was first sent.
     responses: HashMap<Vec<u8>, (Vec<u8>, SocketAddr, u64)>,
-    /// When which one is due again, and after how long.
+    /// Next retransmissions, each with its interval.
     due: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
 }
 
@@ -32,7 +32,7 @@ impl Unacknowledged {
         }
     }
 
-    /// Takes out the next response that is due.
+    /// Removes and returns the next due response.
     fn take_due(&mut self, now_ns: u64) -> Option<(Vec<u8>, SocketAddr)> {
         while self.due.peek().is_some_and(|Reverse((at_ns, ..))| *at_ns <= now_ns) {
             let Reverse((_, waited_ns, call)) = self.due.pop()?;
@@ -50,9 +50,9 @@ impl Unacknowledged {
     }
 }
 
-/// One answering server. Its number is in the To tag of every dialog it takes part in.
+/// An answering server. The To tags of its dialogs contain its number.
 pub struct BenchAnswerer {
-    /// Where it listens.
+    /// Its socket.
     pub endpoint: Endpoint,
     tag: Vec<u8>,
     contact: Vec<u8>,
@@ -60,7 +60,7 @@ pub struct BenchAnswerer {
     pub invites: u64,
     /// In-dialog requests that belong to another server, or to none.
     pub misrouted: u64,
-    /// 200s sent again, since their ACK did not come.
+    /// 200s retransmitted because no ACK came.
     pub repeated: u64,
     unacknowledged: Option<Unacknowledged>,
 }
@@ -73,13 +73,13 @@ impl BenchAnswerer {
         Self { endpoint, tag, contact, invites: 0, misrouted: 0, repeated: 0, unacknowledged: None }
     }
 
-    /// The same, which sends a 200 to INVITE again until its ACK comes (RFC 3261 §13.3.1.4).
+    /// Retransmits a 200 to INVITE until its ACK comes (RFC 3261 §13.3.1.4).
     #[must_use]
     pub fn repeating(self) -> Self {
         Self { unacknowledged: Some(Unacknowledged::default()), ..self }
     }
 
-    /// Takes a datagram as [`handle`](Self::handle) does, at this time of a clock that goes on.
+    /// Handles a datagram like [`handle`](Self::handle), at this time of a monotonic clock.
     pub fn handle_at(&mut self, now_ns: u64, datagram: &[u8], from: SocketAddr) {
         self.handle(datagram, from);
         let Some(unacknowledged) = &mut self.unacknowledged else { return };
@@ -94,13 +94,13 @@ impl BenchAnswerer {
                 respond(datagram, "200 OK", &self.tag, &self.contact, SDP, &mut response);
                 unacknowledged.add(now_ns, call, response, from);
             }
-            // A BYE says as well that the 200 has come.
+            // A BYE also shows that the 200 has arrived.
             b"ACK" | b"BYE" => drop(unacknowledged.responses.remove(call)),
             _ => {}
         }
     }
 
-    /// Sends again what is due at this time.
+    /// Retransmits the responses due at this time.
     pub fn repeat_due(&mut self, now_ns: u64) {
         while let Some((response, to)) = self.unacknowledged.as_mut().and_then(|all| all.take_due(now_ns)) {
             self.repeated += 1;
@@ -108,7 +108,7 @@ impl BenchAnswerer {
         }
     }
 
-    /// Forgets what has no ACK yet.
+    /// Forgets all 200s without an ACK.
     pub fn forget(&mut self) {
         if let Some(unacknowledged) = &mut self.unacknowledged {
             *unacknowledged = Unacknowledged::default();
@@ -116,7 +116,7 @@ impl BenchAnswerer {
     }
 
     /// Answers one request: INVITE with 180 and 200, or not at all if it is for [`SILENT`], ACK with nothing, all
-    /// others with 200. Responses go to where the request came from, as a top Via with `rport` asks (RFC 3581 §4).
+    /// others with 200. Responses go to the source of the request, as a top Via with `rport` requires (RFC 3581 §4).
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr) {
         let Some(StartLine::Request(method)) = text::start(datagram) else { return };
         let to_tag = text::header(datagram, "To").and_then(text::tag);
@@ -137,7 +137,7 @@ impl BenchAnswerer {
     }
 }
 
-/// Which server a Contact of one names.
+/// Returns the number of the server in a Contact.
 pub fn number_of(contact: &[u8]) -> Option<usize> {
     let (user, _) = str::from_utf8(contact).ok()?.strip_prefix("sip:s")?.split_once('@')?;
     user.parse().ok()

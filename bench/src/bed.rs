@@ -1,4 +1,4 @@
-//! The server's code on datagrams, without sockets: messages of calls passed by hand.
+//! Shards of the server without sockets: messages of calls passed by hand.
 
 use anyhow::{Context, Result, ensure};
 use balance::{Members, PolicyKind, Slot};
@@ -9,23 +9,23 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where all requests come from.
+/// Source of all requests.
 pub const CLIENT: SocketAddr = local(5070);
-/// The element.
+/// Address of the element.
 const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
-/// What takes datagrams.
+/// A shard, or a wrapper around one.
 pub trait Element {
-    /// One step.
+    /// Handles one input.
     fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>);
-    /// The server's code in it.
+    /// Returns the shard in it.
     fn shard(&self) -> &Shard;
 
-    /// When a timer is due.
+    /// Returns when the next timer is due.
     fn deadline(&self) -> Option<Instant> {
         self.shard().deadline()
     }
-    /// What it counted.
+    /// Returns its counters.
     fn ledger(&self) -> Ledger {
         self.shard().ledger()
     }
@@ -50,7 +50,7 @@ pub fn balancer() -> Shard {
     shard(balancer_of(1, NODES))
 }
 
-/// What one with so many pools of so many members each is set up with.
+/// Set-up of a balancer with this many pools of this many members.
 pub fn balancer_of(pools: u16, members: u16) -> Setup {
     let mut setup = setup(pools * members);
     let slots = |pool: u16| (pool * members..(pool + 1) * members).map(Slot);
@@ -81,7 +81,7 @@ fn proxy_of(mode: Service) -> Setup {
     setup
 }
 
-/// Of an element with so many nodes, which are always up.
+/// Set-up with this many nodes, which are always up.
 fn setup(nodes: u16) -> Setup {
     let node = |n: u16| Flow::udp(0, SocketAddr::from(([127, 0, (n >> 8) as u8 + 1, n as u8], 5080)));
     let tokens = Tokens::new(TokenKey([7; 16]), &[], Duration::from_hours(24));
@@ -90,30 +90,30 @@ fn setup(nodes: u16) -> Setup {
     setup
 }
 
-/// A shard that is set up so.
+/// Creates a shard with this set-up.
 pub fn shard(setup: Setup) -> Shard {
     Shard::new(ShardIdentity::only([9; 16], 1), &Arc::new(setup))
 }
 
-/// An element, and a clock that stands still unless told.
+/// An element with a clock that the caller sets.
 pub struct Bed<E> {
-    /// What takes the datagrams.
+    /// The element.
     pub element: E,
-    /// What it did in the last step.
+    /// Output of the last step.
     pub out: Outbox<ShardEvent>,
     /// The time.
     pub now: Instant,
-    /// Forwarded in the last step.
+    /// Last message sent in the last step.
     pub last: Vec<u8>,
 }
 
 impl<E: Element> Bed<E> {
-    /// At time zero.
+    /// Starts at time zero.
     pub fn new(element: E) -> Self {
         Self { element, out: Outbox::default(), now: Instant::ZERO, last: Vec::new() }
     }
 
-    /// One datagram in; where the last one that came of it goes: before it there may be a 100 of the element's own.
+    /// Passes one datagram. Returns the destination of the last message sent: a 100 of the element may come before it.
     pub fn pass(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<SocketAddr> {
         self.out.clear();
         let input = ShardInput::Message { flow: Flow::udp(0, from), bytes };
@@ -125,7 +125,7 @@ impl<E: Element> Bed<E> {
         Ok(sent.flow.peer)
     }
 
-    /// The server's answer to the request that was forwarded last, which stays the last.
+    /// Sends the server's response to the last forwarded request, which stays the last.
     pub fn answer(&mut self, node: SocketAddr, status: u16) -> Result<()> {
         let request = self.last.clone();
         let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
@@ -137,8 +137,8 @@ impl<E: Element> Bed<E> {
         Ok(())
     }
 
-    /// The 200 of a server that the INVITE was forwarded to last, with its route and a Contact; returns the route as
-    /// the caller gets it.
+    /// Sends a server's 200 to the last forwarded INVITE, with its Record-Route and a Contact. Returns the route that
+    /// the caller gets.
     pub fn accept(&mut self, node: SocketAddr) -> Result<Vec<u8>> {
         let (request, route) = (self.last.clone(), self.route()?);
         let scanned = wire::scan(&request).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
@@ -153,14 +153,14 @@ impl<E: Element> Bed<E> {
         route
     }
 
-    /// The Record-Route URI of the request that was forwarded last: the Route of the caller's later requests.
+    /// Returns the Record-Route URI of the last forwarded request: the Route of the caller's later requests.
     pub fn route(&self) -> Result<Vec<u8>> {
         let forwarded = wire::scan(&self.last).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
         Ok(forwarded.header("Record-Route").context("the INVITE was not record-routed")?.to_vec())
     }
 }
 
-/// A request of the caller of this call; within the dialog where it has a route.
+/// Makes a request of a call's caller. With a route it is within the dialog.
 pub fn request(call: u64, method: &str, cseq: u32, route: Option<&[u8]>) -> Vec<u8> {
     let (tag, route) = match route {
         Some(route) => (";tag=callee", format!("Route: {}\r\n", String::from_utf8_lossy(route))),

@@ -1,5 +1,5 @@
-//! Callers, which repeat unanswered requests (RFC 3261 §17.1) unless told otherwise and hang up after a time, and
-//! telephones, which try to register until they have.
+//! Callers and telephones. Callers retransmit unanswered requests (RFC 3261 §17.1) unless configured otherwise, and
+//! hang up after a time. Telephones try to register until they succeed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,51 +16,51 @@ use crate::endpoint::Endpoint;
 use crate::log::{CallLog, CallRecord};
 use crate::text::{self, SDP, StartLine};
 
-/// Whom all calls are for.
+/// User part of all called addresses.
 pub(crate) const CALLED: &str = "service";
 
 /// Timers of RFC 3261 §17.1.1.1, in nanoseconds.
 const T1_NS: u64 = 500_000_000;
 const T2_NS: u64 = 4_000_000_000;
-/// A telephone that was refused tries again after a half of this time to all of it, then of twice this time, and so on
-/// (RFC 5626 §4.5, with 4 s in place of 30 s).
+/// Time between the first two attempts of a refused telephone: a random part of it, at least half. It doubles with each
+/// attempt (RFC 5626 §4.5, with 4 s instead of 30 s).
 const TRIES_AGAIN_NS: u64 = 4_000_000_000;
 /// Timers B and F.
 const GIVES_UP_NS: u64 = 64 * T1_NS;
 
-/// Where telephones register.
+/// Domain of the registrations.
 pub(crate) const DOMAIN: &str = "example.com";
 
-/// What a call or telephone waits for.
+/// State of a call or telephone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Stage {
-    /// Any answer to its INVITE.
+    /// Waits for any response to its INVITE.
     Calling,
-    /// A final one: nothing is repeated.
+    /// Waits for the final response, without retransmission.
     Proceeding,
-    /// The end of what is said.
+    /// Answered, until its holding time ends.
     Talking,
-    /// The answer to its BYE.
+    /// Waits for the response to its BYE.
     Ending,
-    /// The answer to its REGISTER.
+    /// Waits for the response to its REGISTER.
     Registering,
-    /// The time to register again.
+    /// Waits to register again.
     Refused,
     Over,
 }
 
 struct Call {
     stage: Stage,
-    /// When the request of this stage was sent first.
+    /// When the request of this stage was first sent.
     since_ns: u64,
-    /// Once it is answered its BYE, before that the challenge that its INVITE answers, if any.
+    /// After the answer its BYE; before, the challenge that its INVITE answers, if any.
     text: Vec<u8>,
     /// CSeq number of the INVITE or REGISTER.
     number: u32,
 }
 
-/// How long calls last from their answer on, in seconds: normally distributed, as the balancing papers have it, and
-/// never below zero.
+/// Seconds from the answer of a call to its BYE. Normally distributed, as in the balancing papers, and never below
+/// zero.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(crate) struct HoldingTime {
     pub(crate) mean: f64,
@@ -73,20 +73,20 @@ impl HoldingTime {
         ((self.mean + self.deviation * normal).max(0.0) * 1e9) as u64
     }
 
-    /// Nearly no call lasts longer.
+    /// Returns a time that almost no call exceeds.
     pub(crate) fn most_ns(self) -> u64 {
         ((self.mean + 4.0 * self.deviation) * 1e9) as u64
     }
 }
 
-/// The callers' sockets, which calls take in turn, and where each of them sends to.
+/// The callers' sockets, which calls use in turn, and the target of each.
 pub(crate) struct Lines<'a> {
     pub(crate) endpoints: &'a mut [Endpoint],
     pub(crate) targets: &'a [SocketAddr],
 }
 
 impl Lines<'_> {
-    /// Address and target of the socket of a call.
+    /// Returns the address and target of a call's socket.
     fn ends(&self, call: usize) -> [SocketAddr; 2] {
         let line = call % self.endpoints.len();
         [self.endpoints[line].address, self.targets[line]]
@@ -98,27 +98,27 @@ impl Lines<'_> {
     }
 }
 
-/// When a request is due again that a call has sent at this stage, and how often it was sent again before.
+/// Next retransmission of a call's request at this stage, and the number of those before.
 type Repetition = Reverse<(u64, usize, Stage, u32)>;
 
-/// The callers of one run. Each call has one of their endpoints and sends to the target of the same index. Time is in
-/// nanoseconds since the start.
+/// The callers of one run. Each call uses one endpoint and the target with the same index. Times are in nanoseconds
+/// since the start.
 pub(crate) struct Callers {
     run: u32,
     calls: Vec<Call>,
     repetitions: BinaryHeap<Repetition>,
     over: usize,
     rng: Rng,
-    /// Who calls, where proxies ask for that.
+    /// Caller's user, for proxies that challenge.
     pub(crate) user: Option<BenchUser>,
     pub(crate) holding: HoldingTime,
-    /// Whether requests without an answer are sent again.
+    /// Whether unanswered requests are retransmitted.
     pub(crate) repeats: bool,
     pub(crate) log: CallLog,
 }
 
 impl Callers {
-    /// Nobody calls yet. `run` tells late datagrams of an earlier run from those of this one.
+    /// Creates callers without calls. `run` distinguishes late datagrams of an earlier run.
     pub(crate) fn new(run: u32) -> Self {
         let rng = Rng::from_seed(u64::from(run));
         let (calls, repetitions, log) = (Vec::new(), BinaryHeap::new(), CallLog::default());
@@ -126,13 +126,13 @@ impl Callers {
         Self { run, calls, repetitions, over: 0, rng, user: None, holding, repeats: true, log }
     }
 
-    /// Calls that are not over.
+    /// Returns the number of calls that are not over.
     pub(crate) fn in_progress(&self) -> usize {
         self.calls.len() - self.over
     }
 
-    /// Starts a call, or with [`Stage::Registering`] the registration of a telephone, that was due at the first of
-    /// these times; the second is now.
+    /// Starts a call, or with [`Stage::Registering`] a telephone's registration. The first time is when it was due, the
+    /// second is now.
     pub(crate) fn start(&mut self, stage: Stage, [due_ns, now_ns]: [u64; 2], lines: &mut Lines<'_>) {
         let call = self.calls.len();
         self.repetitions.push(Reverse((now_ns + T1_NS, call, stage, 0)));
@@ -177,7 +177,7 @@ impl Callers {
         });
     }
 
-    /// Calls again with the password that the response in `challenge` asks for.
+    /// Repeats the INVITE with credentials for the challenge in `challenge`.
     fn identify(&mut self, now_ns: u64, call: usize, challenge: &[u8], lines: &mut Lines<'_>) {
         let text = text::header(challenge, "Proxy-Authenticate").unwrap_or_default().to_vec();
         self.calls[call] = Call { stage: Stage::Calling, since_ns: now_ns, text, number: 2 };
@@ -185,12 +185,12 @@ impl Callers {
         self.invite(call, lines);
     }
 
-    /// When something may be due next.
+    /// Returns when a timer may be due next.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.repetitions.peek().map(|Reverse((at_ns, ..))| *at_ns)
     }
 
-    /// Sends again what is due, or gives up.
+    /// Retransmits due requests, or gives them up.
     pub(crate) fn repeat_due(&mut self, now_ns: u64, lines: &mut Lines<'_>) {
         while self.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(Reverse((due_ns, call, stage, sent))) = self.repetitions.pop() else { break };
@@ -231,7 +231,7 @@ impl Callers {
         self.send_register(call, lines);
     }
 
-    /// Takes a datagram that reached a caller's socket.
+    /// Handles a datagram to a caller's socket.
     pub(crate) fn handle(&mut self, now_ns: u64, datagram: &[u8], lines: &mut Lines<'_>) {
         let Some(StartLine::Response(status)) = text::start(datagram) else { return };
         let call = text::header(datagram, "Call-ID").and_then(|id| call_of(self.run, id));
@@ -274,7 +274,7 @@ impl Callers {
         }
     }
 
-    /// The answer to a REGISTER: done, or to be tried again later.
+    /// Handles the response to a REGISTER: success, or a later retry.
     fn registered(&mut self, now_ns: u64, call: usize, status: u16, cseq: &[u8]) {
         if text::cseq_number(cseq) != Some(self.calls[call].number) {
             return;
@@ -292,12 +292,12 @@ impl Callers {
         self.repetitions.push(Reverse((now_ns + wait_ns, call, Stage::Refused, 0)));
     }
 
-    /// Acknowledges a 2xx, each copy of it (RFC 3261 §13.2.2.4), and hangs up.
+    /// Acknowledges each copy of a 2xx (RFC 3261 §13.2.2.4), and hangs up.
     fn answered(&mut self, now_ns: u64, call: usize, response: &[u8], lines: &mut Lines<'_>) {
         let ([local, _], run) = (lines.ends(call), self.run);
         let record = &mut self.log.calls[call];
         let is_first = record.set_up_ns.is_none();
-        // A caller that has given up knows nothing of the call any more.
+        // A caller that has given up does not know the call any more.
         if is_first && self.calls[call].stage == Stage::Over {
             return;
         }
@@ -316,7 +316,7 @@ impl Callers {
         }
     }
 
-    /// Sends the BYE that was due at the first of these times; the second is now.
+    /// Sends the BYE. The first time is when it was due, the second is now.
     fn hang_up(&mut self, [due_ns, now_ns]: [u64; 2], call: usize, lines: &mut Lines<'_>) {
         (self.calls[call].stage, self.calls[call].since_ns) = (Stage::Ending, due_ns);
         self.log.calls[call].hung_up_ns = Some(due_ns);
@@ -330,13 +330,13 @@ impl Callers {
     }
 }
 
-/// How long after it was sent again so often a request is due once more (timers A and E).
+/// Returns the interval after this many retransmissions (timers A and E).
 fn interval_ns(stage: Stage, sent: u32) -> u64 {
     let doubled = T1_NS << sent.min(6);
     if stage == Stage::Calling { doubled } else { doubled.min(T2_NS) }
 }
 
-/// Which call of `run` a Call-ID names.
+/// Returns the call of `run` with this Call-ID.
 fn call_of(run: u32, call_id: &[u8]) -> Option<usize> {
     let (of_run, rest) = std::str::from_utf8(call_id).ok()?.split_once('-')?;
     let (call, _) = rest.split_once('@')?;
@@ -344,7 +344,7 @@ fn call_of(run: u32, call_id: &[u8]) -> Option<usize> {
     (u32::from_str_radix(of_run, 16) == Ok(run)).then_some(call)
 }
 
-/// The identity of an INVITE, from which its header fields are made.
+/// Identity of an INVITE, which determines its header fields.
 #[derive(Clone, Copy)]
 struct InviteId {
     run: u32,
@@ -356,7 +356,7 @@ struct InviteId {
 }
 
 impl InviteId {
-    /// The Request-URI.
+    /// Returns the Request-URI.
     fn uri(&self) -> String {
         format!("sip:{CALLED}@{}", self.target)
     }
@@ -392,7 +392,7 @@ impl InviteId {
     }
 }
 
-/// Ends an INVITE with the offer of a session.
+/// Completes an INVITE with the offer of a session.
 fn write_offer(out: &mut Vec<u8>) {
     write!(out, "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{SDP}", SDP.len())
         .expect("memory takes all");
@@ -427,7 +427,7 @@ fn in_dialog(
     write!(out, "CSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
 }
 
-/// Copies what names the dialog, or the transaction that a failure has ended.
+/// Copies the fields that name the dialog, or the transaction that a failure has ended.
 fn copy_dialog(response: &[u8], out: &mut Vec<u8>) {
     for line in text::lines(response) {
         if ["From", "To", "Call-ID"].iter().any(|name| text::value(line, name).is_some()) {
@@ -444,7 +444,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One caller, and a server that keeps what reaches it.
+    /// A caller, and a server that records received datagrams.
     struct Line {
         callers: Callers,
         endpoints: Vec<Endpoint>,
@@ -468,7 +468,7 @@ mod tests {
             self.callers.start(stage, [0, 0], &mut lines);
         }
 
-        /// The methods of the requests that reached the server since.
+        /// Returns the methods of the requests that reached the server since the last call.
         fn requests(&mut self) -> Vec<String> {
             self.endpoints[0].flush(&mut SendBatch::new());
             let mut bytes = [0; 4_096];
@@ -572,7 +572,7 @@ mod tests {
         let mut rng = Rng::from_seed(1);
         let holding = HoldingTime { mean: 2.0, deviation: 1.0 };
         let drawn: Vec<f64> = (0..2_000).map(|_| holding.draw_ns(&mut rng) as f64 / 1e9).collect();
-        // Those that would be negative are zero: the mean is a little above.
+        // Negative values become zero, so the mean is a little above.
         let mean = drawn.iter().sum::<f64>() / 2_000.0;
         assert!((mean - 2.0).abs() < 0.1, "{mean}");
         assert!(drawn.iter().filter(|drawn| **drawn > 3.0).count().abs_diff(317) < 70);
@@ -623,7 +623,7 @@ mod tests {
         assert_eq!(line.pass(4_010), ["BYE"]);
         assert!(line.pass(9_000).is_empty());
         line.answer(9_010, 200, "BYE");
-        // From when it was due, whenever the caller got to it.
+        // From when it was due, even if the caller was late.
         assert_eq!(line.callers.log.calls[0].ended_ns, Some(5_010 * MS));
     }
 }

@@ -1,4 +1,4 @@
-//! Counts the instructions of this very program under `valgrind`, in another process.
+//! Counts the instructions of this program under `valgrind`, in another process.
 
 use crate::hot::Length;
 use crate::report::name;
@@ -7,11 +7,12 @@ use std::env::{current_exe, var_os};
 use std::process::Command;
 use std::thread::scope;
 
-/// Instructions a unit of the work that this program does with these arguments and `--length`, and whose units it
-/// prints. Preparations are in both lengths, so that the difference is the work between the two alone.
+/// Returns the instructions for each unit of the work that this program does with these arguments. The program also
+/// gets `--length`, and prints its number of units. A short and a long run have the same preparations, so the
+/// difference is the work alone.
 ///
 /// # Errors
-/// `valgrind` cannot be run, the program fails, or the long run does no more than the short one.
+/// Fails if `valgrind` cannot be run, the program fails, or the long run does no more than the short one.
 pub fn measure(arguments: &[String]) -> Result<i64> {
     let (short, long) = scope(|threads| {
         let short = threads.spawn(|| count(arguments, Length::Short));
@@ -24,9 +25,9 @@ pub fn measure(arguments: &[String]) -> Result<i64> {
     Ok(((more - less) / (many - few)) as i64)
 }
 
-/// Instructions of a whole run, and units that it did.
+/// Returns the instructions of a whole run, and its number of units.
 fn count(arguments: &[String], length: Length) -> Result<(u64, u64)> {
-    // Without the variables of whoever calls: they would move the stack.
+    // A clean environment, since its variables would move the stack.
     let output = Command::new("valgrind")
         .env_clear()
         .envs(var_os("PATH").map(|path| ("PATH", path)))

@@ -1,24 +1,24 @@
-//! A client's side of digest authentication: MD5, `qop=auth`, each nonce used once. It is not the product's own: a
-//! fault there must not hide itself here.
+//! Client side of digest authentication: MD5, `qop=auth`, each nonce used once. Independent of the product's code, so
+//! that a fault there is not hidden here.
 
 use crate::text;
 use md5::{Digest as _, Md5};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// A user and the password.
+/// A user with a password.
 #[derive(Clone, Copy, Debug)]
 pub struct BenchUser {
-    /// Who it is.
+    /// The name.
     pub name: &'static str,
-    /// What only the user knows.
+    /// The password.
     pub password: &'static str,
 }
 
 /// The realm of all users.
 pub const REALM: &str = "example.com";
 
-/// 32 hexadecimal digits of the parts with colons between (RFC 2617 §3.2.1).
+/// Returns the MD5 of the parts joined by colons, in 32 hexadecimal digits (RFC 2617 §3.2.1).
 fn hash(parts: &[&[u8]]) -> String {
     let mut digits = String::new();
     for octet in Md5::digest(parts.join(&b':')) {
@@ -28,7 +28,7 @@ fn hash(parts: &[&[u8]]) -> String {
 }
 
 impl BenchUser {
-    /// H(A1), as a file of users has it (RFC 2617 §3.2.2.2).
+    /// Returns H(A1), as in a file of users (RFC 2617 §3.2.2.2).
     pub fn secret(self) -> String {
         hash(&[self.name.as_bytes(), REALM.as_bytes(), self.password.as_bytes()])
     }

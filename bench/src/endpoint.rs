@@ -1,4 +1,4 @@
-//! One socket of the driver and what waits to be sent from it.
+//! A socket of the driver with its send queue.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,11 +8,11 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockets::{SendBatch, UdpSocket, read_errors};
 
-/// Receive buffer of each socket: room for over a second of the traffic of a run, so that the driver loses nothing.
+/// Receive buffer of each socket: room for over a second of a run's traffic, so that the driver loses no datagram.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// Waits so many nanoseconds at most, less than a second; which of these have received anything. What ICMP says of
-/// earlier datagrams is read and forgotten: otherwise nobody would ever wait again.
+/// Waits at most this many nanoseconds, less than a second. Returns which endpoints have received a datagram. ICMP
+/// errors of earlier datagrams are read and dropped, since pending ones would end every wait at once.
 pub fn wait_for<'a>(
     endpoints: impl Iterator<Item = &'a Endpoint>,
     nanoseconds: u64,
@@ -30,7 +30,7 @@ pub fn wait_for<'a>(
     Ok(seen.iter().map(|flags| flags.contains(PollFlags::IN)).collect())
 }
 
-/// A loopback socket with an outgoing queue.
+/// A loopback socket with a send queue.
 pub struct Endpoint {
     /// The socket.
     pub socket: UdpSocket,
@@ -41,7 +41,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds a port that the kernel picks.
+    /// Binds a port chosen by the kernel.
     pub fn bind() -> io::Result<Self> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let socket = UdpSocket::bind(any, false, RECEIVE_BUFFER)?;
@@ -56,10 +56,10 @@ impl Endpoint {
         self.queue.push((start..self.arena.len(), to));
     }
 
-    /// Hands the queue to the kernel.
+    /// Sends the queue.
     pub fn flush(&mut self, batch: &mut SendBatch) {
         if !self.queue.is_empty() {
-            // What the kernel refuses shows up as a call that does not complete.
+            // A datagram that the kernel refuses shows up as a failed call.
             batch.send(&self.socket, &self.arena, self.queue.drain(..));
             self.arena.clear();
         }

@@ -16,54 +16,54 @@ use crate::credentials::BenchUser;
 use crate::endpoint::{Endpoint, wait_for};
 use crate::log::{CallLog, IN_TIME_NS};
 
-/// Longest that the loop sleeps, in nanoseconds.
+/// Longest sleep of the loop, in nanoseconds.
 const SLEEP_NS: u64 = 1_000_000;
-/// How long after the last call was due its answers are waited for: no later one is in time.
+/// Time to wait for responses after the last call was due. Later ones are too late to count.
 const PATIENCE_NS: u64 = IN_TIME_NS + 100_000_000;
-/// How often calls are tried until they get through.
+/// Most attempts to get calls through.
 const TRIES: usize = 100;
 
-/// A rate of calls, a second, and for how long.
+/// A rate in calls a second, and its duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level {
     pub(crate) rate: f64,
     pub(crate) seconds: f64,
 }
 
-/// When calls start.
+/// Start times of calls.
 #[derive(Clone, Debug)]
 pub(crate) enum OfferedLoad {
-    /// As many as this are in progress at any time, for so many seconds: what stands between has always something to
-    /// do, and never too much.
+    /// As many calls as this are always in progress, for this many seconds: the target always has work, but is never
+    /// overloaded.
     Closed { calls: usize, seconds: f64 },
-    /// At random, at these rates one after the other, whatever becomes of them.
+    /// Random arrivals with these rates one after the other, independent of the results.
     Open(Vec<Level>),
-    /// At these times, in order, in nanoseconds since the start, whatever becomes of them.
+    /// At these times in order, in nanoseconds since the start, independent of the results.
     Given(VecDeque<u64>),
 }
 
-/// Calls at a constant rate, whatever becomes of them, of callers that repeat nothing.
+/// Calls at a constant rate, independent of the results. Callers do not retransmit.
 #[derive(Clone, Copy, Debug)]
 pub struct RunPlan {
     /// Calls a second.
     pub rate: f64,
-    /// For how long calls are started.
+    /// Time in which calls are started.
     pub duration: Duration,
-    /// From the answer of a call to its BYE.
+    /// Time from the answer of a call to its BYE.
     pub hold: Duration,
-    /// Calls leave in bursts, one each such time; zero: one at a time.
+    /// Interval between bursts of calls; zero: calls leave one at a time.
     pub burst: Duration,
-    /// Never sleep: the loop is not late, and takes a processor for itself.
+    /// Never sleep: the loop is not late, but uses a whole processor.
     pub spin: bool,
 }
 
 impl RunPlan {
-    /// Calls at this rate that leave once a millisecond and end when they are answered.
+    /// Calls at this rate, in bursts every millisecond, that end when they are answered.
     pub fn at(rate: f64, duration: Duration) -> Self {
         Self { rate, duration, hold: Duration::ZERO, burst: Duration::from_millis(1), spin: false }
     }
 
-    /// When calls are due: each at the end of the burst interval that its evenly spaced instant falls into.
+    /// Returns the times when calls are due: the end of the burst interval that contains the evenly spaced time.
     fn due_ns(&self) -> VecDeque<u64> {
         let calls = (self.rate * self.duration.as_secs_f64()).round().max(1.0) as u64;
         let burst_ns = (self.burst.as_nanos() as u64).max(1);
@@ -71,7 +71,7 @@ impl RunPlan {
     }
 }
 
-/// Random arrivals of so many seconds, in nanoseconds. The same for the same seed.
+/// Draws Poisson arrivals over this many seconds, in nanoseconds. Equal seeds give equal arrivals.
 pub(crate) fn poisson_ns(rate: f64, seconds: f64, seed: u64) -> Vec<u64> {
     let mut rng = Rng::from_seed(seed);
     let mut at = 0.0;
@@ -82,11 +82,11 @@ pub(crate) fn poisson_ns(rate: f64, seconds: f64, seed: u64) -> Vec<u64> {
     std::iter::from_fn(next).collect()
 }
 
-/// The starts of calls, as the load has them.
+/// Start times of a load.
 struct Starts {
     load: OfferedLoad,
     rng: Rng,
-    /// The next start of a load that is not closed.
+    /// Next start, unless the load is closed.
     next_ns: u64,
     end_ns: u64,
 }
@@ -111,7 +111,7 @@ impl Starts {
         }
     }
 
-    /// The next start of an open load: the integral of the rate up to there is exponentially distributed.
+    /// Draws the next start of an open load: the integral of the rate up to it is exponentially distributed.
     fn draw_at_random(&mut self) {
         let OfferedLoad::Open(levels) = &self.load else { return };
         let mut mass: f64 = Exp1.sample(&mut self.rng);
@@ -128,7 +128,7 @@ impl Starts {
         self.next_ns = u64::MAX;
     }
 
-    /// The next start that is due, if any is.
+    /// Takes the next due start.
     fn take(&mut self, now_ns: u64, in_progress: usize) -> Option<u64> {
         match &self.load {
             OfferedLoad::Closed { calls, .. } => {
@@ -150,19 +150,19 @@ pub struct LoadGenerator {
     receiving: ReceiveBatch,
     sending: SendBatch,
     runs: u32,
-    /// Of the arrivals of an open load; without one each run has its own.
+    /// Seed of an open load's arrivals; `None`: each run has its own.
     pub(crate) seed: Option<u64>,
-    /// Who calls, where proxies ask for that.
+    /// Caller's user, for proxies that challenge.
     pub(crate) user: Option<BenchUser>,
     pub(crate) holding: HoldingTime,
-    /// How long after the last call was due, and should be over, answers are waited for.
+    /// Time to wait for responses after the last call should have ended.
     pub(crate) patience_ns: u64,
     repeats: bool,
     spins: bool,
 }
 
 impl LoadGenerator {
-    /// So many callers' sockets, and so many answerers.
+    /// Creates this many sockets of callers, and answerers.
     pub fn new(callers: usize, answerers: usize) -> io::Result<Self> {
         let callers = (0..callers).map(|_| Endpoint::bind()).collect::<io::Result<_>>()?;
         let answerer = |number| Ok(BenchAnswerer::new(number, Endpoint::bind()?));
@@ -170,7 +170,7 @@ impl LoadGenerator {
         Ok(Self::of(callers, answerers))
     }
 
-    /// The same with answerers that send a 200 again until its ACK comes.
+    /// The same with answerers that retransmit a 200 until its ACK comes.
     pub(crate) fn repeating(callers: usize, answerers: usize) -> io::Result<Self> {
         let Self { callers, answerers, .. } = Self::new(callers, answerers)?;
         Ok(Self::of(callers, answerers.into_iter().map(BenchAnswerer::repeating).collect()))
@@ -194,25 +194,25 @@ impl LoadGenerator {
         }
     }
 
-    /// The callers' addresses.
+    /// Returns the callers' addresses.
     pub fn callers(&self) -> Vec<SocketAddr> {
         self.callers.iter().map(|endpoint| endpoint.address).collect()
     }
 
-    /// Plays `plan`; the callers' sockets take turns among `targets`. Returns when every call is over, or a second after
-    /// the last should have been.
+    /// Plays `plan`; the callers' sockets use the `targets` in turn. Returns when every call has ended, or a second
+    /// after the last should have.
     pub fn run(&mut self, targets: &[SocketAddr], plan: &RunPlan) -> Result<CallLog> {
         self.holding = HoldingTime { mean: plan.hold.as_secs_f64(), deviation: 0.0 };
         (self.repeats, self.spins, self.patience_ns) = (false, plan.spin, 1_000_000_000);
         self.play(targets, OfferedLoad::Given(plan.due_ns()))
     }
 
-    /// The answerers' addresses.
+    /// Returns the answerers' addresses.
     pub fn answerers(&self) -> Vec<SocketAddr> {
         self.answerers.iter().map(|answerer| answerer.endpoint.address).collect()
     }
 
-    /// Plays the load; the callers' sockets take turns among `targets`. Returns when no call can be in time any more.
+    /// Plays the load; the callers' sockets use the `targets` in turn. Returns when no call can be in time any more.
     pub(crate) fn play(&mut self, targets: &[SocketAddr], load: OfferedLoad) -> Result<CallLog> {
         self.play_with(targets, load, &[])
     }
@@ -264,7 +264,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Waits until calls to these get through, each in time.
+    /// Waits until calls to these targets get through in time.
     pub(crate) fn await_calls(&mut self, targets: &[SocketAddr]) -> Result<()> {
         for _ in 0..TRIES {
             let few = self.play(targets, OfferedLoad::Open(vec![Level { rate: 60.0, seconds: 0.2 }]))?;
@@ -284,7 +284,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Waits until then at most, and takes in one batch of each socket that has any.
+    /// Waits until this time at most, and receives one batch from each ready socket.
     fn receive(
         &mut self,
         callers: &mut Callers,
@@ -390,7 +390,7 @@ mod tests {
         let closed = OfferedLoad::Closed { calls: 10, seconds: 0.2 };
         let log = generator.play(&servers, closed).expect("runs");
         assert!(log.calls.len() > 10 && log.calls.iter().all(|call| call.set_up_ns.is_some()));
-        // Callers' sockets take turns, each before its own answerer.
+        // The callers' sockets are used in turn, each in front of its own answerer.
         let servers: Vec<_> = log.calls.iter().take(4).map(|call| call.server).collect();
         assert_eq!(servers, [Some(0), Some(1), Some(0), Some(1)]);
     }

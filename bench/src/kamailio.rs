@@ -1,4 +1,4 @@
-//! Kamailio as the benchmarks start it.
+//! Kamailio as started by the benchmarks.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,8 +8,8 @@ use anyhow::Result;
 
 use crate::scratch::Scratch;
 
-/// Kamailio with this configuration at this address, with a folder of this name, so many children, and so many megabytes
-/// for what its processes share.
+/// Returns the command of Kamailio with this configuration, address, folder name, number of children and megabytes of
+/// shared memory.
 pub(crate) fn kamailio(
     program: &Path,
     scratch: &Scratch,
@@ -28,13 +28,13 @@ pub(crate) fn kamailio(
     Ok(kamailio)
 }
 
-/// Tells a dispatcher of these servers.
+/// Gives a dispatcher its list of servers.
 pub(crate) fn dispatch(
     kamailio: &mut Command,
     scratch: &Scratch,
     servers: impl IntoIterator<Item = SocketAddr>,
 ) -> Result<()> {
-    // Set, address, flags, priority, attributes: call load needs a unique id a server.
+    // Set, address, flags, priority, attributes: call load needs a unique id for each server.
     let line = |(index, server)| format!("1 sip:{server} 0 0 duid=s{index}\n");
     let list: String = servers.into_iter().enumerate().map(line).collect();
     let list = scratch.write("dispatcher.list", &list)?;

@@ -1,11 +1,11 @@
-//! Side-by-side measurements of what stands between callers and servers: a blind relay, Kamailio, Sarabande.
+//! Side-by-side measurements of a blind relay, Kamailio and Sarabande between callers and servers.
 //!
 //! One process plays both ends ([`generator`]): callers on one side, answering servers on the other, six datagrams a
-//! call. What stands between them is another process ([`targets`]), whose processor time is read from the kernel
-//! ([`process`]). The method is written down in `docs/performance.md`.
+//! call. The target between them is another process ([`targets`]), whose processor time is read from the kernel
+//! ([`process`]). `docs/evidence/performance.md` describes the method.
 //!
-//! Studies ([`cluster`], [`elastic`], [`overload`], [`distribution`], [`targets`]) compare alternatives round by round, by one engine
-//! (`study`).
+//! Studies ([`cluster`], [`elastic`], [`overload`], [`distribution`], [`targets`]) compare alternatives in rounds with
+//! a common engine (`study`).
 
 pub mod answerer;
 pub mod bed;

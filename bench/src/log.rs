@@ -1,38 +1,37 @@
-//! What became of calls, each of them, and what that comes to in a window of time.
+//! Results of single calls, and summaries over a window of time.
 
 use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
-/// A call that is set up later than this has not helped anybody, in nanoseconds: T1, after which its caller repeats
-/// the INVITE.
+/// Longest useful set-up delay in nanoseconds: T1, after which the caller retransmits the INVITE.
 pub const IN_TIME_NS: u64 = 500_000_000;
 
 /// A call or registration of a run. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct CallRecord {
-    /// Whether it is a registration, not a call: set up when it is confirmed.
+    /// Whether it is a registration instead of a call. Its set-up is its confirmation.
     pub is_registration: bool,
     /// When it was due, since the start of the run.
     pub due_ns: u64,
-    /// From then to the first 180 or the like, if one came before the 2xx.
+    /// From when it was due to the first 180 or similar response, if one came before the 2xx.
     pub rang_ns: Option<u64>,
     /// From when it was due to its 2xx, if there was one.
     pub set_up_ns: Option<u64>,
-    /// From then to its refusal, if there was one.
+    /// From when it was due to its refusal, if there was one.
     pub refused_ns: Option<u64>,
-    /// When its BYE was sent first, since the start of the run.
+    /// When its BYE was first sent, since the start of the run.
     pub hung_up_ns: Option<u64>,
-    /// From then to the answer to it, if there was one.
+    /// From then to the response to its BYE, if there was one.
     pub ended_ns: Option<u64>,
-    /// The number of the answerer whose 2xx was the first.
+    /// Number of the answerer whose 2xx came first.
     pub server: Option<usize>,
-    /// Copies of its INVITE or REGISTER that were sent since nobody answered.
+    /// Retransmissions of its INVITE or REGISTER.
     pub repeated: u32,
 }
 
 impl CallRecord {
-    /// A call or registration that was due then, and of which nothing is known yet.
+    /// A call or registration due then, without results yet.
     pub(crate) fn new(is_registration: bool, due_ns: u64) -> Self {
         Self {
             is_registration,
@@ -53,9 +52,9 @@ impl CallRecord {
 pub struct CallLog {
     /// The calls.
     pub calls: Vec<CallRecord>,
-    /// When something was sent again, since the start of the run: in order.
+    /// Times of all retransmissions since the start of the run, in order.
     pub repetitions_ns: Vec<u64>,
-    /// Longest that a call left after it was due: the callers' own lateness.
+    /// Greatest delay between the due time and the start of a call: lateness of the callers themselves.
     pub late_ns_max: u64,
     /// INVITEs that reached each answerer.
     pub invites: Vec<u64>,
@@ -63,7 +62,7 @@ pub struct CallLog {
     pub misrouted: u64,
 }
 
-/// What the calls that were due in a window came to; rates are a second.
+/// Summary of the calls due in a window. Rates are per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WindowResult {
     /// Calls that were due.
@@ -74,16 +73,16 @@ pub struct WindowResult {
     pub set_up: f64,
     /// Of these, calls that were refused.
     pub refused: f64,
-    /// Requests sent again meanwhile.
+    /// Requests retransmitted in the window.
     pub repetitions: f64,
-    /// Set-up delay that half of the calls that were set up did not exceed, in milliseconds; NaN of none.
+    /// Median set-up delay of the calls that were set up, in milliseconds; NaN if there are none.
     pub p50_ms: f64,
-    /// Likewise, of 99 of 100.
+    /// 99th percentile of the same.
     pub p99_ms: f64,
 }
 
 impl WindowResult {
-    /// Nothing is known.
+    /// No result.
     pub(crate) const NOTHING: Self = Self {
         offered: f64::NAN,
         goodput: f64::NAN,
@@ -95,7 +94,7 @@ impl WindowResult {
     };
 }
 
-/// The value that `percent` of these, which are sorted, do not exceed, in milliseconds; NaN of none.
+/// Returns the percentile of sorted values in milliseconds; NaN if there are none.
 pub(crate) fn percentile_ms(sorted_ns: &[u64], percent: usize) -> f64 {
     let at = (sorted_ns.len() * percent).div_ceil(100).checked_sub(1);
     at.map_or(f64::NAN, |at| sorted_ns[at] as f64 / 1e6)
@@ -106,24 +105,25 @@ impl CallLog {
         self.calls.iter().filter(|call| is(call)).count() as u64
     }
 
-    /// Calls that had a 2xx to the INVITE and one to the BYE.
+    /// Returns the number of calls with a 2xx to the INVITE and one to the BYE.
     pub fn completed(&self) -> u64 {
         self.count(|call| call.ended_ns.is_some())
     }
 
-    /// Calls that did not complete.
+    /// Returns the number of calls that did not complete.
     pub fn failed(&self) -> u64 {
         self.calls.len() as u64 - self.completed()
     }
 
-    /// Calls that a final response of 300 and above ended.
+    /// Returns the number of calls that a final response of 300 or above ended.
     pub fn refused(&self) -> u64 {
         self.count(|call| call.refused_ns.is_some())
     }
 
-    /// Nanoseconds from when a request was due to its first response: 180 for INVITE, where it came, 200 for BYE.
+    /// Nanoseconds from when a request was due to its first response: for INVITE the 180, if there was one, for BYE the
+    /// 200.
     pub fn round_trips(&self) -> Histogram<u64> {
-        // A minute at most: no run waits longer for an answer.
+        // At most a minute: no run waits longer for a response.
         let mut all = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are in order");
         for call in &self.calls {
             for taken in [call.rang_ns.or(call.set_up_ns), call.ended_ns].into_iter().flatten() {
@@ -133,14 +133,14 @@ impl CallLog {
         all
     }
 
-    /// The calls alone, or the registrations.
+    /// Returns the calls alone, or the registrations.
     #[must_use]
     pub fn of(&self, registrations: bool) -> Self {
         let calls = self.calls.iter().copied().filter(|call| call.is_registration == registrations).collect();
         Self { calls, ..self.clone() }
     }
 
-    /// The calls that were due in this window, in seconds since the start.
+    /// Summarizes the calls due in this window, in seconds since the start.
     pub fn window(&self, seconds: Range<f64>) -> WindowResult {
         let [from, to] = [seconds.start, seconds.end].map(|at| (at.max(0.0) * 1e9) as u64);
         let first = self.calls.partition_point(|call| call.due_ns < from);
@@ -162,8 +162,7 @@ impl CallLog {
         }
     }
 
-    /// Windows of this length, one after the other: the middle of each in seconds since the start, and what it came
-    /// to.
+    /// Returns consecutive windows of this length in seconds: the middle of each since the start, and its summary.
     pub fn course(&self, length: f64) -> Vec<(f64, WindowResult)> {
         let end = self.calls.last().map_or(0.0, |call| call.due_ns as f64 / 1e9);
         let windows = (end / length).round() as usize;

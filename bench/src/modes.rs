@@ -1,5 +1,4 @@
-//! The modes of a proxy whose costs the SERvartuka paper compares (section 2.1, figure 1), for Sarabande and for
-//! Kamailio.
+//! Modes of a proxy whose costs the SERvartuka paper compares (section 2.1, figure 1), for Sarabande and Kamailio.
 
 use crate::credentials::{BenchUser, REALM};
 use crate::generator::LoadGenerator;
@@ -13,10 +12,10 @@ use std::process::Command;
 
 pub(crate) const KAMAILIO_CONFIG: &str = include_str!("../kamailio/modes.cfg");
 
-/// Who calls where callers have to show a password. Kamailio's configuration has the same one.
+/// The user who calls, for modes with authentication. Kamailio's configuration contains the same one.
 const CALLER: BenchUser = BenchUser { name: "caller", password: "password" };
 
-/// What is kept of a call.
+/// State kept of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kept {
     Nothing,
@@ -27,16 +26,16 @@ enum Kept {
 /// A mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
-    /// As it is printed.
+    /// The printed name.
     pub name: &'static str,
     kept: Kept,
-    /// Calls go to who has registered, else to a next hop that is given.
+    /// Calls go to registered contacts instead of a configured next hop.
     is_located: bool,
-    /// Callers have to show a password.
+    /// Callers must authenticate.
     is_authenticated: bool,
 }
 
-/// The paper's five, in its order, and one between the last two parts of its last step.
+/// The paper's five modes in its order, and one that splits its last step in two.
 pub const MODES: [Mode; 6] = [
     Mode { name: "stateless", kept: Kept::Nothing, is_located: false, is_authenticated: false },
     Mode { name: "stateless, look-up", kept: Kept::Nothing, is_located: true, is_authenticated: false },
@@ -56,12 +55,12 @@ pub const MODES: [Mode; 6] = [
     Mode { name: "dialog, authentication", kept: Kept::Dialogs, is_located: true, is_authenticated: true },
 ];
 
-/// Whose program.
+/// A measured program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Product {
-    /// Ours.
+    /// Our program.
     Sarabande,
-    /// The other one.
+    /// Kamailio.
     Kamailio,
 }
 
@@ -73,7 +72,7 @@ impl Product {
 impl Mode {
     /// The tables of Sarabande's configuration.
     fn tables(self, address: SocketAddr, driver: &LoadGenerator) -> String {
-        // 64*T1 is how long transactions are kept: short, so that their end is part of a short run.
+        // Transactions are kept for 64*T1: a short T1, so that short runs include their end.
         const TIMERS: &str = "[timers]\nt1 = \"200ms\"\n";
         let forward = match self.kept {
             Kept::Nothing => "stateless",
@@ -91,7 +90,7 @@ impl Mode {
         format!("{table}forward = \"{forward}\"\n\n{TIMERS}")
     }
 
-    /// What Kamailio's configuration is told.
+    /// Returns the definitions for Kamailio's configuration.
     fn defines(self, driver: &LoadGenerator) -> Vec<String> {
         let with = [
             ("WITH_LOOKUP", self.is_located),
@@ -103,8 +102,8 @@ impl Mode {
         with.chain([hop(driver)]).collect()
     }
 
-    /// Starts `product` in this mode and waits until a call gets through. `wrap` makes another command of the
-    /// program's, such as one that counts its instructions.
+    /// Starts `product` in this mode and waits until a call gets through. `wrap` may change the program's command, for
+    /// example to count its instructions.
     pub fn start(
         self,
         product: Product,

@@ -1,29 +1,28 @@
-//! What the instructions of a program were for: the profile of `callgrind` by the parts of figure 1 of the SERvartuka
-//! paper.
+//! Breaks the `callgrind` profile of a program down into the parts of figure 1 of the SERvartuka paper.
 //!
-//! Each line of a profile is an instruction count with the object, the source file and the function that it belongs
-//! to. What the compiler has put into another function keeps its source file where the program has line numbers. The
-//! first rule of a list whose text stands in one of these says which part that is.
+//! Each line of a profile is an instruction count with its object, source file and function. Inlined code keeps its
+//! source file if the program has line numbers. The first rule of a list whose text occurs in one of these names
+//! decides the part.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Index, Sub};
 
-/// What instructions are for.
+/// Purpose of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Part {
     /// Reading messages.
     Parsing,
-    /// Finding where a user is.
+    /// Looking up the contacts of a user.
     LookUp,
-    /// Transactions and dialogs, and finding those of a message.
+    /// Transactions and dialogs, and their lookup for a message.
     State,
-    /// Getting memory and giving it back, copying.
+    /// Allocation, deallocation, copying.
     Memory,
     /// Challenges, credentials, hashes of passwords.
     Authentication,
-    /// Everything else: routes, edits, sockets, and what idle threads do.
+    /// Everything else: routes, edits, sockets, and idle threads.
     Rest,
 }
 
@@ -32,7 +31,7 @@ impl Part {
     pub const ALL: [Self; 6] =
         [Self::Parsing, Self::LookUp, Self::State, Self::Memory, Self::Authentication, Self::Rest];
 
-    /// As it is printed.
+    /// The printed name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Parsing => "parsing",
@@ -45,7 +44,7 @@ impl Part {
     }
 }
 
-/// Which part something belongs to that has this text in its name.
+/// Text in a name, and the part that it stands for.
 pub type Rule = (&'static str, Part);
 
 /// Functions of the C library and of allocators, for both programs.
@@ -64,7 +63,7 @@ const MEMORY: [Rule; 12] = [
     ("__rust_dealloc", Part::Memory),
 ];
 
-/// Sarabande's, by source file. Writing a message is no parsing.
+/// Rules for Sarabande by source file. Writing a message is no parsing.
 const FILES: [Rule; 16] = [
     ("crates/sip/wire/src/edit", Part::Rest),
     ("crates/sip/wire/src/build", Part::Rest),
@@ -84,8 +83,8 @@ const FILES: [Rule; 16] = [
     ("crates/base/src/slab", Part::State),
 ];
 
-/// Code of libraries, by the first of these crates that its function's name has: its own, or that of the types it
-/// works on.
+/// Rules for library code. The first of these crates in the function's name decides: its own, or a crate of its type
+/// parameters.
 const CRATES: [Rule; 12] = [
     ("wire", Part::Parsing),
     ("memchr", Part::Parsing),
@@ -101,7 +100,7 @@ const CRATES: [Rule; 12] = [
     ("server", Part::Rest),
 ];
 
-/// Kamailio's, by module; in its core by function.
+/// Rules for Kamailio by module, and by function in its core.
 const KAMAILIO: [Rule; 22] = [
     ("fm_", Part::Memory),
     ("shm_", Part::Memory),
@@ -127,12 +126,12 @@ const KAMAILIO: [Rule; 22] = [
     ("free_lump", Part::Memory),
 ];
 
-/// Which rules sort a profile.
+/// The rules that sort a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rules {
-    /// Those of our crates.
+    /// Rules for our crates.
     Sarabande,
-    /// Those of Kamailio's modules.
+    /// Rules for Kamailio's modules.
     Kamailio,
 }
 
@@ -165,12 +164,12 @@ impl Rules {
 pub struct Parts([f64; Part::ALL.len()]);
 
 impl Parts {
-    /// All of them.
+    /// Returns the sum of all parts.
     pub fn total(&self) -> f64 {
         self.0.iter().sum()
     }
 
-    /// Divided by a number of calls.
+    /// Divides by a number of calls.
     #[must_use]
     pub fn each(&self, calls: f64) -> Self {
         Self(self.0.map(|count| count / calls))
@@ -204,13 +203,13 @@ impl Sub for Parts {
     }
 }
 
-/// The instructions of a profile by object, source file and function.
+/// Instructions of a profile by object, source file and function.
 #[derive(Default, Debug)]
 pub struct Profile {
     costs: BTreeMap<(String, String, String), f64>,
 }
 
-/// Names of one kind, which a profile writes once and then calls by number: `(7) name`, later `(7)`.
+/// Names of one kind. A profile writes a name in full once, `(7) name`, and later its number, `(7)`.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, String>,
@@ -226,7 +225,7 @@ impl Names {
         self.current = self.known.get(number).cloned().unwrap_or_else(|| text.to_owned());
     }
 
-    /// A name that is called, so that it is known, and not the current one.
+    /// Records the name of a callee without making it the current one.
     fn learn(&mut self, text: &str) {
         let current = std::mem::take(&mut self.current);
         self.set(text);
@@ -247,7 +246,7 @@ impl Profile {
                 Some(("cfi" | "cfl", name)) => files.learn(name),
                 Some(("fn", name)) => functions.set(name),
                 Some(("cfn", name)) => functions.learn(name),
-                // The cost of what is called is counted where it arises.
+                // The cost of a callee is counted at the callee.
                 Some(("calls", _)) => drop(lines.next()),
                 _ if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) => {
                     let cost =
@@ -262,7 +261,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Sorts it by parts.
+    /// Sums up the parts.
     pub fn parts(&self, rules: Rules) -> Parts {
         let mut parts = Parts::default();
         for ((object, file, function), cost) in &self.costs {
@@ -271,7 +270,7 @@ impl Profile {
         parts
     }
 
-    /// What each place costs a unit more than in `other`, the dearest first, with its part.
+    /// Returns the extra cost a unit of each place compared to `other`, highest first, with its part.
     pub fn dearest(&self, other: &Self, units: f64, rules: Rules) -> Vec<(f64, Part, String)> {
         let difference = |(names, cost): (&(String, String, String), &f64)| {
             let less = other.costs.get(names).copied().unwrap_or_default();
@@ -301,7 +300,7 @@ mod tests {
         let parts = profile.parts(Rules::Sarabande);
         assert_eq!(Part::ALL.map(|part| parts[part] as u64), [50, 0, 0, 40, 30, 108]);
         assert!((parts.total() - 228.0).abs() < 1e-9);
-        // What two processes did adds up.
+        // The work of two processes adds up.
         profile.read(PROFILE).expect("a profile");
         assert!((profile.parts(Rules::Sarabande).each(2.0).total() - 228.0).abs() < 1e-9);
     }

@@ -1,4 +1,4 @@
-//! A control group that holds a process to a part of a processor.
+//! A control group that limits a process to a fraction of a processor.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -6,29 +6,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Length of a period of the quota in microseconds: short, so that a process that has used up its part is not silent
-/// for long.
+/// Period of the quota in microseconds: short, so that a process that has used up its quota does not pause for long.
 const PERIOD_US: f64 = 10_000.0;
-/// The least quota that the kernel takes (`min_cfs_quota_period` in `kernel/sched/core.c`): a smaller part of a
-/// processor has a longer period.
+/// Smallest quota of the kernel (`min_cfs_quota_period` in `kernel/sched/core.c`). A smaller fraction gets a longer
+/// period.
 const QUOTA_MIN_US: f64 = 1_000.0;
 
-/// The greatest weights that there are, of the first and second version of control groups: what a group may use it
-/// gets, whatever else runs on the machine.
+/// Greatest weights in versions 1 and 2 of control groups. A group then gets its whole quota, whatever else runs.
 const SHARES_MAX: &str = "262144";
 const WEIGHT_MAX: &str = "10000";
 
-/// A control group of its own, which goes with this value. Its processes have to end first.
+/// A control group, removed on drop. Its processes must have ended by then.
 pub struct Quota {
     directory: PathBuf,
     is_first: bool,
 }
 
 impl Quota {
-    /// A new group whose processes may use this part of a processor.
+    /// Creates a group whose processes may use this fraction of a processor.
     ///
     /// # Errors
-    /// There is no control group that this process may make one in.
+    /// Fails if this process cannot create a control group.
     pub fn new(name: &str, processors: f64) -> Result<Self> {
         let (first, second) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
         let is_first = first.join("cpu.cfs_quota_us").exists();
@@ -43,10 +41,10 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Lets its processes use this part of a processor from now on.
+    /// Changes the fraction of a processor for its processes.
     ///
     /// # Errors
-    /// The group is gone.
+    /// Fails if the group is gone.
     pub fn limit(&self, processors: f64) -> Result<()> {
         let (quota_us, period_us) = times_us(processors);
         if self.is_first {
@@ -62,7 +60,7 @@ impl Quota {
         fs::write(&file, value).with_context(|| file.display().to_string())
     }
 
-    /// The same command, in this group from its beginning.
+    /// Returns the same command, in this group from its start.
     pub fn command(&self, command: &Command) -> Command {
         let mut shell = Command::new("sh");
         let group = self.directory.join("cgroup.procs");
@@ -72,12 +70,12 @@ impl Quota {
     }
 }
 
-/// Length of a period of a group that may use this part of a processor.
+/// Returns the period of a group with this fraction of a processor.
 pub fn period(processors: f64) -> Duration {
     Duration::from_micros(times_us(processors).1)
 }
 
-/// Quota and period of this part of a processor.
+/// Returns the quota and period for this fraction of a processor.
 fn times_us(processors: f64) -> (u64, u64) {
     let period_us = PERIOD_US.max(QUOTA_MIN_US / processors);
     ((processors * period_us).round() as u64, period_us.round() as u64)
@@ -85,7 +83,7 @@ fn times_us(processors: f64) -> (u64, u64) {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // Left behind, it would hold nobody.
+        // A group that stays has no processes, and does no harm.
         let _ = fs::remove_dir(&self.directory);
     }
 }

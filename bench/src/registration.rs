@@ -1,4 +1,4 @@
-//! A server's place at a registrar: one REGISTER, with a password if it is asked for.
+//! Registration of a server at a registrar: one REGISTER, with credentials if challenged.
 
 use crate::callers::CALLED;
 use crate::credentials::BenchUser;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The server's password.
 const SERVER: BenchUser = BenchUser { name: CALLED, password: "password" };
-/// Tries, each half a second: a registrar may still be starting.
+/// Most attempts, each half a second: a registrar may still be starting.
 const TRIES: u32 = 60;
 
 /// Registers `server` as the contact of `CALLED`.
@@ -21,7 +21,7 @@ pub fn register(registrar: SocketAddr, server: SocketAddr) -> Result<()> {
     for number in 1..=TRIES {
         socket.send_to(&request(number, registrar, (local, server), challenge.as_deref()), registrar)?;
         let mut bytes = [0; 4096];
-        // Nobody there yet.
+        // The registrar does not listen yet.
         let Ok(length) = socket.recv(&mut bytes) else { continue };
         let answer = &bytes[..length];
         match text::start(answer) {
@@ -56,7 +56,7 @@ fn request(
     out
 }
 
-/// The file of users of Sarabande, for this caller and the server.
+/// Returns Sarabande's file of users, with this caller and the server.
 pub fn users(caller: BenchUser) -> String {
     let line =
         |user: BenchUser| format!("{}:{}:MD5:{}\n", user.name, crate::credentials::REALM, user.secret());

@@ -1,9 +1,9 @@
-//! Figures as people read them.
+//! Numbers and tables for people.
 
 use clap::ValueEnum;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 
-/// The middle one of `values` (the mean of the two, of an even number); NaN of none.
+/// Returns the median of `values` (for an even number the mean of the middle two); NaN if there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -15,12 +15,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// A number with so many digits; a dash where there is none.
+/// Formats a number with this many digits; NaN as a dash.
 pub fn number(value: f64, digits: usize) -> String {
     if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
 }
 
-/// The name of a value on the command line, in files and in tables.
+/// Returns the name of a value on the command line, in files and in tables.
 pub fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().expect("no value is hidden").get_name().to_owned()
 }

@@ -1,5 +1,5 @@
-//! Programs of a run. Those that are measured share the first processor, each held to a part of it by its control group;
-//! callers, answerers and what is not limited are on the last one.
+//! Programs of a run. Measured programs share the first processor, each limited by its control group. Callers,
+//! answerers and unlimited programs use the last one.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,35 +18,35 @@ use crate::process::{Program, processors, tie_to};
 use crate::quota::Quota;
 use crate::scratch::Scratch;
 
-/// The processor of what is measured.
+/// Processor of the measured programs.
 pub(crate) const MEASURED: usize = 0;
-/// Number of the balancer before servers, whose numbers begin with 1.
+/// Number of the balancer. Numbers of servers begin with 1.
 pub(crate) const BALANCER: u8 = 99;
-/// What the addresses of all programs are in.
+/// Network of all programs' addresses.
 pub(crate) const NETWORK: &str = "127.78.0.0/24";
 
-/// The address of the program of this number.
+/// Returns the address of the program of this number.
 pub(crate) fn address(number: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 78, 0, number)), 5060)
 }
 
-/// The address of a server, from 0.
+/// Returns the address of a server, counted from 0.
 pub(crate) fn server(index: usize) -> SocketAddr {
     address(index as u8 + 1)
 }
 
-/// The same with another port: 8060 is that of the admin interface.
+/// Returns the same address with another port: 8060 is the admin interface.
 pub(crate) fn at_port(address: SocketAddr, port: u16) -> SocketAddr {
     SocketAddr::new(address.ip(), port)
 }
 
-/// The lines of a pool of these members, with further ones.
+/// Returns the table of a pool with these members and further lines.
 pub(crate) fn pool(members: &[SocketAddr], lines: &str) -> String {
     let members: Vec<String> = members.iter().map(|member| format!("\"{member}\"")).collect();
     format!("[pool.servers]\nmembers = [{}]\nslow_start = \"0s\"\n{lines}\n", members.join(", "))
 }
 
-/// Where programs are, as options.
+/// Paths of programs, as options.
 #[derive(Args, Clone, Default, Debug)]
 pub(crate) struct ProgramPaths {
     /// The program under test; by default the one beside this benchmark.
@@ -58,41 +58,41 @@ pub(crate) struct ProgramPaths {
 }
 
 impl ProgramPaths {
-    /// The program under test.
+    /// Returns the path of the program under test.
     pub(crate) fn sarabande(&self) -> Result<PathBuf> {
         Ok(self.sarabande.clone().map_or_else(|| crate::process::beside("sarabande"), Ok)?)
     }
 }
 
-/// Running programs, ended with this value.
+/// Running programs, ended on drop.
 pub(crate) struct Rig {
     pub(crate) paths: ProgramPaths,
     pub(crate) scratch: Scratch,
     programs: Vec<Option<Program>>,
-    // They go after the programs, which have to have ended.
+    // Dropped after the programs, which must have ended.
     groups: Vec<Quota>,
 }
 
 impl Rig {
-    /// Nothing runs yet.
+    /// Creates a rig without programs.
     pub(crate) fn new(paths: &ProgramPaths) -> Result<Self> {
         let (paths, scratch) = (paths.clone(), Scratch::new("rig")?);
         Ok(Self { paths, scratch, programs: Vec::new(), groups: Vec::new() })
     }
 
-    /// A control group that may use this part of a processor; its number.
+    /// Creates a control group with this fraction of a processor, and returns its number.
     pub(crate) fn group(&mut self, processors: f64) -> Result<usize> {
         let number = self.groups.len();
         self.groups.push(Quota::new(&format!("sarabande-rig-{}-{number}", std::process::id()), processors)?);
         Ok(number)
     }
 
-    /// Lets a group use this part of a processor from now on.
+    /// Changes a group's fraction of a processor.
     pub(crate) fn limit(&self, group: usize, processors: f64) -> Result<()> {
         self.groups[group].limit(processors)
     }
 
-    /// Starts a program in a group; its number. What it says goes to the file `log`.
+    /// Starts a program in a group, and returns its number. Its output goes to the file `log`.
     pub(crate) fn start_in(&mut self, group: usize, log: &str, command: &Command) -> Result<usize> {
         let mut command = self.groups[group].command(command);
         self.launch(MEASURED, log, &mut command)
@@ -104,7 +104,7 @@ impl Rig {
         self.start_in(group, log, command)
     }
 
-    /// Starts a program on the processor of the measured ones without any group.
+    /// Starts a program on the processor of the measured programs, without a group.
     pub(crate) fn start_free(&mut self, log: &str, command: &mut Command) -> Result<usize> {
         self.launch(MEASURED, log, command)
     }
@@ -115,7 +115,7 @@ impl Rig {
     }
 
     fn launch(&mut self, processor: usize, log: &str, command: &mut Command) -> Result<usize> {
-        // The kernel hands a quota out to processors in pieces; where a thread has moved away, what is left of one is lost.
+        // The kernel gives out a quota in slices a processor. When a thread moves away, the rest of a slice is lost.
         tie_to(processor)?;
         let program = self.scratch.start(&format!("{log}.log"), command);
         tie_to(processors() - 1)?;
@@ -127,23 +127,23 @@ impl Rig {
         self.programs[number].as_ref().context("the program was ended")
     }
 
-    /// Ends a program at once.
+    /// Kills a program.
     pub(crate) fn kill(&mut self, number: usize) -> Result<()> {
         self.programs[number].take().context("the program was ended")?.kill();
         Ok(())
     }
 
-    /// The command of a group, for who starts it elsewhere.
+    /// Returns the command in a group, for a caller that starts it elsewhere.
     pub(crate) fn within(&self, group: usize, command: &Command) -> Command {
         self.groups[group].command(command)
     }
 
-    /// Processor time that these programs have used, in seconds.
+    /// Returns the processor time used by these programs, in seconds.
     pub(crate) fn used(&self, programs: &[usize]) -> Result<f64> {
         programs.iter().map(|number| Ok(self.program(*number)?.usage()?.total_ns as f64 / 1e9)).sum()
     }
 
-    /// What programs have said.
+    /// Returns the logs of all programs.
     pub(crate) fn said(&self) -> String {
         let files = fs::read_dir(self.scratch.path()).into_iter().flatten().filter_map(Result::ok);
         let logs =
@@ -151,7 +151,7 @@ impl Rig {
         logs.filter_map(|path| fs::read_to_string(path).ok()).collect()
     }
 
-    /// `sarabande run` at this address with these lines of `[listen]` and these tables.
+    /// Returns the command of `sarabande run` at this address with these `[listen]` lines and tables.
     pub(crate) fn sarabande(&self, at: SocketAddr, listen: &str, tables: &str) -> Result<Command> {
         let file = format!("{}/sarabande.toml", at.ip());
         let file = self.scratch.write(&file, &configuration(at, listen, tables))?;
@@ -160,26 +160,26 @@ impl Rig {
         Ok(command)
     }
 
-    /// Kamailio with this configuration at this address.
+    /// Returns the command of Kamailio with this configuration at this address.
     pub(crate) fn kamailio(&self, at: SocketAddr, config: &str, megabytes: u32) -> Result<Command> {
         let name = format!("kamailio-{}", at.ip());
         kamailio(&self.paths.kamailio, &self.scratch, &name, config, at, (1, megabytes))
     }
 
-    /// Waits until calls to these get through.
+    /// Waits until calls to these targets get through.
     pub(crate) fn await_calls(&self, generator: &mut LoadGenerator, targets: &[SocketAddr]) -> Result<()> {
         generator.await_calls(targets).with_context(|| format!("the programs said:\n{}", self.said()))
     }
 }
 
 impl Drop for Rig {
-    /// Ends all programs at once: a server with calls that never end would wait for them.
+    /// Kills all programs: on SIGTERM a server would wait for calls that never end.
     fn drop(&mut self) {
         self.programs.drain(..).flatten().for_each(Program::kill);
     }
 }
 
-/// The file of `sarabande run`.
+/// Returns the configuration file of `sarabande run`.
 pub(crate) fn configuration(at: SocketAddr, listen: &str, tables: &str) -> String {
     format!(
         "[listen]\nudp = [\"{at}\"]\n{listen}\n\n{tables}\n\n[admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"warn\"\n",
@@ -187,7 +187,8 @@ pub(crate) fn configuration(at: SocketAddr, listen: &str, tables: &str) -> Strin
     )
 }
 
-/// Plays calls and does `act` at each of these times meanwhile, in seconds since the start; what each of that came to.
+/// Plays calls and calls `act` at each of these times, in seconds since the start. Returns the log and the results of
+/// `act`.
 pub(crate) fn beside<T: Send>(
     times: &[f64],
     mut act: impl FnMut(usize) -> Result<T> + Send,

@@ -1,4 +1,4 @@
-//! A folder for the files of what runs.
+//! Temporary folder for the files of running programs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use anyhow::{Context, Result};
 
 use crate::process::Program;
 
-/// A folder of its own, which goes with this value.
+/// A temporary folder, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A folder for the files of this name.
+    /// Creates a folder with `name` in its name.
     pub fn new(name: &str) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("sarabande-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         Ok(Self(folder))
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a file, into a folder within if its name says so.
+    /// Writes a file, in a subfolder if its name has one.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let file = self.0.join(name);
         let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
@@ -32,7 +32,7 @@ impl Scratch {
         Ok(file)
     }
 
-    /// Starts a program; what it says goes to the file `log`.
+    /// Starts a program. Its output goes to the file `log`.
     pub fn start(&self, log: &str, command: &mut Command) -> Result<Program> {
         let log = File::create(self.0.join(log))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -42,7 +42,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left behind, it would do no harm.
+        // A folder that stays does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

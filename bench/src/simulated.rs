@@ -1,6 +1,6 @@
-//! What was measured, in the simulator: hosts with the measured prices, and the calls of a load.
+//! Measured systems in the simulator: hosts with the measured costs, and the same load.
 //!
-//! Calls rise for some seconds to their rate, so that laws which learn find their way; what follows counts after a while.
+//! The rate rises for some seconds, so that adaptive laws can settle. Results count after a further delay.
 
 use std::time::Duration;
 
@@ -13,38 +13,38 @@ use sim::model::{NetworkState, run_sharing};
 
 use crate::log::{IN_TIME_NS, WindowResult};
 
-/// Seconds in which the load goes up, and those at the load that do not count.
+/// Seconds in which the load rises, and seconds at the load that do not count.
 const RISE: u64 = 10;
 const SETTLE: u64 = 20;
 
 /// Messages of a call at a proxy or balancer.
 pub(crate) const MESSAGES: f64 = 6.0;
-/// Messages that the buffer of a socket of Sarabande holds, some.
+/// Approximate number of messages in the socket buffer of Sarabande.
 pub(crate) const BUFFER: u32 = 3_000;
 
-/// Hosts one after the other, and what they cost.
+/// Hosts in series, and their costs.
 pub(crate) struct Model {
     pub(crate) groups: Vec<Group>,
     pub(crate) costs: Costs,
-    /// What proxies do about state.
+    /// State keeping of the proxies.
     pub(crate) state: NetworkState,
     pub(crate) holding: RandomTime,
     /// Seconds that count.
     pub(crate) counted: u64,
 }
 
-/// What the simulator makes of a load. Times are in milliseconds, means if nothing else is said.
+/// Simulated results of a load. Times are means in milliseconds unless named otherwise.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Simulated {
     pub(crate) window: WindowResult,
     pub(crate) invite: f64,
     pub(crate) invite_p99: f64,
     pub(crate) bye: f64,
-    /// Utilisation of the hosts but the first.
+    /// Mean utilisation of all hosts except the first.
     pub(crate) busy: f64,
 }
 
-/// The groups of a scenario with these tables of hosts, in the order of their names.
+/// Parses the groups of a scenario with these host tables, in the order of their names.
 pub(crate) fn groups(hosts: &str, path: &[&str]) -> Result<Vec<Group>> {
     let text = format!(
         "[run]\nduration = \"30s\"\nwarm_up = \"10s\"\n\n{hosts}\n[calls.main]\npath = {path:?}\nrate = 1\n"
@@ -56,7 +56,7 @@ pub(crate) fn groups(hosts: &str, path: &[&str]) -> Result<Vec<Group>> {
 }
 
 impl Model {
-    /// So many calls a second.
+    /// Simulates this many calls a second.
     pub(crate) fn at(&self, rate: f64, seed: u64) -> Simulated {
         let warm_up = Duration::from_secs(RISE + SETTLE);
         let step = |at, rate, ramp| RateStep { at: Duration::from_secs(at), rate, ramp };
@@ -92,7 +92,7 @@ impl Model {
         Simulated {
             window: WindowResult {
                 offered: calls.offered.rate(from, to),
-                // Calls that were set up late are not told apart; where laws work there are none.
+                // Late calls are not counted apart; laws that work have none.
                 goodput: if invite_p99 > IN_TIME_NS as f64 / 1e6 { f64::NAN } else { set_up },
                 set_up,
                 refused: calls.outcomes.refused as f64 / counted,

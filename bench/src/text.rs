@@ -1,6 +1,7 @@
-//! As much SIP text as the two ends need. It is not the product's own: a fault there must not hide itself here.
+//! SIP text as far as the two ends need it. Independent of the product's code, so that a fault there is not hidden
+//! here.
 
-/// The start line: of a request its method, of a response its status.
+/// Start line: the method of a request, or the status of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StartLine<'a> {
     /// A request and its method.
@@ -9,7 +10,7 @@ pub enum StartLine<'a> {
     Response(u16),
 }
 
-/// The start line of `datagram`; `None` when it is not SIP.
+/// Returns the start line of `datagram`; `None` if it is not SIP.
 pub fn start(datagram: &[u8]) -> Option<StartLine<'_>> {
     let line = datagram.split(|octet| *octet == b'\r').next()?;
     let mut words = line.split(|octet| *octet == b' ');
@@ -20,31 +21,31 @@ pub fn start(datagram: &[u8]) -> Option<StartLine<'_>> {
     std::str::from_utf8(second).ok()?.parse().ok().map(StartLine::Response)
 }
 
-/// The user in the Request-URI of `datagram`.
+/// Returns the user in the Request-URI of `datagram`.
 pub fn user(datagram: &[u8]) -> Option<&[u8]> {
     let uri = datagram.split(|octet| *octet == b' ').nth(1)?;
     let (user, _) = uri.strip_prefix(b"sip:")?.split_at(uri.iter().position(|octet| *octet == b'@')? - 4);
     Some(user)
 }
 
-/// The header lines of `datagram`, each with its line end, in order.
+/// Returns the header lines of `datagram` in order, each with its line end.
 pub fn lines(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
     datagram.split_inclusive(|octet| *octet == b'\n').skip(1).take_while(|line| *line != b"\r\n")
 }
 
-/// The value of `line` if it is a header of this `name` (in full, in any case), without surrounding space.
+/// Returns the trimmed value of `line` if its header has this `name` (in full, in any case).
 pub fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (head, rest) = line.split_at_checked(name.len())?;
     let rest = rest.strip_prefix(b":")?;
     head.eq_ignore_ascii_case(name.as_bytes()).then(|| rest.trim_ascii())
 }
 
-/// The first value of header `name`.
+/// Returns the first value of header `name`.
 pub fn header<'a>(datagram: &'a [u8], name: &str) -> Option<&'a [u8]> {
     lines(datagram).find_map(|line| value(line, name))
 }
 
-/// The parts of a list of values: split at commas, except within angle brackets (RFC 3261 §7.3.1).
+/// Splits a list of values at commas, except within angle brackets (RFC 3261 §7.3.1).
 pub fn list(values: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut within = false;
     let parts = values.split(move |octet| {
@@ -58,19 +59,19 @@ pub fn list(values: &[u8]) -> impl Iterator<Item = &[u8]> {
     parts.map(<[u8]>::trim_ascii)
 }
 
-/// What stands between the angle brackets of a name-addr, or all of it where there are none.
+/// Returns the text between the angle brackets of a name-addr, or all of it if there are none.
 pub fn uri(name_addr: &[u8]) -> &[u8] {
     let inner = name_addr.split(|octet| *octet == b'<').nth(1);
     inner.and_then(|inner| inner.split(|octet| *octet == b'>').next()).unwrap_or(name_addr)
 }
 
-/// The tag of a From or To value.
+/// Returns the tag of a From or To value.
 pub fn tag(name_addr: &[u8]) -> Option<&[u8]> {
     let params = name_addr.rsplit(|octet| *octet == b'>').next()?;
     params.split(|octet| *octet == b';').find_map(|param| param.strip_prefix(b"tag="))
 }
 
-/// A parameter of a challenge (RFC 3261 §25.1), without its quotes; no value of ours has an escape.
+/// Returns a parameter of a challenge (RFC 3261 §25.1) without quotes. Values of ours have no escapes.
 pub fn auth_param<'a>(challenge: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (_, params) = challenge.split_at_checked(challenge.iter().position(|octet| *octet == b' ')?)?;
     let mut is_quoted = false;
@@ -84,7 +85,7 @@ pub fn auth_param<'a>(challenge: &'a [u8], name: &str) -> Option<&'a [u8]> {
     Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
 }
 
-/// The number of a CSeq value.
+/// Returns the number of a CSeq value.
 pub fn cseq_number(cseq: &[u8]) -> Option<u32> {
     std::str::from_utf8(cseq.split(|octet| *octet == b' ').next()?).ok()?.parse().ok()
 }

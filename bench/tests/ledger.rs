@@ -1,5 +1,4 @@
-//! The ledger: a host of the model counts, for a call, exactly the operations that the server counts on its
-//! datagrams.
+//! For each call, a host of the model counts exactly the operations that the server counts on its datagrams.
 
 use balance::PolicyKind;
 use base::{Instant, Ledger, Operation, Outbox};
@@ -12,7 +11,7 @@ use sarabande_bench::bed::{Bed, CLIENT, balancer, proxy, request};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the server counts for one call: INVITE, 180, 200, ACK, BYE, 200, and all timers of these.
+/// Counts of the server for one call: INVITE, 180, 200, ACK, BYE, 200, and all their timers.
 fn counted_live(shard: Shard) -> anyhow::Result<Ledger> {
     let mut bed = Bed::new(shard);
     bed.now = Instant::from_millis(1_000);
@@ -29,7 +28,7 @@ fn counted_live(shard: Shard) -> anyhow::Result<Ledger> {
     Ok(bed.element.ledger())
 }
 
-/// What the model counts for a call, of a hundred seconds of them.
+/// Counts of the model for a call, averaged over a hundred seconds of calls.
 fn counted_in_the_model(groups: Vec<Group>) -> Ledger {
     let path = (0..groups.len()).collect();
     let mut stream = Stream::of_paper("calls", path, 1.0);
@@ -91,7 +90,7 @@ fn a_proxy_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each price has an operation, and the other way round.
+/// Each price has an operation, and each operation a price.
 #[test]
 fn every_operation_can_be_priced() {
     let all =

@@ -1,7 +1,7 @@
-//! `cargo +nightly fuzz run canary`: must fail within seconds, or the fuzzing of the element finds nothing.
+//! `cargo +nightly fuzz run canary`: must fail within seconds, or the fuzzing of the element detects nothing.
 //!
-//! The fault is put between the element and its watch, here and nowhere else: a response that leads to a port
-//! beside the right one, but only for a CANCEL, so that a run has to reach one.
+//! The fault is only here, between the element and its watch: responses to CANCEL go to a port beside the right one. A
+//! run must therefore reach a CANCEL.
 
 #![no_main]
 

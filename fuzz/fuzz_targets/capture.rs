@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run capture`: the monitor's invariants under any packets, messages and times.
+//! `cargo +nightly fuzz run capture`: properties of the monitor under any packets, messages and times.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! `cargo +nightly fuzz run digest`: the headers of authentication on any bytes, and one server under any sequence of
-//! them.
+//! `cargo +nightly fuzz run digest`: authentication headers with any bytes, and one server under any sequence of them.
 
 #![no_main]
 

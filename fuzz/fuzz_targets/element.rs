@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run element`: the element's invariants under any sequence of operations.
+//! `cargo +nightly fuzz run element`: properties of a balancer under any sequence of operations.
 
 #![no_main]
 

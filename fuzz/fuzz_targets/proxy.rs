@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run proxy`: the stateful proxy's invariants under any sequence of operations.
+//! `cargo +nightly fuzz run proxy`: properties of a stateful proxy under any sequence of operations.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run scan`: the scanner's and the edits' invariants on any bytes.
+//! `cargo +nightly fuzz run scan`: properties of scanner and edits on any bytes.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run stream`: the framer's invariants on any stream, in any pieces.
+//! `cargo +nightly fuzz run stream`: properties of the framer on any stream, in any pieces.
 
 #![no_main]
 

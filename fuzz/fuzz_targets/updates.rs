@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run updates`: no update of capacity is accepted but the next one of its connection.
+//! `cargo +nightly fuzz run updates`: accepts no capacity update except the next one of its connection.
 
 #![no_main]
 

@@ -27,7 +27,7 @@ const agent = new UserAgent({
     transportOptions: { server: settings.server },
     authorizationUsername: settings.user,
     authorizationPassword: settings.password,
-    // Nobody is asked which address this browser has.
+    // No STUN or TURN server is asked for an address of this browser.
     sessionDescriptionHandlerFactoryOptions: { iceGatheringTimeout: 100, peerConnectionConfiguration: { iceServers: [] } },
     logBuiltinEnabled: false,
     logConnector: (level, category, label, content) => {

@@ -1,4 +1,4 @@
-//! Socket ends that speak SIP where SIPp cannot: what is sent and what arrives is the test's own affair.
+//! UDP sockets for messages that SIPp cannot send or check.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use crate::message::respond;
 use crate::worker::{GLANCE, Worker};
 use testkit::{status, value};
 
-/// How long an answer may take. Generous: it bounds a hang.
+/// Longest wait for a message. It bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One UDP socket of a test.
@@ -26,7 +26,7 @@ impl Agent {
         Self { socket, address }
     }
 
-    /// Where it is bound.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -36,7 +36,7 @@ impl Agent {
         self.socket.send_to(datagram, to).unwrap_or_else(|error| panic!("to {to}: {error}"));
     }
 
-    /// The next datagram within `limit`.
+    /// Returns the next datagram within `limit`.
     pub fn receive_within(&self, limit: Duration) -> Option<(Vec<u8>, SocketAddr)> {
         self.socket.set_read_timeout(Some(limit)).expect("the limit is not zero");
         let mut buffer = vec![0; 65_536];
@@ -47,13 +47,13 @@ impl Agent {
         }
     }
 
-    /// The next datagram; there must be one.
+    /// Returns the next datagram. Panics if none comes.
     pub fn receive(&self) -> Vec<u8> {
         let datagram = self.receive_within(PATIENCE);
         datagram.unwrap_or_else(|| panic!("nothing comes to {} in {PATIENCE:?}", self.address)).0
     }
 
-    /// The final response to a transaction of `call_id`; everything else on the way is passed over.
+    /// Returns the final response to a transaction of `call_id`, skipping all other messages.
     pub fn final_response(&self, call_id: &str) -> Vec<u8> {
         loop {
             let message = self.receive();
@@ -65,7 +65,7 @@ impl Agent {
     }
 }
 
-/// A server that answers some requests by itself and hands the rest to the test.
+/// A server that answers some requests by itself and passes the others to the test.
 #[derive(Debug)]
 pub struct AnsweringAgent {
     rest: Receiver<Vec<u8>>,
@@ -73,13 +73,13 @@ pub struct AnsweringAgent {
 }
 
 impl AnsweringAgent {
-    /// Serves at `address`: a request that `answers` accepts gets 200 at once (an ACK nothing); everything
-    /// else comes out of [`AnsweringAgent::next`].
+    /// Serves at `address`. A request that `answers` accepts gets 200 at once (an ACK nothing). All others come out of
+    /// [`AnsweringAgent::next`].
     pub fn start(address: SocketAddr, answers: impl Fn(&[u8]) -> bool + Send + 'static) -> Self {
         Self::saying(address, move |message| answers(message).then_some("200 OK"))
     }
 
-    /// The same with a status for each request, `None` for what is handed over.
+    /// The same with a status for each request; `None`: passed to the test.
     pub fn saying(
         address: SocketAddr,
         status: impl Fn(&[u8]) -> Option<&'static str> + Send + 'static,
@@ -93,7 +93,7 @@ impl AnsweringAgent {
         let step = move || {
             let Some((message, from)) = agent.receive_within(GLANCE) else { return };
             match response(&message) {
-                // The receiver goes first when the answerer is dropped.
+                // The receiver is gone when the agent is being dropped.
                 None => drop(sender.send(message)),
                 Some(_) if message.starts_with(b"ACK ") => {}
                 Some(response) => agent.send(from, &response),
@@ -102,12 +102,12 @@ impl AnsweringAgent {
         Self { rest, _worker: Worker::start(step) }
     }
 
-    /// A message that it did not answer, if one is there.
+    /// Returns a message that it did not answer, if there is one.
     pub fn try_next(&self) -> Option<Vec<u8>> {
         self.rest.try_recv().ok()
     }
 
-    /// The next message that it did not answer; there must be one.
+    /// Returns the next message that it did not answer. Panics if none comes.
     pub fn next(&self) -> Vec<u8> {
         self.rest.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no message in {PATIENCE:?}"))
     }

@@ -1,4 +1,4 @@
-//! The program under test: its configuration file, its process, its admin interface.
+//! The balancer under test: its configuration file, its process, its admin interface.
 
 use std::env;
 use std::fs;
@@ -17,23 +17,23 @@ use crate::http::{self, Reply};
 use crate::process::Process;
 use crate::wait::{until, within};
 
-/// A transaction that is never answered ends after 64*T1 = 32 s (RFC 3261 §17.1.2.2); this is well beyond.
+/// Longest wait for leases to end. An unanswered transaction ends after 64*T1 = 32 s (RFC 3261 §17.1.2.2).
 const LEASES_END: Duration = Duration::from_mins(1);
 
-/// What a configuration file is made from; tests change fields before they start a balancer.
+/// Settings of a configuration file. Tests change fields before they start a balancer.
 #[derive(Debug, Clone)]
 pub struct TestSettings {
-    /// Where it listens; the first is where tests send to.
+    /// UDP listeners. Tests send to the first one.
     pub listen: Vec<SocketAddr>,
     /// Further lines of `[listen]`, such as listeners for connections.
     pub listen_more: Vec<String>,
-    /// Where the admin interface listens.
+    /// Address of the admin interface.
     pub admin: SocketAddr,
     /// Names that mean this balancer.
     pub names: Vec<String>,
-    /// Threads; 0 is one a core.
+    /// Threads; 0: one for each core.
     pub threads: usize,
-    /// Members, each a TOML value: `"127.1.2.3:5060"` with its quotes, or a table.
+    /// Members, each a TOML value: a quoted string such as `"127.1.2.3:5060"`, or a table.
     pub members: Vec<String>,
     /// Further lines of `[pool.servers]`.
     pub pool: Vec<String>,
@@ -53,14 +53,14 @@ pub struct TestSettings {
     pub admin_more: Vec<String>,
     /// Further tables: other pools, routes, `[access]`.
     pub tables: String,
-    /// Most descriptors that it may have; `None`: as many as this process.
+    /// Most file descriptors; `None`: the limit of this process.
     pub descriptors: Option<u64>,
     /// Name of the folder for its file and logs.
     pub name: &'static str,
 }
 
 impl TestSettings {
-    /// A balancer at host 1 of the field for members at the given hosts, with quick probes and no slow start.
+    /// A balancer at host 1 of the site with members at the given hosts, with quick probes and no slow start.
     pub fn new(field: &TestSite, members: &[u8]) -> Self {
         Self {
             listen: vec![field.sip(1)],
@@ -109,7 +109,7 @@ impl TestSettings {
     }
 }
 
-/// The table `[tls]` with the certificates of the tests.
+/// Returns the table `[tls]` with the certificates of the tests.
 pub fn tls_table() -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/live/streams/testdata/tls");
     format!(
@@ -118,19 +118,19 @@ pub fn tls_table() -> String {
     )
 }
 
-/// A TOML string.
+/// Returns a TOML string.
 pub fn quoted(value: &impl ToString) -> String {
     format!("{:?}", value.to_string())
 }
 
-/// One member as the admin interface shows it.
+/// A member as shown by the admin interface.
 #[derive(Debug, Clone)]
 pub struct ShownMember {
     /// Its address.
     pub address: SocketAddr,
     /// "up", "down", "draining", ...
     pub state: String,
-    /// Whether new calls go to it.
+    /// Whether it accepts new calls.
     pub accepting: bool,
     /// Live calls.
     pub calls: u64,
@@ -138,7 +138,7 @@ pub struct ShownMember {
     pub transactions: u64,
     /// Weighted work.
     pub work: f64,
-    /// Calls it was ever given.
+    /// Calls assigned to it in total.
     pub assigned: u64,
 }
 
@@ -151,25 +151,25 @@ pub struct RunningBalancer {
 }
 
 impl RunningBalancer {
-    /// Writes the file, starts the program and waits until it is healthy and every member takes calls.
+    /// Writes the file, starts the program, and waits until it is healthy and every member accepts calls.
     pub fn start(field: &TestSite, settings: TestSettings) -> Self {
         let balancer = Self::launch(field, settings);
         until("every member takes calls", || balancer.members().iter().all(|m| m.accepting).then_some(()));
         balancer
     }
 
-    /// As [`RunningBalancer::start`], whatever state the members are in.
+    /// The same as [`RunningBalancer::start`], but does not wait for the members.
     pub fn launch(field: &TestSite, settings: TestSettings) -> Self {
         Self::launch_with_log_to(field, settings, None)
     }
 
-    /// As [`RunningBalancer::launch`], with the log somewhere else than in its folder.
+    /// The same as [`RunningBalancer::launch`], with another destination of the log.
     pub fn launch_with_log_to(field: &TestSite, settings: TestSettings, log: Option<Stdio>) -> Self {
         let folder = field.folder().join(settings.name);
         let file = field.write(&format!("{}/sarabande.toml", settings.name), settings.text());
         let mut command = Command::new(binary());
         if let Some(most) = settings.descriptors {
-            // A shell's default: half of what the process may ask for. It becomes the program.
+            // As with a shell's default: the soft limit is half of the hard limit. `prlimit` execs the program.
             command = Command::new("prlimit");
             command.arg(format!("--nofile={}:{most}", most / 2)).arg(binary());
         }
@@ -180,12 +180,12 @@ impl RunningBalancer {
         balancer
     }
 
-    /// Where it listens for SIP.
+    /// Returns its first SIP address.
     pub fn address(&self) -> SocketAddr {
         self.settings.listen[0]
     }
 
-    /// `kill -9`, then the same program with the same file.
+    /// Kills it with SIGKILL, and starts the program again with the same file.
     pub fn kill_and_restart(&mut self) {
         self.child.kill();
         let folder = self.child.folder().to_owned();
@@ -193,7 +193,7 @@ impl RunningBalancer {
         self.wait_until_healthy();
     }
 
-    /// Starts a second process with the same file, which takes over; returns the first one.
+    /// Starts a second process with the same file, which takes over. Returns the first one.
     pub fn take_over(&mut self) -> Process {
         let next = Process::succeed(self.file.parent().expect("it is in a folder"), &self.file);
         Process(std::mem::replace(&mut self.child, next.0))
@@ -204,7 +204,7 @@ impl RunningBalancer {
         Process::start(self.file.parent().expect("it is in a folder"), &self.file)
     }
 
-    /// Has `process` in the place of the one that runs now, which is returned.
+    /// Makes `process` the current one, and returns the previous.
     pub fn replace(&mut self, process: Process) -> Process {
         Process(std::mem::replace(&mut self.child, process.0))
     }
@@ -220,24 +220,23 @@ impl RunningBalancer {
         self.rewrite(change);
     }
 
-    /// Stops it as a hang does.
+    /// Stops it with SIGSTOP, to simulate a hang.
     pub fn freeze(&mut self) {
         self.child.signal(Signal::STOP);
     }
 
-    /// Lets a frozen one go on.
+    /// Continues a stopped process.
     pub fn thaw(&mut self) {
         self.child.signal(Signal::CONT);
     }
 
-    /// Rewrites the file and asks the admin interface to read it.
+    /// Rewrites the file and asks the admin interface to load it.
     pub fn reload_by_request(&mut self, change: impl FnOnce(&mut TestSettings)) {
         self.rewrite(change);
         self.post("/api/reload");
     }
 
-    /// Rewrites the file with an error in it: the admin interface must refuse it. Returns what it says, and
-    /// takes the error out again.
+    /// Rewrites the file with an error. The admin interface must refuse it. Returns its message, and restores the file.
     pub fn refuse_reload(&mut self, spoil: impl FnOnce(&mut TestSettings)) -> String {
         let good = self.settings.clone();
         self.rewrite(spoil);
@@ -252,12 +251,12 @@ impl RunningBalancer {
         fs::write(&self.file, self.settings.text()).expect("the scratch folder can be written");
     }
 
-    /// SIGTERM: take no new calls, end when the others have ended.
+    /// Sends SIGTERM: it takes no new calls, and ends after its last call.
     pub fn terminate(&mut self) {
         self.child.signal(Signal::TERM);
     }
 
-    /// Its exit status if it has ended.
+    /// Returns its exit status if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.ended()
     }
@@ -267,17 +266,17 @@ impl RunningBalancer {
         self.child.wait()
     }
 
-    /// GET of the admin interface; must succeed.
+    /// Sends a GET to the admin interface, which must succeed.
     pub fn get(&self, path: &str) -> String {
         self.ask("GET", path)
     }
 
-    /// POST of the admin interface; must succeed.
+    /// Sends a POST to the admin interface, which must succeed.
     pub fn post(&self, path: &str) -> String {
         self.ask("POST", path)
     }
 
-    /// Takes a member out of service for new calls, or back in.
+    /// Starts or ends the drain of a member.
     pub fn set_draining(&self, member: SocketAddr, draining: bool) {
         self.post(&format!("/api/{}?member={member}", if draining { "drain" } else { "undrain" }));
     }
@@ -289,7 +288,7 @@ impl RunningBalancer {
         body
     }
 
-    /// Every member.
+    /// Returns all members.
     pub fn members(&self) -> Vec<ShownMember> {
         let body = self.get("/api/members");
         let value: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
@@ -301,29 +300,29 @@ impl RunningBalancer {
             .collect()
     }
 
-    /// The member at `address`, if there is one.
+    /// Returns the member at `address`, if there is one.
     pub fn member(&self, address: SocketAddr) -> Option<ShownMember> {
         self.members().into_iter().find(|member| member.address == address)
     }
 
-    /// What it shows of connections.
+    /// Returns its view of connections.
     pub fn connections(&self) -> Value {
         let body = self.get("/api/connections");
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 
-    /// Connections that were ended for this reason.
+    /// Returns the number of connections closed for this reason.
     pub fn closed(&self, reason: &str) -> u64 {
         let view = self.connections();
         view["closed_total"][reason].as_u64().unwrap_or_else(|| panic!("no {reason} in {view}"))
     }
 
-    /// Live calls of all members.
+    /// Returns the live calls of all members.
     pub fn calls(&self) -> u64 {
         self.members().iter().map(|member| member.calls).sum()
     }
 
-    /// Waits until no member has a call, a transaction or work left: every lease has ended.
+    /// Waits until no member has a call, a transaction or work: every lease has ended.
     pub fn wait_until_idle(&self) {
         within(LEASES_END, "calls, transactions and work return to zero", || {
             let members = self.members();
@@ -334,7 +333,7 @@ impl RunningBalancer {
         assert_eq!(sessions["active"], 0, "active sessions are left: {sessions}");
     }
 
-    /// The sum of the samples of a metric.
+    /// Returns the sum of a metric's samples.
     pub fn metric(&self, name: &str) -> f64 {
         let page = self.get("/metrics");
         let of_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
@@ -349,22 +348,22 @@ impl RunningBalancer {
         self.child.limit_files(bytes);
     }
 
-    /// Lets it open so many descriptors more than it has now.
+    /// Allows it this many more file descriptors than it has now.
     pub fn limit_descriptors(&self, more: u64) {
         self.child.limit_descriptors(more);
     }
 
-    /// Its configuration file.
+    /// Returns the path of its configuration file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Where its admin interface listens.
+    /// Returns the address of its admin interface.
     pub fn admin(&self) -> SocketAddr {
         self.settings.admin
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         self.child.errors()
     }
@@ -385,7 +384,7 @@ fn member(value: &Value) -> ShownMember {
     let number = |key: &str| value[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {value}"));
     let text = |key: &str| value[key].as_str().unwrap_or_else(|| panic!("text {key:?} in {value}"));
     ShownMember {
-        // With its transport, where that is another one than UDP.
+        // It ends with its transport if that is not UDP.
         address: text("address")
             .split(';')
             .next()
@@ -400,15 +399,15 @@ fn member(value: &Value) -> ShownMember {
     }
 }
 
-/// A command may simulate for minutes where the machine has other work. It bounds a hang, it times nothing.
+/// Limit of a command, which may simulate for minutes on a busy machine. It bounds a hang and measures nothing.
 const TOOL_ENDS: Duration = Duration::from_mins(10);
 
-/// The program's commands that end by themselves.
+/// Commands of the program that end by themselves.
 #[derive(Debug)]
 pub struct Tool;
 
 impl Tool {
-    /// Runs one in the field's folder to its end; its exit status, and what it printed to standard output.
+    /// Runs a command in the site's folder to its end. Returns its exit status and standard output.
     pub fn run(field: &TestSite, arguments: &[&str]) -> (ExitStatus, String) {
         let folder = field.folder().join("tool");
         let mut child = Child::start("tool", &folder, Command::new(binary()).args(arguments));
@@ -416,20 +415,20 @@ impl Tool {
         (status, child.output())
     }
 
-    /// Starts one that goes on until it is dropped. `name` is that of its log.
+    /// Starts a command that runs until it is dropped. `name` is the name of its log.
     pub fn start(field: &TestSite, name: &str, arguments: &[&str]) -> RunningTool {
         let folder = field.folder().join("tool");
         RunningTool { _child: Child::start(name, &folder, Command::new(binary()).args(arguments)) }
     }
 }
 
-/// A command at work; ended when dropped.
+/// A running command, ended on drop.
 #[derive(Debug)]
 pub struct RunningTool {
     _child: Child,
 }
 
-/// The library that sets a process's wall clock, of the Debian package `faketime`.
+/// Returns the library that sets a process's wall clock, of the Debian package `faketime`.
 pub(crate) fn faketime() -> PathBuf {
     let library = |folder: fs::DirEntry| folder.path().join("faketime/libfaketime.so.1");
     let folders = fs::read_dir("/usr/lib").expect("every Linux has it").flatten();
@@ -437,8 +436,8 @@ pub(crate) fn faketime() -> PathBuf {
     found.expect("the package faketime is installed: ./test.sh packages")
 }
 
-/// The program: `SARABANDE_BIN`, or else the workspace's release binary, brought up to date first.
-/// The program under test, for tests that have it started by something else.
+/// Returns the program under test, for tests in which other programs start it: `SARABANDE_BIN`, or else the workspace's
+/// release binary, brought up to date first.
 pub fn program() -> &'static Path {
     binary()
 }

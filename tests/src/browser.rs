@@ -1,4 +1,4 @@
-//! What a browser does: SIP over `WebSocket` (RFC 7118), from an address that nobody can connect to.
+//! A browser: SIP over `WebSocket` (RFC 7118), from an address that accepts no connections.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use testkit::{TestRequest, TestResponse, status};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket, client};
 
-/// How long an answer may take. Generous: it bounds a hang.
+/// Longest wait for a response. It bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Where a browser says that it is (RFC 7118 §5).
+/// Host that a browser puts in Via and Contact (RFC 7118 §5).
 const NOWHERE: &str = "df7jal23ls0d.invalid";
 
 /// A user of a browser, with one connection.
@@ -31,12 +31,12 @@ impl Browser {
         Self { socket, user }
     }
 
-    /// Where it is reached, as it says.
+    /// Returns its Contact.
     pub fn contact(&self) -> String {
         format!("sip:{}@{NOWHERE};transport=ws", self.user)
     }
 
-    /// Sends a request as if made by this user, with a Via and a Contact that lead nowhere.
+    /// Sends a request of this user, with a Via and a Contact that cannot be resolved.
     pub fn send(&mut self, request: TestRequest) {
         let via = format!(
             "SIP/2.0/WS {NOWHERE};branch=z9hG4bK{}{}{}",
@@ -57,7 +57,7 @@ impl Browser {
         self.socket.send(Message::text(text)).expect("the connection is there");
     }
 
-    /// The next message; there must be one.
+    /// Returns the next message. Panics if none comes.
     pub fn receive(&mut self) -> Vec<u8> {
         match self.socket.read() {
             Ok(Message::Text(text)) => text.as_bytes().to_vec(),
@@ -66,7 +66,7 @@ impl Browser {
         }
     }
 
-    /// The next request of this method; responses are passed over.
+    /// Returns the next request of this method, skipping responses.
     pub fn request(&mut self, method: &str) -> Vec<u8> {
         loop {
             let message = self.receive();
@@ -81,7 +81,7 @@ impl Browser {
         }
     }
 
-    /// The next final response; provisional ones are passed over.
+    /// Returns the next final response, skipping other messages.
     pub fn final_response(&mut self) -> Vec<u8> {
         loop {
             let message = self.receive();

@@ -1,4 +1,4 @@
-//! What carries the messages of a test: TCP, or TLS with certificates of the test's own.
+//! Transport of a test: TCP, or TLS with certificates of the test's own.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -19,40 +19,40 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// `tcp` or `tls`.
+    /// Creates a carrier for `tcp` or `tls`.
     pub fn new(site: &TestSite, transport: &'static str) -> Self {
         let authority = (transport == "tls").then(|| Authority::new(site, "authority"));
         Self { transport, authority }
     }
 
-    /// As options and configurations name it.
+    /// Returns its name in options and configurations.
     pub fn transport(&self) -> &'static str {
         self.transport
     }
 
-    /// Who vouches for the certificates; none where there is no TLS.
+    /// Returns the authority of the certificates; `None` without TLS.
     pub fn authority(&self) -> Option<&Authority> {
         self.authority.as_ref()
     }
 
-    /// Where a host of the test listens.
+    /// Returns the address of a host of the test.
     pub fn at(&self, site: &TestSite, host: u8) -> SocketAddr {
         let port = if self.authority.is_some() { TLS_PORT } else { site.sip(host).port() };
         SocketAddr::new(site.ip(host), port)
     }
 
-    /// A certificate for the address of a host; none where there is no TLS.
+    /// Returns a certificate for the address of a host; `None` without TLS.
     pub fn certificate(&self, site: &TestSite, host: u8) -> Option<Certificate> {
         let authority = self.authority.as_ref()?;
         Some(authority.issue(&format!("host-{host}"), &format!("IP:{}", site.ip(host))))
     }
 
-    /// A host as a member.
+    /// Returns a host as a member.
     pub fn member(&self, site: &TestSite, host: u8) -> String {
         format!("\"{};transport={}\"", self.at(site, host), self.transport)
     }
 
-    /// A balancer at host 1 that listens for this carrier, with these hosts as members that are reached by it.
+    /// A balancer at host 1 that listens for this transport, with these hosts as members over it.
     pub fn settings(&self, site: &TestSite, members: &[u8]) -> TestSettings {
         let mut settings = TestSettings::new(site, &[]);
         settings.members = members.iter().map(|host| self.member(site, *host)).collect();
@@ -61,7 +61,7 @@ impl Carrier {
         settings
     }
 
-    /// The table `[tls]` of the balancer at host 1; empty where there is no TLS.
+    /// Returns the table `[tls]` of the balancer at host 1; empty without TLS.
     fn tls_table(&self, site: &TestSite) -> String {
         let Some((authority, own)) = self.authority.as_ref().zip(self.certificate(site, 1)) else {
             return String::new();
@@ -69,7 +69,7 @@ impl Carrier {
         format!("[tls]\ncertificates = [{}]\nauthorities = {:?}\n", own.toml(), path_text(&authority.file()))
     }
 
-    /// Options of `sarabande load` for either side.
+    /// Returns the options of `sarabande load` for either side.
     pub(crate) fn options(&self, certificate: Option<&Certificate>) -> Vec<OsString> {
         let mut options: Vec<OsString> = vec!["--transport".into(), self.transport.into()];
         if let Some(authority) = &self.authority {

@@ -8,10 +8,10 @@ use crate::balancer::faketime;
 use crate::field::TestSite;
 use crate::tls_client::path_text;
 
-/// A key on the curve that all clients know.
+/// Options for a key on a curve that all clients support.
 const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
 
-/// One that vouches for certificates.
+/// A certificate authority.
 #[derive(Debug)]
 pub struct Authority {
     folder: PathBuf,
@@ -27,7 +27,7 @@ pub struct Certificate {
 }
 
 impl Authority {
-    /// A new one, of this name.
+    /// Creates an authority of this name.
     pub fn new(site: &TestSite, name: &str) -> Self {
         let folder = site.folder().join(name);
         fs::create_dir_all(&folder).expect("the scratch folder can be written");
@@ -39,17 +39,17 @@ impl Authority {
         Self { folder }
     }
 
-    /// Its own certificate.
+    /// Returns the path of its own certificate.
     pub fn file(&self) -> PathBuf {
         self.folder.join("authority.pem")
     }
 
-    /// A certificate for these names, as `IP:127.0.0.1,DNS:sip.example.com`; `file` is the beginning of its files' names.
+    /// Issues a certificate for names such as `IP:127.0.0.1,DNS:sip.example.com`. `file` is the prefix of its files.
     pub fn issue(&self, file: &str, names: &str) -> Certificate {
         self.issue_at(file, names, None)
     }
 
-    /// The same that has expired.
+    /// The same, already expired.
     pub fn issue_expired(&self, file: &str, names: &str) -> Certificate {
         self.issue_at(file, names, Some("-10d"))
     }
@@ -75,12 +75,12 @@ impl Authority {
 }
 
 impl Certificate {
-    /// Its place in `[tls] certificates`.
+    /// Returns its entry in `[tls] certificates`.
     pub fn toml(&self) -> String {
         format!("{{ chain = {:?}, key = {:?} }}", path_text(&self.chain), path_text(&self.key))
     }
 
-    /// SHA-256 of its public key, in Base64, as browsers name it.
+    /// Returns the SHA-256 of its public key in Base64, as browsers name it.
     pub fn public_key_hash(&self) -> String {
         let script = "openssl x509 -in \"$0\" -noout -pubkey | openssl pkey -pubin -outform der | \
                       openssl dgst -sha256 -binary | openssl base64 -A";

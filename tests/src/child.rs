@@ -10,10 +10,10 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::wait::{until, within};
 
-/// How much of a log is printed when a test fails.
+/// Bytes of a log that are printed when a test fails.
 const TAIL_BYTES: usize = 3000;
 
-/// A running program; killed when dropped.
+/// A running program, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Process,
@@ -23,19 +23,19 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts `command` in `folder`, which is made if need be; output goes to `NAME.out` and `NAME.err` there.
+    /// Starts `command` in `folder`, which is created if needed. Output goes to `NAME.out` and `NAME.err` there.
     pub(crate) fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
         Self::start_with_errors_to(name, folder, command, None)
     }
 
-    /// The same of one that is told what to do while it runs.
+    /// The same with a pipe to its standard input.
     pub(crate) fn start_with_input(name: &str, folder: &Path, command: &mut Command) -> (Self, ChildStdin) {
         let mut child = Self::spawn(name, folder, command, (Stdio::piped(), None));
         let input = child.process.stdin.take().expect("its input is a pipe");
         (child, input)
     }
 
-    /// The same, with standard error somewhere else.
+    /// The same with another destination of standard error.
     pub(crate) fn start_with_errors_to(
         name: &str,
         folder: &Path,
@@ -62,7 +62,7 @@ impl Child {
         Self { process, name: name.to_owned(), folder: folder.to_owned(), logs }
     }
 
-    /// Sends a signal; a process that has ended already is left in peace.
+    /// Sends a signal, unless the process has ended.
     pub(crate) fn signal(&mut self, signal: Signal) {
         if self.ended().is_none() {
             let pid = Pid::from_child(&self.process);
@@ -70,7 +70,7 @@ impl Child {
         }
     }
 
-    /// Has it end by this signal, where it has more to do than `kill -9` lets it; whether it has within ten seconds.
+    /// Sends a signal on which it ends, for programs that need to clean up. Returns true if it ends within ten seconds.
     pub(crate) fn end(&mut self, signal: Signal) -> bool {
         self.signal(signal);
         (0..500).any(|_| {
@@ -79,14 +79,14 @@ impl Child {
         })
     }
 
-    /// Limits the size of the files that it writes; `None` takes the limit away.
+    /// Limits the size of the files that it writes; `None`: removes the limit.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&self.process)), Resource::Fsize, limit)
             .expect("its limits are ours to set");
     }
 
-    /// Lets it open so many descriptors more than it has now.
+    /// Allows it this many more file descriptors than it has now.
     pub(crate) fn limit_descriptors(&self, more: u64) {
         let process = Pid::from_child(&self.process);
         let open =
@@ -96,7 +96,7 @@ impl Child {
         prlimit(Some(process), Resource::Nofile, limit).expect("its limits are ours to set");
     }
 
-    /// Its exit status if it has ended.
+    /// Returns its exit status if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().expect("the state of a child can be asked for")
     }
@@ -107,7 +107,7 @@ impl Child {
         until(&format!("{name} ends"), || self.ended())
     }
 
-    /// As [`Child::wait`], for at most `limit`.
+    /// The same as [`Child::wait`], for at most `limit`.
     pub(crate) fn wait_within(&mut self, limit: Duration) -> ExitStatus {
         let name = self.name.clone();
         within(limit, &format!("{name} ends"), || self.ended())
@@ -119,22 +119,22 @@ impl Child {
         self.process.wait().expect("a killed child can be waited for");
     }
 
-    /// Its number.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Where it runs.
+    /// Returns its folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What it has written to standard error so far.
+    /// Returns its standard error so far.
     pub(crate) fn errors(&self) -> String {
         fs::read_to_string(&self.logs[1]).expect("the log is text")
     }
 
-    /// What it has written to standard output so far.
+    /// Returns its standard output so far.
     pub(crate) fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.logs[0]).expect("it was opened")).into_owned()
     }

@@ -1,4 +1,4 @@
-//! A phone in a web page: SIP.js in Chromium. The page in `browser/` does what the test says, and says what happens.
+//! A phone in a web page: SIP.js in Chromium. The page in `browser/` runs the test's commands and reports events.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,19 +19,19 @@ use crate::child::Child;
 use crate::field::TestSite;
 use crate::worker::{GLANCE, Worker};
 
-/// The program itself: a script that starts it would be killed in its place.
+/// The program itself, since killing a script that starts it would not end it.
 const CHROMIUM: &str = "/usr/lib/chromium/chromium-headless-shell";
-/// SIP.js as it is published, as modules that a browser loads as they are, with the SHA-512 of its archive.
+/// SIP.js as published, in modules that browsers load directly, with the SHA-512 of its archive.
 const PACKAGE: &str = "sip.js@0.21.2";
 const ARCHIVE: &str = "sip.js-0.21.2.tgz";
 const SHA_512: &str = "b52a9370882b39dd8884ffeb77bd0969b96f029f9f49f2d2c4ee2118d63a2e45\
                        9163548aca04ceeceb49115fc141bf28231b4c471d0b13b9d417631aa866c5cc";
-/// How long the page may take for what it is told. Generous: it bounds a hang.
+/// Longest time of the page for a command. It bounds a hang.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long the page waits for what it is to do before it asks again.
+/// Time that the server waits for a command before it answers the page with none.
 const NOTHING_TO_DO: Duration = Duration::from_secs(5);
 
-/// A page with a phone, open in a browser; closed when dropped.
+/// A page with a phone in a browser, closed on drop.
 #[derive(Debug)]
 pub struct WebPhone {
     orders: Sender<String>,
@@ -41,7 +41,7 @@ pub struct WebPhone {
     _server: Worker,
 }
 
-/// What the page may ask its server for.
+/// Resources that the page may request from its server.
 struct Site {
     files: BTreeMap<String, PathBuf>,
     settings: String,
@@ -50,8 +50,8 @@ struct Site {
 }
 
 impl WebPhone {
-    /// Opens the page of this user, whose phone connects to `server`, which shows this certificate. The page comes from
-    /// `host`.
+    /// Opens the page of this user. Its phone connects to `server`, which shows this certificate. The page itself is
+    /// served from `host`.
     pub fn open(
         site: &TestSite,
         host: u8,
@@ -77,7 +77,7 @@ impl WebPhone {
         let mut command = Command::new(CHROMIUM);
         command.args(["--no-sandbox", "--disable-gpu", "--use-fake-device-for-media-stream"]);
         command.args(["--use-fake-ui-for-media-stream", "--remote-debugging-port=0"]);
-        // The certificate's authority is nobody whom browsers know. Everything else about it is checked.
+        // Browsers do not know the certificate's authority. All its other properties are checked.
         command.arg(format!("--ignore-certificate-errors-spki-list={}", certificate.public_key_hash()));
         command
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
@@ -86,12 +86,12 @@ impl WebPhone {
         Self { orders, said, heard: Vec::new(), chromium, _server: server }
     }
 
-    /// Has the page do something: `call URI`, `hang up`.
+    /// Gives the page a command: `call URI`, `hang up`.
     pub fn does(&self, what: &str) {
         self.orders.send(what.to_owned()).expect("the server of the page lives as long as this");
     }
 
-    /// Waits until the page says that this has happened; what it says before is passed over.
+    /// Waits until the page reports this event, skipping others.
     pub fn says(&mut self, wanted: &str) {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -113,7 +113,7 @@ impl Drop for WebPhone {
     }
 }
 
-/// Fetches SIP.js; its files by their paths on the server.
+/// Downloads SIP.js. Returns its files by their paths on the server.
 fn sip_js(folder: &Path) -> BTreeMap<String, PathBuf> {
     run(Command::new("npm").args(["pack", PACKAGE, "--silent", "--cache"]).arg(folder.join("npm")), folder);
     let sum = run(Command::new("sha512sum").arg(ARCHIVE), folder);
@@ -144,12 +144,12 @@ fn run(command: &mut Command, folder: &Path) -> String {
 /// Answers the page, each request on a connection and thread of its own.
 fn serve(listener: TcpListener, site: Site) -> Worker {
     let site = Arc::new(site);
-    // On Linux this holds for accept(2), too.
+    // On Linux this applies to accept(2) too.
     set_socket_timeout(&listener, Timeout::Recv, Some(GLANCE)).expect("a socket takes the option");
     Worker::start(move || {
         if let Ok((stream, _)) = listener.accept() {
             let site = Arc::clone(&site);
-            // A page that has gone away needs no answer.
+            // A page that has gone away needs no response.
             thread::spawn(move || drop(site.answer(stream)));
         }
     })
@@ -183,12 +183,12 @@ impl Site {
         stream.write_all(&body)
     }
 
-    /// What is at this path, and of which kind it is.
+    /// Returns the content of this path, and its type.
     fn content(&self, path: &str, body: &[u8]) -> (&'static str, Option<Vec<u8>>) {
         match path {
             "/said" => {
                 let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-                // The test may be over.
+                // The test may have ended.
                 let _ = said.send(String::from_utf8_lossy(body).into_owned());
                 ("text/plain", Some(Vec::new()))
             }

@@ -1,4 +1,4 @@
-//! A phone of a test that does what it is told: twinkle-console.
+//! A phone of a test that executes commands: twinkle-console.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::until;
 
-/// twinkle-console with one account; killed when dropped. It finds its own address by the way to the proxy, which is
+/// twinkle-console with one account; killed on drop. It takes its own address from the route to the proxy, which is
 /// 127.0.0.1, and listens at every address of the machine.
 #[derive(Debug)]
 pub struct ConsolePhone {
@@ -17,7 +17,7 @@ pub struct ConsolePhone {
 }
 
 impl ConsolePhone {
-    /// Starts the phone of a user, which registers at `proxy` with this password.
+    /// Starts a user's phone, which registers at `proxy` with this password.
     pub fn start(site: &TestSite, (user, password, proxy): (&str, &str, SocketAddr)) -> Self {
         let home = site.folder().join(format!("console-phone-{user}"));
         let account = format!(
@@ -25,7 +25,7 @@ impl ConsolePhone {
              outbound_proxy={}\nall_requests_to_proxy=yes\nregistration_time=60\nregister_at_startup=yes\n",
             proxy.ip()
         );
-        // ALSA's device that takes everything and plays nothing.
+        // ALSA device that discards all sound.
         let system = format!(
             "dev_ringtone=alsa:null\ndev_speaker=alsa:null\ndev_mic=alsa:null\nvalidate_audio_dev=no\n\
              play_ringtone=no\nplay_ringback=no\nsip_port={}\nrtp_port={}\n",
@@ -46,17 +46,17 @@ impl ConsolePhone {
         writeln!(self.input, "{command}").expect("it reads commands");
     }
 
-    /// Waits until it has said this so many times.
+    /// Waits until its output contains this text `times` times.
     pub fn says(&self, text: &str, times: usize) {
         until(text, || (self.log().matches(text).count() >= times).then_some(()));
     }
 
-    /// What it has said.
+    /// Returns its output.
     pub fn log(&self) -> String {
         self.child.output()
     }
 
-    /// Has it end, and waits until it has.
+    /// Ends it, and waits for that.
     pub fn finish(mut self) {
         self.does("quit");
         assert!(self.child.wait().success(), "{}", self.log());

@@ -1,4 +1,4 @@
-//! A DNS server for one zone of a test, written from RFC 1035 alone: it shares no code with what it is asked by.
+//! A DNS server for one zone of a test, written from RFC 1035 alone. It shares no code with the resolver under test.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -6,27 +6,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::worker::{GLANCE, Worker};
 
-/// What a name stands for.
+/// Data of a record.
 #[derive(Debug, Clone)]
 pub enum Data {
     /// A or AAAA.
     Address(IpAddr),
     /// SRV (RFC 2782).
     Service {
-        /// The lowest is asked.
+        /// Lower values are tried first.
         priority: u16,
-        /// Share among those of the priority.
+        /// Relative share among records of equal priority.
         weight: u16,
-        /// Where the service is on the target.
+        /// Port of the service on the target.
         port: u16,
         /// Name of the host.
         target: String,
     },
     /// NAPTR (RFC 2915) of the flag `s`, without a regular expression.
     Pointer {
-        /// The lowest comes first.
+        /// Lower values come first.
         order: u16,
-        /// The lowest of one order comes first.
+        /// Within one order, lower values come first.
         preference: u16,
         /// Such as `SIP+D2T`.
         service: String,
@@ -70,32 +70,32 @@ impl NameServer {
             let Ok((length, from)) = socket.recv_from(&mut buffer) else { return };
             let zone = of_worker.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(reply) = answer(&zone, &buffer[..length]) {
-                // Whoever asked may have gone.
+                // The resolver may have gone.
                 let _ = socket.send_to(&reply, from);
             }
         });
         Self { address, zone, _worker: worker }
     }
 
-    /// Where it is asked.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on `name` stands for this, and for nothing else.
+    /// Replaces the records of `name`.
     pub fn set(&self, name: &str, data: &[Data]) {
         let mut zone = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
         zone.insert(name.to_owned(), data.to_vec());
     }
 
-    /// From now on `name` stands for these addresses.
+    /// Replaces the records of `name` by these addresses.
     pub fn set_addresses(&self, name: &str, addresses: &[IpAddr]) {
         let data: Vec<_> = addresses.iter().map(|address| Data::Address(*address)).collect();
         self.set(name, &data);
     }
 }
 
-/// `None` for what cannot be answered.
+/// Returns the response; `None` if the query cannot be answered.
 fn answer(zone: &BTreeMap<String, Vec<Data>>, query: &[u8]) -> Option<Vec<u8>> {
     let (name, end) = read_name(query)?;
     let kind = u16::from_be_bytes([*query.get(end)?, *query.get(end + 1)?]);
@@ -104,17 +104,17 @@ fn answer(zone: &BTreeMap<String, Vec<Data>>, query: &[u8]) -> Option<Vec<u8>> {
     let records: Vec<_> = known.into_iter().flatten().filter_map(|data| record(data, kind)).collect();
     let code = if known.is_some() { NO_ERROR } else { NO_SUCH_NAME };
     let mut reply = query[..2].to_vec();
-    // One question, the answers, nothing else: also no EDNS, which says that it is not spoken here (RFC 6891 §7).
+    // One question and the answers. There is no EDNS, which says that it is not supported (RFC 6891 §7).
     for word in [FLAGS | code, 1, records.len() as u16, 0, 0] {
         reply.extend_from_slice(&word.to_be_bytes());
     }
     reply.extend_from_slice(question);
     for data in records {
-        // The name of the question, by a pointer (RFC 1035 §4.1.4).
+        // The name of the question, as a pointer (RFC 1035 §4.1.4).
         for word in [0xc000 | HEADER as u16, kind, INTERNET] {
             reply.extend_from_slice(&word.to_be_bytes());
         }
-        // To be asked for again at once.
+        // TTL 0, so that it is asked again at once.
         reply.extend_from_slice(&0_u32.to_be_bytes());
         reply.extend_from_slice(&(data.len() as u16).to_be_bytes());
         reply.extend_from_slice(&data);
@@ -122,7 +122,7 @@ fn answer(zone: &BTreeMap<String, Vec<Data>>, query: &[u8]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// The data of a record of this type.
+/// Returns the data of a record if it has this type.
 fn record(data: &Data, kind: u16) -> Option<Vec<u8>> {
     match (data, kind) {
         (Data::Address(IpAddr::V4(ip)), A) => Some(ip.octets().to_vec()),
@@ -154,7 +154,7 @@ fn push_name(name: &str, bytes: &mut Vec<u8>) {
     bytes.push(0);
 }
 
-/// The name of the question in lower case, and where it ends.
+/// Returns the name of the question in lower case, and its end.
 fn read_name(query: &[u8]) -> Option<(String, usize)> {
     let (mut at, mut labels) = (HEADER, Vec::new());
     loop {

@@ -1,4 +1,4 @@
-//! The ground a test stands on: its own block of loopback addresses and its own scratch folder.
+//! Resources of a test: a block of loopback addresses and a scratch folder.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::thread;
 
-/// SIP's default port (RFC 3261 §19.1.2); every address of a block is free, so each end can have it.
+/// SIP's default port (RFC 3261 §19.1.2). Every address of a block is free, so each end can use it.
 const SIP_PORT: u16 = 5060;
 
-/// The port that stands for a whole block, at its address 254.
+/// Port that claims a whole block, at its address 254.
 const CLAIM_PORT: u16 = 9009;
 
-/// 127.x.y.0/24 and a folder, for one test.
+/// A block 127.x.y.0/24 and a folder, for one test.
 ///
-/// The block is claimed by binding a socket in it, so that tests of one process, and of several at once,
-/// never share one.
+/// The block is claimed by binding a socket in it, so that no two tests, even of several processes, share one.
 #[derive(Debug)]
 pub struct TestSite {
     block: [u8; 2],
@@ -24,9 +23,9 @@ pub struct TestSite {
 }
 
 impl TestSite {
-    /// Claims a block and makes the folder for the test called `name`.
+    /// Claims a block and creates the folder for the test called `name`.
     pub fn new(name: &str) -> Self {
-        // 127.0.y.z is left to the rest of the machine.
+        // 127.0.y.z is left to other programs of the machine.
         let (block, claim) = (1..=254u8)
             .flat_map(|x| (0..=255u8).map(move |y| [x, y]))
             .find_map(|block| {
@@ -39,27 +38,27 @@ impl TestSite {
         Self { block, folder, _claim: claim }
     }
 
-    /// The address `127.x.y.host`.
+    /// Returns the address `127.x.y.host`.
     pub fn ip(&self, host: u8) -> IpAddr {
         Ipv4Addr::new(127, self.block[0], self.block[1], host).into()
     }
 
-    /// `127.x.y.host`, at the SIP port.
+    /// Returns `127.x.y.host` with the SIP port.
     pub fn sip(&self, host: u8) -> SocketAddr {
         SocketAddr::new(self.ip(host), SIP_PORT)
     }
 
-    /// A port for end `n`, where all ends share one address (IPv6 has a single loopback address).
+    /// Returns a port for end `n`, if all ends share one address (IPv6 has a single loopback address).
     pub fn port(&self, n: u8) -> u16 {
         20_000 + u16::from(self.block[1]) * 100 + u16::from(n)
     }
 
-    /// The scratch folder.
+    /// Returns the path of the scratch folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes a file to the scratch folder, and the folders that it is in; returns where it is.
+    /// Writes a file to the scratch folder, creates its folders, and returns its path.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let file = self.folder.join(name);
         let folder = file.parent().expect("it is in the scratch folder");
@@ -75,21 +74,21 @@ impl Drop for TestSite {
         if thread::panicking() {
             eprintln!("logs are kept in {}", self.folder.display());
         } else {
-            // A folder left behind does no harm; the test has passed.
+            // A folder that stays does no harm; the test has passed.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }
 
-/// A folder in this one that is not there yet: what is started again must not read its predecessor's files.
+/// Returns a new folder in this one, so that a restarted program does not read its predecessor's files.
 pub(crate) fn fresh(folder: &Path, name: &str) -> PathBuf {
     let name = name.replace(['[', ']', ':'], "_");
     let path = |number: u32| folder.join(format!("{name}-{number}"));
     (0..1000).map(path).find(|path| !path.exists()).expect("a test starts less than 1000 of a kind")
 }
 
-/// Whether a socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp, and to bind a
-/// socket there oneself takes the address from the process that is about to.
+/// Asks the kernel whether a socket is bound to `address`. A test message would count as a call at SIPp, and binding a
+/// socket would take the address from the process that is about to bind it.
 pub(crate) fn listens(address: SocketAddr) -> bool {
     let (tables, ip) = match address.ip() {
         IpAddr::V4(ip) => {

@@ -1,10 +1,10 @@
-//! As much HTTP as the admin interface needs: one request, one answer, the connection closed.
+//! HTTP as far as the admin interface needs it: one request and one response for each connection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer of the admin interface.
+/// A response of the admin interface.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// Status code.
@@ -16,7 +16,7 @@ pub struct Reply {
 /// Sends `method path` to `address`. HTTP/1.0, so that the body ends where the connection does.
 ///
 /// # Errors
-/// No connection, or no answer in 10 s.
+/// Fails without a connection, or without a response in 10 s.
 pub fn request(address: SocketAddr, method: &str, path: &str) -> io::Result<Reply> {
     request_with(address, method, path, &format!("Host: {address}\r\n"))
 }
@@ -24,7 +24,7 @@ pub fn request(address: SocketAddr, method: &str, path: &str) -> io::Result<Repl
 /// The same with these header fields, each with its line end.
 ///
 /// # Errors
-/// No connection, or no answer in 10 s.
+/// Fails without a connection, or without a response in 10 s.
 pub fn request_with(address: SocketAddr, method: &str, path: &str, fields: &str) -> io::Result<Reply> {
     let limit = Duration::from_secs(10);
     let mut stream = TcpStream::connect_timeout(&address, limit)?;

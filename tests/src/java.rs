@@ -1,4 +1,4 @@
-//! The server in Java that the benchmarks measure.
+//! The Java server that the benchmarks measure.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::wait::until;
 
 static BUILT: Once = Once::new();
 
-/// A transaction-stateful server on the SIP stack of JAIN; ended when dropped.
+/// A transaction-stateful server on the JAIN SIP stack, ended on drop.
 #[derive(Debug)]
 pub struct JavaServer {
     address: SocketAddr,
@@ -19,7 +19,7 @@ pub struct JavaServer {
 }
 
 impl JavaServer {
-    /// Starts one at `host`, which Maven makes first.
+    /// Builds it with Maven, and starts it at `host`.
     pub fn start(site: &TestSite, host: u8) -> Self {
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/jain");
         BUILT.call_once(|| build(&project));
@@ -40,7 +40,7 @@ impl JavaServer {
         Self { address, _child: child }
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -15,7 +15,7 @@ use crate::wait::until;
 /// Port of SIP over TLS (RFC 3261 §19.1.2).
 const TLS_PORT: u16 = 5061;
 
-/// Kamailio as a transaction-stateful, record-routing proxy in front of one hop; ended when dropped.
+/// Kamailio as a transaction-stateful, record-routing proxy in front of one next hop; ended on drop.
 #[derive(Debug)]
 pub struct KamailioProxy {
     address: SocketAddr,
@@ -23,13 +23,13 @@ pub struct KamailioProxy {
 }
 
 impl KamailioProxy {
-    /// Starts one at `host` that sends to `next`, with the configuration that the benchmarks measure.
+    /// Starts it at `host` with next hop `next`, with the configuration that the benchmarks measure.
     pub fn start(site: &TestSite, host: u8, next: SocketAddr) -> Self {
         Self::with(site, host, &["udp"], &format!("sip:{next}"), &config())
     }
 
-    /// The same over TCP, on both sides. Requests of callers within dialogs go to `next` as well: SIPp's Contacts do
-    /// not say TCP. On loopback a connection would leave from 127.0.0.1, whoever opens it.
+    /// The same over TCP on both sides. Requests of callers within dialogs go to `next` too, since SIPp's Contacts do
+    /// not say TCP. The source address is set, as connections would leave from 127.0.0.1 on loopback.
     pub fn over_tcp(site: &TestSite, host: u8, next: SocketAddr) -> Self {
         let text = std::fs::read_to_string(config()).expect("the configuration is there");
         let text =
@@ -40,8 +40,8 @@ impl KamailioProxy {
         Self::with(site, host, &["tcp"], &format!("sip:{next};transport=tcp"), &file)
     }
 
-    /// The same between UDP and TLS: it sends to the URI `next`, shows its certificate on both sides, and insists on one
-    /// of whoever connects and of whom it connects to, for which `authority` vouches.
+    /// The same between UDP and TLS. It sends to the URI `next`. On both sides it shows its certificate, and requires
+    /// one issued by `authority`.
     pub fn over_tls(site: &TestSite, host: u8, next: &str, authority: &Authority) -> Self {
         let own = authority.issue(&format!("kamailio-{host}"), &format!("IP:{}", site.ip(host)));
         let settings = [
@@ -61,7 +61,7 @@ impl KamailioProxy {
         Self::with(site, host, &["udp", "tls"], next, &file)
     }
 
-    /// The same over UDP, which hands copies of all its messages to `collector` by HEP.
+    /// The same over UDP, with copies of all its messages to `collector` by HEP.
     pub fn with_hep(site: &TestSite, host: u8, next: SocketAddr, collector: SocketAddr) -> Self {
         let settings = [
             ("duplicate_uri", format!("\"sip:{collector}\"")),
@@ -102,13 +102,13 @@ impl KamailioProxy {
         Self { address, child }
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// The configuration of the benchmarks with one more module and its parameters, and with another change; where it is.
+/// Writes the benchmarks' configuration with another module, its parameters, and a further change. Returns the path.
 fn with_module(
     site: &TestSite,
     host: u8,
@@ -122,7 +122,7 @@ fn with_module(
     site.write(&format!("kamailio-{host}.cfg"), text.replacen("request_route {", &more, 1))
 }
 
-/// The configuration of the benchmarks.
+/// Returns the path of the benchmarks' configuration.
 fn config() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/kamailio/proxy.cfg")
 }

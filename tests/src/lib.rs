@@ -1,10 +1,10 @@
-//! Harness of the live tests: it starts the real `sarabande` binary, real SIPp callers and servers, and
-//! small UDP agents of its own, each test on loopback addresses that no other test uses.
+//! Harness of the live tests. It starts the real `sarabande` binary, real SIPp callers and servers, and small UDP
+//! agents of its own. Each test has loopback addresses of its own.
 //!
-//! A test reads top down: a [`TestSite`] hands out addresses and a scratch folder, [`RunningBalancer`],
-//! [`SippServer`] and [`SippCaller`] run on them, [`Agent`] speaks SIP where SIPp cannot (foreign Vias, garbage,
-//! forged tokens), [`StreamClient`] does the same over TCP, [`RedisServer`] and [`PostgresServer`] keep what several nodes share. Everything started is killed
-//! when its value is dropped, also when the test panics; the scratch folder with every log is then kept and named.
+//! A [`TestSite`] hands out addresses and a scratch folder. [`RunningBalancer`], [`SippServer`] and [`SippCaller`] run
+//! on them. [`Agent`] sends what SIPp cannot (foreign Vias, garbage, forged tokens), [`StreamClient`] the same over
+//! TCP. [`RedisServer`] and [`PostgresServer`] hold data that nodes share. Dropping a value kills its process, even
+//! when the test panics. The scratch folder with all logs is then kept, and its path printed.
 #![allow(clippy::missing_panics_doc, reason = "a harness reports by panicking")]
 
 mod agent;

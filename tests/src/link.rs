@@ -1,7 +1,7 @@
-//! Links between two ends that take them for each other: one that loses datagrams, one that resets connections.
+//! Transparent links between two ends: one loses datagrams, the other resets connections.
 //!
-//! SIPp has `-lost`, but its 3.6.1 then forgets retransmissions and fails calls with
-//! nothing in between; a link that really drops datagrams shows the balancer's part alone.
+//! SIPp has an option `-lost`, but 3.6.1 then forgets retransmissions and fails calls even without a proxy. A link that
+//! drops datagrams shows only the balancer's behaviour.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use crate::stream::{connect_from, reset};
 use crate::worker::{GLANCE, Worker};
 
-/// Relays datagrams between two addresses through one socket of its own and loses some of them.
+/// Relays datagrams between two addresses through one socket, and drops some of them.
 #[derive(Debug)]
 pub struct LossyLink {
     lost: Arc<AtomicU64>,
@@ -22,8 +22,8 @@ pub struct LossyLink {
 }
 
 impl LossyLink {
-    /// Relays at `address`: what `near` sends goes to `far`, anything else goes to `near`. Of every thousand
-    /// datagrams `loss` are lost, each way; which ones follows from `seed`.
+    /// Relays at `address`: from `near` to `far`, and from any other source to `near`. Of every thousand datagrams in
+    /// each direction `loss` are lost. `seed` decides which.
     pub fn start(address: SocketAddr, near: SocketAddr, far: SocketAddr, loss: u64, seed: u64) -> Self {
         let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("link at {address}: {error}"));
         socket.set_read_timeout(Some(GLANCE)).expect("the timeout is not zero");
@@ -37,14 +37,14 @@ impl LossyLink {
             if (random >> 32) % 1000 < loss {
                 count.fetch_add(1, Ordering::Relaxed);
             } else {
-                // An end that is gone is for the test to notice.
+                // The test notices if an end is gone.
                 let _ = socket.send_to(&buffer[..length], if from == near { far } else { near });
             }
         };
         Self { lost, _worker: Worker::start(step) }
     }
 
-    /// Datagrams lost so far.
+    /// Returns the number of lost datagrams.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -53,7 +53,7 @@ impl LossyLink {
 /// Spreads small numbers over 64 bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// xorshift64 (Marsaglia 2003): good enough to choose victims.
+/// xorshift64 (Marsaglia 2003), good enough to choose datagrams.
 fn next_random(mut state: u64) -> u64 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -67,14 +67,14 @@ pub struct ResettingLink {
     _worker: Worker,
 }
 
-/// What the connections of a link share.
+/// State shared by the connections of a link.
 #[derive(Debug)]
 struct Resets {
-    /// Of a thousand pieces of bytes so many reset their connection instead of being passed on.
+    /// Of a thousand pieces of bytes, this many reset their connection instead of being passed on.
     share: u64,
     random: AtomicU64,
     done: AtomicU64,
-    /// Raised by one to reset all connections that are there.
+    /// Increased by one to reset all existing connections.
     round: AtomicU64,
 }
 
@@ -88,11 +88,11 @@ impl Resets {
 
 impl ResettingLink {
     /// Relays connections to `address` on to `far`, from the address `from`. Of every thousand pieces of bytes `share`
-    /// are lost with their connection; which ones follows from `seed`.
+    /// are lost with their connection. `seed` decides which.
     pub fn start(address: SocketAddr, (from, far): (IpAddr, SocketAddr), share: u64, seed: u64) -> Self {
         let listener =
             TcpListener::bind(address).unwrap_or_else(|error| panic!("link at {address}: {error}"));
-        // On Linux this holds for accept(2), too.
+        // On Linux this applies to accept(2) too.
         set_socket_timeout(&listener, Timeout::Recv, Some(GLANCE)).expect("a socket takes the option");
         let shared = Arc::new(Resets {
             share,
@@ -103,25 +103,25 @@ impl ResettingLink {
         let resets = Arc::clone(&shared);
         let step = move || {
             let Ok((near, _)) = listener.accept() else { return };
-            // Who is not there takes no connection; the near end sees its own closed.
+            // If the far end does not listen, the near connection is closed.
             let Ok(far) = connect_from(from, far) else { return };
             relay(&resets, near, far);
         };
         Self { shared, _worker: Worker::start(step) }
     }
 
-    /// Connections reset so far.
+    /// Returns the number of connections reset so far.
     pub fn resets(&self) -> u64 {
         self.shared.done.load(Ordering::Relaxed)
     }
 
-    /// Resets all connections that are there.
+    /// Resets all existing connections.
     pub fn reset_all(&self) {
         self.shared.round.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Passes bytes on each way, in threads of their own that end with the connection.
+/// Relays bytes in both directions, in threads that end with the connection.
 fn relay(resets: &Arc<Resets>, near: TcpStream, far: TcpStream) {
     let ends = Arc::new((near, far));
     for is_near in [true, false] {
@@ -131,7 +131,7 @@ fn relay(resets: &Arc<Resets>, near: TcpStream, far: TcpStream) {
             let (from, to) = if is_near { (&ends.0, &ends.1) } else { (&ends.1, &ends.0) };
             let is_reset = pass_on(&resets, round, from, to);
             if is_reset {
-                // The kernel sends the resets when both threads have let go of the sockets.
+                // The kernel sends the resets when both threads have dropped the sockets.
                 [from, to].into_iter().for_each(reset);
                 resets.done.fetch_add(1, Ordering::Relaxed);
             }
@@ -143,7 +143,7 @@ fn relay(resets: &Arc<Resets>, near: TcpStream, far: TcpStream) {
     }
 }
 
-/// Passes bytes on until one side ends, or the connection is to be reset.
+/// Relays bytes until one side ends. Returns true if the connection is to be reset.
 fn pass_on(resets: &Resets, round: u64, mut from: &TcpStream, mut to: &TcpStream) -> bool {
     let set = from.set_read_timeout(Some(GLANCE)).and_then(|()| to.set_nodelay(true));
     set.expect("a socket takes options");

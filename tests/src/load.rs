@@ -16,10 +16,10 @@ use crate::child::Child;
 use crate::field::{TestSite, fresh};
 use crate::wait::{until, within};
 
-/// How long the last calls may take. It bounds a hang: a request without an answer is given up after 32 s.
+/// Longest time for the last calls. It bounds a hang: an unanswered request is given up after 32 s.
 const LAST_CALLS: Duration = Duration::from_mins(2);
 
-/// What one side has counted; see `load::results` for what each count means.
+/// Counts of one side; see `load::results` for their meaning.
 #[derive(Debug, Clone)]
 pub struct LoadResults(Value);
 
@@ -30,13 +30,13 @@ impl LoadResults {
         Self(of(&value).clone())
     }
 
-    /// A count.
+    /// Returns a count.
     pub fn count(&self, key: &str) -> u64 {
         let Self(value) = self;
         value["results"][key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {value}"))
     }
 
-    /// The sum of a count by status.
+    /// Returns the sum of a count by status.
     pub fn sum(&self, key: &str) -> u64 {
         let Self(value) = self;
         let counts = value["results"][key].as_object().unwrap_or_else(|| panic!("counts {key:?} in {value}"));
@@ -53,12 +53,12 @@ pub struct LoadServer {
 }
 
 impl LoadServer {
-    /// Starts one at `host`, and waits until it listens.
+    /// Starts a server at `host`, and waits until it listens.
     pub fn start(site: &TestSite, carrier: &Carrier, host: u8) -> Self {
         Self::showing(site, carrier, host, carrier.certificate(site, host).as_ref())
     }
 
-    /// The same with this certificate in place of its own.
+    /// The same with this certificate instead of its own.
     pub fn showing(site: &TestSite, carrier: &Carrier, host: u8, certificate: Option<&Certificate>) -> Self {
         let address = carrier.at(site, host);
         let folder = fresh(site.folder(), &format!("load-server-{host}"));
@@ -70,22 +70,22 @@ impl LoadServer {
         Self { address, child, file }
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `kill -9`: its port is closed, its connections are reset, its calls are forgotten.
+    /// Kills it with SIGKILL: its port is closed, its connections are reset, its calls are forgotten.
     pub fn kill(mut self) {
         self.child.kill();
     }
 
-    /// Stops it as a hang does: its connections stay open, nothing answers.
+    /// Stops it with SIGSTOP: its connections stay open without answers.
     pub fn freeze(&mut self) {
         self.child.signal(Signal::STOP);
     }
 
-    /// Lets it go on, ends it, and returns what it has counted.
+    /// Continues it, ends it, and returns its counts.
     pub fn finish(mut self) -> LoadResults {
         self.child.signal(Signal::CONT);
         self.child.signal(Signal::INT);
@@ -93,7 +93,7 @@ impl LoadServer {
         LoadResults::read(&self.file, |value| &value["servers"][0])
     }
 
-    /// As [`LoadServer::finish`], and insists that it got no request of another server's call.
+    /// The same as [`LoadServer::finish`], and checks that it got no request of another server's call.
     pub fn finish_clean(self) -> LoadResults {
         let address = self.address;
         let results = self.finish();
@@ -102,7 +102,7 @@ impl LoadServer {
     }
 }
 
-/// Callers that make a bounded number of calls.
+/// Callers that make a given number of calls.
 #[derive(Debug)]
 pub struct LoadCaller {
     child: Child,
@@ -111,7 +111,7 @@ pub struct LoadCaller {
 }
 
 impl LoadCaller {
-    /// Starts `calls` calls, `rate` a second, evenly, each `hold` long, over some connections.
+    /// Starts `calls` calls over some connections, evenly, `rate` a second, each `hold` long.
     pub fn start(
         site: &TestSite,
         carrier: &Carrier,
@@ -137,13 +137,13 @@ impl LoadCaller {
         Self { child: Child::start("load", &folder, &mut command), file, calls }
     }
 
-    /// Waits until all calls are over; what was counted.
+    /// Waits until all calls have ended, and returns the counts.
     pub fn finish(mut self) -> LoadResults {
         within(LAST_CALLS, "all calls are over", || self.child.ended());
         LoadResults::read(&self.file, |value| value)
     }
 
-    /// As [`LoadCaller::finish`], and insists that every call succeeded, at one server each.
+    /// The same as [`LoadCaller::finish`], and checks that every call succeeded, at one server each.
     pub fn finish_clean(self) -> LoadResults {
         let calls = self.calls;
         let results = self.finish();

@@ -1,9 +1,9 @@
-//! The requests and answers of the tests' own agents.
+//! Requests and responses of the tests' own agents.
 
 use std::net::SocketAddr;
 use testkit::{TestRequest, TestResponse, record_routes, route_set, tag, value};
 
-/// A request to be sent.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub struct AgentRequest {
     /// Method.
@@ -33,7 +33,7 @@ impl AgentRequest {
         }
     }
 
-    /// A request inside the dialog that `response` (a 2xx to an INVITE) has set up, by its Record-Route.
+    /// A request inside the dialog that `response` (a 2xx to an INVITE) established, with its Record-Route.
     pub fn in_dialog(method: &str, response: &[u8]) -> Self {
         let value = |name| value(response, name).unwrap_or_else(|| panic!("{name} in {}", show(response)));
         let mut request = Self::new(method, &value("Call-ID"));
@@ -46,7 +46,7 @@ impl AgentRequest {
         request
     }
 
-    /// The bytes, as sent from `from`.
+    /// Returns the bytes as sent from `from`.
     pub fn bytes(&self, from: SocketAddr) -> Vec<u8> {
         let Self { method, uri, call_id, cseq, .. } = self;
         let request = TestRequest {
@@ -66,7 +66,7 @@ impl AgentRequest {
     }
 }
 
-/// An answer to `request` with `status` ("200 OK"), from the server at `contact`.
+/// Returns a response to `request` with `status` ("200 OK"), from the server at `contact`.
 pub fn respond(request: &[u8], status: &str, contact: SocketAddr) -> Vec<u8> {
     let (code, reason) = status.split_once(' ').expect("a code and a reason");
     let response = TestResponse {
@@ -78,7 +78,7 @@ pub fn respond(request: &[u8], status: &str, contact: SocketAddr) -> Vec<u8> {
     response.bytes(request)
 }
 
-/// The BYE of the callee at this address, to the INVITE that it has answered with this tag (RFC 3261 §12.1.1).
+/// Returns the BYE of the callee at this address, who answered the INVITE with this tag (RFC 3261 §12.1.1).
 pub fn bye_of_callee(invite: &[u8], own_tag: &str, at: SocketAddr) -> TestRequest {
     let value = |name| value(invite, name).unwrap_or_default();
     let call_id = value("Call-ID");
@@ -95,20 +95,20 @@ pub fn bye_of_callee(invite: &[u8], own_tag: &str, at: SocketAddr) -> TestReques
     }
 }
 
-/// Host and port of the topmost Via.
+/// Returns host and port of the topmost Via.
 pub(crate) fn top_via_hop(message: &[u8]) -> Option<String> {
     let via = value(message, "Via")?;
     Some(via.split_whitespace().nth(1)?.split([';', ',']).next()?.to_owned())
 }
 
-/// Whether a proxy may change this header line on the way (RFC 3261 §16.6): Via, Route, Max-Forwards; and
-/// Content-Length, which may be added.
+/// Returns true if a proxy may change this header line (RFC 3261 §16.6): Via, Route, Max-Forwards, and Content-Length,
+/// which it may add.
 pub(crate) fn is_own_line(line: &str) -> bool {
     let name = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
     ["via", "v", "route", "max-forwards", "content-length", "l"].contains(&name.as_str())
 }
 
-/// The message for a human.
+/// Returns the message as text.
 pub fn show(message: &[u8]) -> String {
     String::from_utf8_lossy(message).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The monitor beside a server.
+//! A monitor beside a server.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -11,20 +11,20 @@ use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::until;
 
-/// A `sarabande monitor` at work; killed when dropped.
+/// A running `sarabande monitor`, killed on drop.
 #[derive(Debug)]
 pub struct RunningMonitor {
     child: Child,
 }
 
-/// What one has measured: its windows, a line of JSON each.
+/// Measured windows, each a line of JSON.
 #[derive(Debug)]
 pub struct Measured {
     windows: Vec<Value>,
 }
 
 impl RunningMonitor {
-    /// Starts one with these options, and waits until it measures.
+    /// Starts it with these options, and waits until it measures.
     pub fn start(site: &TestSite, name: &str, options: &[&str]) -> Self {
         let mut monitor = Self { child: command(site, name, options) };
         until("the monitor measures", || {
@@ -34,33 +34,33 @@ impl RunningMonitor {
         monitor
     }
 
-    /// Starts one that is to end by itself, and waits for that; gives what it has measured, and its errors.
+    /// Runs it until it ends by itself. Returns its measurements and its errors.
     pub fn run(site: &TestSite, name: &str, options: &[&str]) -> (Measured, String) {
         let mut monitor = Self { child: command(site, name, options) };
         monitor.child.wait();
         (monitor.measured(), monitor.said())
     }
 
-    /// What it has written to standard error.
+    /// Returns its standard error.
     pub fn said(&self) -> String {
         self.child.errors()
     }
 
-    /// Where it answers HTTP.
+    /// Returns its HTTP address.
     pub fn http(&self) -> SocketAddr {
         let said = self.said();
         let (_, rest) = said.split_once("metrics at http://").expect("it says where");
         rest.split('/').next().and_then(|address| address.parse().ok()).expect("an address")
     }
 
-    /// What it has measured so far.
+    /// Returns its measurements so far.
     pub fn measured(&self) -> Measured {
         let text = self.child.output();
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         Measured { windows: whole.map(|line| serde_json::from_str(line).expect("JSON")).collect() }
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends it with SIGINT, like Ctrl-C.
     pub fn finish(mut self) -> Measured {
         self.child.signal(Signal::INT);
         assert!(self.child.wait().success(), "{}", self.said());
@@ -74,13 +74,13 @@ fn command(site: &TestSite, name: &str, options: &[&str]) -> Child {
 }
 
 impl Measured {
-    /// The sum of this count over all windows.
+    /// Returns the sum of this count over all windows.
     pub fn sum(&self, name: &str) -> u64 {
         let count = |window: &Value| window[name].as_u64().unwrap_or_else(|| panic!("{name} in {window}"));
         self.windows.iter().map(count).sum()
     }
 
-    /// The statistics of each window that has any: minimum, median, 95th percentile, maximum, in milliseconds.
+    /// Returns minimum, median, 95th percentile and maximum in milliseconds, of each window that has any.
     pub fn latencies(&self) -> Vec<[f64; 4]> {
         let with = self.windows.iter().filter(|window| !window["latency_ms"].is_null());
         let figure = |window: &Value, name| window["latency_ms"][name].as_f64().expect("a number");

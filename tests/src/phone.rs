@@ -7,7 +7,7 @@ use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::until;
 
-/// baresip with one account, which takes every call; killed when dropped.
+/// baresip with one account that accepts every call; killed on drop.
 #[derive(Debug)]
 pub struct Phone {
     address: SocketAddr,
@@ -15,8 +15,8 @@ pub struct Phone {
 }
 
 impl Phone {
-    /// Starts the phone of a user at `host`, which registers at `proxy` with this password. It calls `calls`, if that
-    /// is said, and hangs up and ends after so many seconds.
+    /// Starts a user's phone at `host`, which registers at `proxy` with this password. If `calls` is given, it calls
+    /// that URI, hangs up, and ends after some seconds.
     pub fn start(
         site: &TestSite,
         host: u8,
@@ -27,7 +27,7 @@ impl Phone {
         Self::over("udp", site, host, (user, password, proxy), calls, seconds)
     }
 
-    /// The same over this transport. It believes any certificate.
+    /// The same over this transport. It accepts any certificate.
     pub fn over(
         transport: &str,
         site: &TestSite,
@@ -64,17 +64,17 @@ impl Phone {
         Self { address, child }
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits until it has said this.
+    /// Waits until its output contains this text.
     pub fn says(&self, text: &str) {
         until(text, || self.log().contains(text).then_some(()));
     }
 
-    /// What it has said.
+    /// Returns its output.
     pub fn log(&self) -> String {
         self.child.output()
     }
@@ -85,7 +85,7 @@ impl Phone {
     }
 }
 
-/// Ten seconds of silence, 16 bits, 8 kHz.
+/// Returns ten seconds of silence, 16 bits, 8 kHz.
 fn wav() -> Vec<u8> {
     const RATE: u32 = 8000;
     let length = RATE * 2 * 10;

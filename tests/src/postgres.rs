@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test, which can be killed and started again on its data.
+//! A PostgreSQL server of a test, which can be killed and restarted with its data.
 
 use std::fs::{self, Permissions};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use crate::field::TestSite;
 use crate::tls_client::path_text;
 use crate::wait::until;
 
-/// Where it listens on its address.
+/// Its port.
 const PORT: u16 = 5432;
 
 /// `nobody`: the server refuses to run as root.
@@ -25,7 +25,7 @@ const NOBODY: u32 = 65_534;
 const OWNER: &str = "owner";
 const PASSWORD: &str = "top secret";
 
-/// `postgres` with a cluster of its own, which wants a password (SCRAM); ended when dropped.
+/// `postgres` with a cluster of its own and password authentication (SCRAM); ended on drop.
 #[derive(Debug)]
 pub struct PostgresServer {
     address: SocketAddr,
@@ -35,12 +35,12 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Makes an empty cluster, starts it at an address of this test, and waits until it answers.
+    /// Creates an empty cluster, starts it at an address of this test, and waits until it answers.
     pub fn start(site: &TestSite, host: u8) -> Self {
         Self::new(site, host, None)
     }
 
-    /// The same that speaks TLS to those who ask for it.
+    /// The same with TLS for clients that ask for it.
     pub fn start_with_tls(site: &TestSite, host: u8, certificate: &Certificate) -> Self {
         Self::new(site, host, Some(certificate))
     }
@@ -68,13 +68,13 @@ impl PostgresServer {
         server
     }
 
-    /// Its URL, with user and password of the owner.
+    /// Returns its URL with user and password of the owner.
     pub fn url(&self) -> String {
         let password = PASSWORD.replace(' ', "%20");
         format!("postgres://{OWNER}:{password}@{}/postgres", self.address)
     }
 
-    /// What `psql` prints for these statements: a line a row, columns with a bar between.
+    /// Returns the output of `psql` for these statements: a line for each row, columns separated by bars.
     pub fn execute(&self, sql: &str) -> String {
         self.try_execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
@@ -85,19 +85,19 @@ impl PostgresServer {
         self.psql(&url, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// As [`PostgresServer::execute`], or what `psql` complains about.
+    /// The same as [`PostgresServer::execute`], or the error of `psql`.
     pub fn try_execute(&self, sql: &str) -> Result<String, String> {
         self.psql(&self.url(), sql)
     }
 
-    /// `kill -9` of its first process; the others end when they see that.
+    /// Kills its first process with SIGKILL. The others end when they notice.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again after [`PostgresServer::kill`], with the data that it had, and waits until it answers.
+    /// Restarts it after [`PostgresServer::kill`] with its data, and waits until it answers.
     pub fn restart(&mut self) {
-        // The processes of its connections see that it is gone, and hold its memory until then.
+        // The processes of its connections end with a delay, and hold its memory until then.
         until("the server is started again", || {
             self.process = spawn(self.address, &self.folder, self.certificate.as_ref());
             until("it listens, or has ended", || {
@@ -124,7 +124,7 @@ impl PostgresServer {
 }
 
 impl Drop for PostgresServer {
-    /// Ends it without writing anything more. Killed, it would leave shared memory of the machine behind.
+    /// Ends it without further writes. SIGKILL would leave shared memory behind.
     fn drop(&mut self) {
         if !self.process.end(Signal::QUIT) {
             eprintln!("postgres at {} does not end, and is killed", self.address);
@@ -132,7 +132,7 @@ impl Drop for PostgresServer {
     }
 }
 
-/// A copy that belongs to the server, as it wants its key.
+/// Copies the certificate for the server's user, which must own the key.
 fn owned(given: &Certificate, folder: &Path) -> Certificate {
     let (chain, key) = (folder.join("server.pem"), folder.join("server.key"));
     for (from, to) in [(&given.chain, &chain), (&given.key, &key)] {
@@ -158,7 +158,7 @@ fn spawn(address: SocketAddr, folder: &Path, certificate: Option<&Certificate>) 
     Child::start("postgres", folder, &mut command)
 }
 
-/// A program of the newest version that is installed, as a user who is not root.
+/// Returns a program of the newest installed version, run as a user who is not root.
 fn program(name: &str) -> Command {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed: ./test.sh packages");
     let versions = versions.flatten().map(|entry| entry.path().join("bin").join(name));

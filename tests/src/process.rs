@@ -1,4 +1,4 @@
-//! A process of the program that is started beside another one of the same configuration.
+//! A process started beside another one with the same configuration.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -11,15 +11,15 @@ use crate::child::Child;
 use crate::field::fresh;
 use crate::wait::{until, within};
 
-/// How long one whose calls are over may take to end: the last ones are remembered for late messages.
+/// Longest time of a process to end after its calls. The last ones are remembered for late messages.
 const END: Duration = Duration::from_mins(2);
 
-/// One of the processes; killed when dropped.
+/// One of the processes, killed on drop.
 #[derive(Debug)]
 pub struct Process(pub(crate) Child);
 
 impl Process {
-    /// Starts the program with the file of a process that runs in `folder`, and waits until it has taken over.
+    /// Starts the program with the file of the process in `folder`, and waits until it has taken over.
     pub(crate) fn succeed(folder: &Path, file: &Path) -> Self {
         let mut process = Self::start(folder, file);
         until("the successor has taken over", || {
@@ -29,17 +29,17 @@ impl Process {
         process
     }
 
-    /// The same without waiting. Each has a log of its own.
+    /// The same without waiting. Each process has a log of its own.
     pub(crate) fn start(folder: &Path, file: &Path) -> Self {
         Self(Child::start("sarabande", &fresh(folder, "next"), Command::new(binary()).arg("run").arg(file)))
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         self.0.errors()
     }
 
-    /// Its exit status if it has ended.
+    /// Returns its exit status if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.0.ended()
     }
@@ -55,12 +55,12 @@ impl Process {
         self.0.kill();
     }
 
-    /// Stops it as a hang does.
+    /// Stops it with SIGSTOP, to simulate a hang.
     pub fn freeze(&mut self) {
         self.0.signal(Signal::STOP);
     }
 
-    /// Lets a frozen one go on.
+    /// Continues a stopped process.
     pub fn thaw(&mut self) {
         self.0.signal(Signal::CONT);
     }

@@ -15,10 +15,10 @@ use crate::http;
 use crate::process::Process;
 use crate::wait::{until, within};
 
-/// The last INVITE may be given up after 64*T1 only, and again so long after its CANCEL.
+/// Longest time for the last requests: an INVITE may be given up after 64*T1, and again that long after its CANCEL.
 const REQUESTS_END: Duration = Duration::from_mins(2);
 
-/// Starts the program, and waits until it serves.
+/// Starts the program, and waits until it is ready.
 fn run(file: &Path, admin: SocketAddr) -> Child {
     let folder = file.parent().expect("it is in a folder");
     let mut child = Child::start("sarabande", folder, Command::new(binary()).arg("run").arg(file));
@@ -31,7 +31,7 @@ fn run(file: &Path, admin: SocketAddr) -> Child {
     child
 }
 
-/// A running proxy at a host of the field.
+/// A running proxy at a host of the site.
 #[derive(Debug)]
 pub struct RunningProxy {
     address: SocketAddr,
@@ -41,18 +41,18 @@ pub struct RunningProxy {
 }
 
 impl RunningProxy {
-    /// Starts one at `host` that sends to `next`; `more` are further lines of its file, from within `[proxy]` on.
+    /// Starts a proxy at `host` that sends to `next`. `more` are further lines of its file, starting within `[proxy]`.
     pub fn start(field: &TestSite, host: u8, next: &[SocketAddr], more: &str) -> Self {
         Self::with_threads(field, host, next, 0, more)
     }
 
-    /// The same with so many threads; 0 is one a core.
+    /// The same with this many threads; 0: one for each core.
     pub fn with_threads(field: &TestSite, host: u8, next: &[SocketAddr], threads: usize, more: &str) -> Self {
         let next: Vec<String> = next.iter().map(quoted).collect();
         Self::of(field, host, threads, &format!("[proxy]\nnext = [{}]\n{more}\n", next.join(", ")))
     }
 
-    /// Starts the program at `host` with so many threads and these tables.
+    /// Starts the program at `host` with this many threads and these tables.
     pub fn of(field: &TestSite, host: u8, threads: usize, tables: &str) -> Self {
         Self::listening(field, host, threads, "", tables)
     }
@@ -69,7 +69,7 @@ impl RunningProxy {
         Self { address, admin, child, file }
     }
 
-    /// Starts the program with these tables, which have its listeners at host 1, from a file in this folder.
+    /// Starts the program with these tables, which contain its listeners at host 1, from a file in this folder.
     pub fn with_text(field: &TestSite, folder: &Path, tables: &str) -> Self {
         let (address, admin) = (field.sip(1), SocketAddr::new(field.ip(1), 8060));
         let file = folder.join("sarabande.toml");
@@ -79,39 +79,39 @@ impl RunningProxy {
         Self { address, admin, child, file }
     }
 
-    /// `kill -9`, and starts it again with the same file.
+    /// Kills it with SIGKILL, and starts it again with the same file.
     pub fn kill_and_restart(&mut self) {
         self.child.kill();
         self.child = run(&self.file, self.admin);
     }
 
-    /// Starts a second process with the same file, which takes over; returns the first one.
+    /// Starts a second process with the same file, which takes over. Returns the first one.
     pub fn take_over(&mut self) -> Process {
         let next = Process::succeed(self.file.parent().expect("it is in a folder"), &self.file);
         Process(std::mem::replace(&mut self.child, next.0))
     }
 
-    /// Where it listens for SIP.
+    /// Returns its SIP address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its admin interface is.
+    /// Returns the address of its admin interface.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         self.child.errors()
     }
 
-    /// GET of the admin interface, as it comes.
+    /// Returns the body of a GET of the admin interface.
     pub fn get(&self, path: &str) -> String {
         http::request(self.admin, "GET", path).expect("the admin interface answers").body
     }
 
-    /// A number of `GET /api/proxy`.
+    /// Returns a number of `GET /api/proxy`.
     pub fn figure(&self, key: &str) -> u64 {
         let body = self.get("/api/proxy");
         let value: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
@@ -123,7 +123,7 @@ impl RunningProxy {
         within(REQUESTS_END, "every request is answered", || (self.figure("unanswered") == 0).then_some(()));
     }
 
-    /// SIGTERM, and waits until it has ended.
+    /// Sends SIGTERM, and waits until it has ended.
     pub fn stop(mut self) {
         self.child.signal(rustix::process::Signal::TERM);
         assert!(self.child.wait().success());

@@ -1,4 +1,4 @@
-//! A Redis server of a test, which can be killed, frozen and started again on its data.
+//! A Redis server of a test, which can be killed, stopped and restarted with its data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,11 +13,11 @@ use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::until;
 
-/// Where it listens on its address.
+/// Its ports.
 const PORT: u16 = 6379;
 const TLS_PORT: u16 = 6380;
 
-/// `redis-server` with a log of commands that is written to the disk before each answer; killed when dropped.
+/// `redis-server` that syncs its append-only file before each response; killed on drop.
 #[derive(Debug)]
 pub struct RedisServer {
     address: SocketAddr,
@@ -32,7 +32,7 @@ impl RedisServer {
         Self::new(site, host, None)
     }
 
-    /// The same that speaks TLS as well, at another port.
+    /// The same with TLS at another port.
     pub fn start_with_tls(site: &TestSite, host: u8, certificate: Certificate) -> Self {
         Self::new(site, host, Some(certificate))
     }
@@ -46,12 +46,12 @@ impl RedisServer {
         server
     }
 
-    /// Its URL.
+    /// Returns its URL.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Its URL with TLS.
+    /// Returns its URL with TLS.
     pub fn secure_url(&self) -> String {
         format!("rediss://{}:{TLS_PORT}", self.address.ip())
     }
@@ -61,29 +61,29 @@ impl RedisServer {
         self.process.kill();
     }
 
-    /// Starts it again after [`RedisServer::kill`], with the data that it had, and waits until it answers.
+    /// Restarts it after [`RedisServer::kill`] with its data, and waits until it answers.
     pub fn restart(&mut self) {
         self.process = spawn(self.address, &self.folder, self.certificate.as_ref());
         self.wait();
     }
 
-    /// Stops it as a hang does: connections stand, and nothing is answered.
+    /// Stops it with SIGSTOP: connections stay open without responses.
     pub fn freeze(&mut self) {
         self.process.signal(Signal::STOP);
     }
 
-    /// Lets a frozen one go on.
+    /// Continues a stopped server.
     pub fn thaw(&mut self) {
         self.process.signal(Signal::CONT);
     }
 
-    /// The first line of the answer to a command of words without spaces, or to a whole line in the server's own
+    /// Returns the first line of the response to a command of words without spaces, or to a line in the server's own
     /// syntax.
     pub fn command(&self, line: &str) -> String {
         self.try_command(line).unwrap_or_else(|error| panic!("{line} to {}: {error}", self.address))
     }
 
-    /// An inline command, as the protocol has it for telnet.
+    /// Sends an inline command, which the protocol has for telnet.
     fn try_command(&self, line: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;

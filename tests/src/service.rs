@@ -1,5 +1,4 @@
-//! The program as a systemd service: the test does with the commands of the unit in `packaging` what systemd does
-//! with them.
+//! The program as a systemd service: the tests run the commands of the unit in `packaging` as systemd does.
 
 use std::env;
 use std::fs;
@@ -15,10 +14,10 @@ use crate::balancer::{TestSettings, binary};
 use crate::child::Child;
 use crate::field::TestSite;
 
-/// How long a stop may take whose last calls are remembered for late messages.
+/// Longest time of a stop. The last calls are remembered for late messages.
 const END: Duration = Duration::from_mins(2);
 
-/// How long a start may take, as in `TimeoutStartSec`.
+/// Longest time of a start, as in `TimeoutStartSec`.
 const START: Duration = Duration::from_secs(90);
 
 /// Name of the unit.
@@ -40,7 +39,7 @@ impl Service {
         let folder = field.folder().join("service");
         fs::create_dir_all(folder.join("state")).expect("the scratch folder can be written");
         let file = field.write("service/etc/sarabande.toml", settings.text());
-        // What `systemctl list-jobs` says is in a file.
+        // The output of `systemctl list-jobs` is in a file.
         let systemctl = field.write("service/bin/systemctl", "#!/bin/sh\ncat \"${0%/*}/jobs\"\n");
         fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).expect("it is ours");
         let notified = UnixDatagram::bind(folder.join("notify")).expect("a socket can be bound");
@@ -69,17 +68,17 @@ impl Service {
         assert_eq!(self.servers(), [0; 0], "a stop leaves no server behind");
     }
 
-    /// Its folder for what has to outlive a process (`StateDirectory`).
+    /// Returns its folder for persistent data (`StateDirectory`).
     pub fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
 
-    /// Its configuration.
+    /// Returns the path of its configuration.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The servers that run with its configuration, the main process aside.
+    /// Returns the servers that run with its configuration, without the main process.
     pub fn servers(&self) -> Vec<i32> {
         let is_server = |process: &procs::Process| {
             process.arguments.iter().any(|argument| Path::new(argument) == self.file)
@@ -88,8 +87,8 @@ impl Service {
         procs::all().into_iter().filter(is_server).map(|process| process.id).collect()
     }
 
-    /// systemd.service(5): `ExecStop`, then SIGTERM to the main process if it is still there (`KillMode=process`);
-    /// its exit status.
+    /// As in systemd.service(5): runs `ExecStop`, then sends SIGTERM to the main process if it still runs
+    /// (`KillMode=process`). Returns its exit status.
     fn stop_main(&mut self, job: &str) -> std::process::ExitStatus {
         fs::write(self.folder.join("bin/jobs"), format!("17 {NAME} {job} running\n"))
             .expect("it can be written");
@@ -97,7 +96,7 @@ impl Service {
         let script = line.split('\'').nth(1).expect("a command of the shell").to_owned();
         let script = script.replace("%n", NAME).replace("$MAINPID", &self.main.id().to_string());
         let path = format!("{}:{}", self.folder.join("bin").display(), env::var("PATH").unwrap_or_default());
-        // A main process that is slow sees both at once.
+        // A slow main process sees both at once.
         self.main.signal(Signal::STOP);
         let status = Command::new("/bin/sh").arg("-c").arg(script).env("PATH", path).status();
         assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "{status:?}");
@@ -109,7 +108,7 @@ impl Service {
     fn wait_until_ready(&mut self) {
         let mut buffer = [0; 256];
         let length = self.notified.recv(&mut buffer).expect("systemd would give the start up");
-        // The main process stays what it is.
+        // The main process stays the same.
         assert_eq!(String::from_utf8_lossy(&buffer[..length]), "READY=1");
     }
 }
@@ -118,13 +117,13 @@ impl Drop for Service {
     fn drop(&mut self) {
         for server in self.servers() {
             let Some(pid) = Pid::from_raw(server) else { continue };
-            // One that has ended meanwhile needs no signal.
+            // It may have ended meanwhile.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// The value of a key of the unit.
+/// Returns the value of a key of the unit.
 fn unit_value(key: &str) -> String {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/sarabande.service");
     let text = fs::read_to_string(unit).expect("the unit can be read");
@@ -132,7 +131,7 @@ fn unit_value(key: &str) -> String {
     value.unwrap_or_else(|| panic!("no {key} in {text}")).to_owned()
 }
 
-/// Starts the main process as `ExecStart` says.
+/// Starts the main process as in `ExecStart`.
 fn main_process(folder: &Path, file: &Path, number: usize) -> Child {
     let line = unit_value("ExecStart");
     let arguments: Vec<_> = line.split_whitespace().skip(1).map(str::to_owned).collect();
@@ -163,7 +162,7 @@ mod procs {
             let id = entry.file_name().to_str()?.parse().ok()?;
             let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
             let arguments: Vec<_> = line.split('\0').map(str::to_owned).collect();
-            // One that has ended and is not waited for has none.
+            // A zombie has no arguments.
             (!line.is_empty()).then_some(Process { id, arguments })
         };
         fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(process).collect()

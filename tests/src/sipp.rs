@@ -12,44 +12,44 @@ use crate::field::{TestSite, fresh, listens};
 use crate::stats::Stats;
 use crate::wait::until;
 
-/// SIPp gives up after this; it then still exits in good order, with calls missing from its account.
+/// Time limit of SIPp. It then still exits in good order, with calls missing from its statistics.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// How long a server may take to let its calls end; those that ended last are remembered for `linger_ms` more.
+/// Longest time of a server to end its calls. The last ones are remembered for another `linger_ms`.
 const LAST_CALLS: Duration = Duration::from_mins(1);
 
-/// How many calls, how fast, how long.
+/// Number, rate and length of calls.
 #[derive(Debug, Clone, Copy)]
 pub struct CallLoad {
     /// Calls in all.
     pub calls: u64,
-    /// Calls begun a second.
+    /// Calls a second.
     pub rate: u64,
-    /// How long the scenario's pauses last, in milliseconds.
+    /// Pauses of the scenario in milliseconds.
     pub hold_ms: u64,
 }
 
-/// A SIPp that answers calls, and the address it listens at.
+/// A SIPp that answers calls, and its address.
 #[derive(Debug)]
 pub struct SippServer {
     address: SocketAddr,
     child: Child,
 }
 
-/// A SIPp that makes a bounded number of calls.
+/// A SIPp that makes a given number of calls.
 #[derive(Debug)]
 pub struct SippCaller {
     calls: u64,
     child: Child,
 }
 
-/// Scenarios that SIPp brings along.
+/// Built-in scenarios of SIPp.
 const STOCK: [&str; 2] = ["uas", "uac"];
 
-/// Has a SIPp use one TCP connection.
+/// Makes SIPp use one TCP connection.
 const OVER_TCP: [&str; 2] = ["-t", "t1"];
 
-/// Options that every SIPp of these tests is started with.
+/// Returns the command with the options of every SIPp in these tests.
 fn sipp(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Command {
     let mut command = Command::new("sipp");
     if STOCK.contains(&scenario) {
@@ -60,11 +60,11 @@ fn sipp(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -
     }
     // Without -bind_local a server listens at every address of the machine.
     command.args(["-i", &address.ip().to_string(), "-p", &address.port().to_string(), "-bind_local"]);
-    // Each has its control socket at an own address: the default port is shared by all. IPv4 only in 3.6.1.
+    // The control socket gets an address of its own, since all share the default port. IPv4 only in 3.6.1.
     let control: IpAddr = if address.is_ipv4() { address.ip() } else { field.ip(253) };
     command.args(["-ci", &control.to_string(), "-cp", &control_port(address).to_string()]);
     command.args(["-nostdin", "-trace_err", "-trace_stat", "-stf", "stat.csv", "-fd", "1", "-trace_counts"]);
-    // A starved machine is no reason to give up.
+    // A slow machine must not make it give up.
     command.args(["-watchdog_minor_threshold", "600000", "-watchdog_major_threshold", "600000"]);
     command.args(["-d", &linger_ms.to_string()]);
     command
@@ -75,8 +75,8 @@ fn control_port(address: SocketAddr) -> u16 {
 }
 
 impl SippServer {
-    /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it
-    /// listens. An ended call is remembered for `linger_ms`, to answer retransmissions.
+    /// Starts a server at `address` with `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it listens. It
+    /// answers retransmissions of an ended call for `linger_ms`.
     pub fn start(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
         Self::start_with(field, scenario, address, linger_ms, &[])
     }
@@ -95,8 +95,8 @@ impl SippServer {
     ) -> Self {
         let folder = fresh(field.folder(), &format!("server-{address}"));
         let mut command = sipp(field, scenario, address, linger_ms);
-        // A retransmission is told by From, To, Call-ID and CSeq. By default it would have to be the same to the
-        // byte, but what a proxy records in the route may differ from one second to the next.
+        // Retransmissions are identified by From, To, Call-ID and CSeq. By default they must have equal bytes, but a
+        // proxy's Record-Route may change from one second to the next.
         command.args(["-rtcheck", "loose"]).args(extra);
         let mut child = Child::start("sipp", &folder, &mut command);
         until(&format!("SIPp listens at {address}"), || {
@@ -111,40 +111,40 @@ impl SippServer {
         Self::start(field, "uas_call", field.sip(host), 500)
     }
 
-    /// A server as SIPp has it with it: its answers have no Record-Route, and it answers no OPTIONS.
+    /// SIPp's own server: its responses have no Record-Route, and it answers no OPTIONS.
     pub fn stock(field: &TestSite, host: u8) -> Self {
         Self::start(field, STOCK[0], field.sip(host), 0)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has counted so far; SIPp writes once a second.
+    /// Returns its statistics so far, which SIPp writes once a second.
     pub fn stats(&self) -> Stats {
         Stats::read(self.child.folder())
     }
 
-    /// `kill -9`: the address is closed, calls are forgotten.
+    /// Kills it with SIGKILL: the address is closed, calls are forgotten.
     pub fn kill(&mut self) {
         self.child.kill();
     }
 
-    /// Stops it as a hang does: the address stays open, nothing answers.
+    /// Stops it with SIGSTOP: the address stays open without answers.
     pub fn freeze(&mut self) {
         self.child.signal(Signal::STOP);
     }
 
-    /// Lets its calls end, ends it and returns its account.
+    /// Waits for its calls, ends it and returns its statistics.
     pub fn finish(mut self) -> Stats {
         self.child.signal(Signal::USR1);
         self.child.wait_within(LAST_CALLS);
         self.stats()
     }
 
-    /// As [`SippServer::finish`], and insists that no call failed: every call that it was given was complete,
-    /// and no message came for a call that was not its own.
+    /// The same as [`SippServer::finish`], and checks that no call failed: each was complete, and no message came for
+    /// an unknown call.
     pub fn finish_clean(mut self) -> Stats {
         self.child.signal(Signal::USR1);
         self.child.wait_within(LAST_CALLS);
@@ -158,7 +158,7 @@ impl SippServer {
 }
 
 impl SippCaller {
-    /// Starts the calls of `load`, by `scenarios/SCENARIO.xml` or SIPp's own `uac`, from `from` to `to`. `extra` are
+    /// Starts the calls of `load` with `scenarios/SCENARIO.xml` or SIPp's own `uac`, from `from` to `to`. `extra` are
     /// further options of SIPp.
     pub fn start(
         field: &TestSite,
@@ -170,7 +170,7 @@ impl SippCaller {
         let folder = fresh(field.folder(), &format!("caller-{from}"));
         let mut command = sipp(field, scenario, from, load.hold_ms);
         command.arg(to.to_string()).args(["-m", &load.calls.to_string(), "-r", &load.rate.to_string()]);
-        // The default limit of simultaneous calls would slow the arrivals of long ones down.
+        // The default limit of simultaneous calls would delay new ones if calls are long.
         command.args(["-l", &load.calls.to_string(), "-timeout", &LIMIT.as_secs().to_string()]).args(extra);
         if !extra.contains(&"contact") {
             command.args(["-key", "contact", &from.to_string()]);
@@ -188,27 +188,27 @@ impl SippCaller {
         Self::start(field, "uac_call", ends, load, &[])
     }
 
-    /// What it has counted so far; SIPp writes once a second.
+    /// Returns its statistics so far, which SIPp writes once a second.
     pub fn stats(&self) -> Stats {
         Stats::read(self.child.folder())
     }
 
-    /// Waits until it has seen every call answered.
+    /// Waits until every call is answered.
     pub fn wait_until_answered(&self) {
         until("every call is answered", || (self.stats().received("200") >= self.calls).then_some(()));
     }
 
-    /// Whether all its calls are over.
+    /// Returns true if all its calls have ended.
     pub fn ended(&mut self) -> bool {
         self.child.ended().is_some()
     }
 
-    /// Waits until all calls are over and returns its account.
+    /// Waits until all calls have ended, and returns the statistics.
     pub fn finish(mut self) -> Stats {
         self.wait()
     }
 
-    /// As [`SippCaller::finish`], and insists that every call succeeded.
+    /// The same as [`SippCaller::finish`], and checks that every call succeeded.
     pub fn finish_clean(mut self) -> Stats {
         let stats = self.wait();
         if (stats.successful, stats.failed) != (self.calls, 0) {
@@ -218,8 +218,7 @@ impl SippCaller {
         stats
     }
 
-    /// Begins no more calls, waits for those that run, insists that every one succeeded, and returns how many there
-    /// were.
+    /// Begins no more calls, waits for the running ones, checks that all succeeded, and returns their number.
     pub fn end_clean(mut self) -> u64 {
         self.child.signal(Signal::USR1);
         self.calls = self.wait().created;

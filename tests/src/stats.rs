@@ -1,4 +1,4 @@
-//! SIPp's own account of a run, from the CSV files it writes every second and at its end.
+//! Statistics of SIPp, from the CSV files that it writes every second and at its end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,17 +7,17 @@ use std::path::Path;
 /// Totals since SIPp started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Calls that came in or went out; every probe of a server is one, see [`Stats::calls`].
+    /// Calls in either direction. Each probe of a server is one too, see [`Stats::calls`].
     pub created: u64,
-    /// Calls under way.
+    /// Calls in progress.
     pub current: u64,
-    /// Calls that ran through the scenario to its end.
+    /// Calls that completed the scenario.
     pub successful: u64,
-    /// Calls that did not.
+    /// Calls that did not complete it.
     pub failed: u64,
-    /// Failed because a message came that the scenario has no place for (also: for a call it doesn't know).
+    /// Calls failed because of an unexpected message, also one of an unknown call.
     pub unexpected: u64,
-    /// Messages received, by method or status code ("BYE", "200"); retransmissions left out.
+    /// Received messages by method or status code ("BYE", "200"), without retransmissions.
     pub received: BTreeMap<String, u64>,
 }
 
@@ -34,7 +34,7 @@ impl Stats {
             .find(|path| path.to_string_lossy().ends_with("_counts.csv"));
         let mut received = BTreeMap::new();
         for (column, count) in counts.map(|path| last_row(&path)).unwrap_or_default() {
-            // Columns read "5_BYE_Recv": place in the scenario, message, what is counted.
+            // Column names such as "5_BYE_Recv": place in the scenario, message, counter.
             let mut parts = column.split('_').skip(1);
             if let (Some(message), Some("Recv")) = (parts.next(), parts.next()) {
                 *received.entry(message.to_owned()).or_insert(0) += count;
@@ -50,18 +50,18 @@ impl Stats {
         }
     }
 
-    /// Messages of this method or status that were received.
+    /// Returns the number of received messages with this method or status.
     pub fn received(&self, message: &str) -> u64 {
         self.received.get(message).copied().unwrap_or(0)
     }
 
-    /// Calls, without the balancer's OPTIONS probes.
+    /// Returns the number of calls, without OPTIONS probes of the balancer.
     pub fn calls(&self) -> u64 {
         self.created.saturating_sub(self.received("OPTIONS"))
     }
 }
 
-/// The numbers of a CSV file's last whole row, by column.
+/// Returns the numbers of a CSV file's last complete row, by column.
 fn last_row(path: &Path) -> BTreeMap<String, u64> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));

@@ -1,4 +1,4 @@
-//! A client of a stream that does as it is told: whole messages, parts of them, anything else, nothing.
+//! A client of a stream that sends any bytes: whole messages, parts, garbage, nothing.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use testkit::{status, value};
 
 use crate::message::{AgentRequest, show};
 
-/// How long an answer, or the end of a connection, may take. Generous: it bounds a hang.
+/// Longest wait for a response, or for the end of the connection. It bounds a hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A TCP connection of a test.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct StreamClient {
     stream: TcpStream,
     address: SocketAddr,
-    /// What was read and is no whole message yet.
+    /// Received bytes of an incomplete message.
     held: Vec<u8>,
 }
 
@@ -36,12 +36,12 @@ impl StreamClient {
         Self { stream, address, held: Vec::new() }
     }
 
-    /// Its own end.
+    /// Returns its own address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The bytes of a request as it is sent from here.
+    /// Returns the bytes of a request as sent from here.
     pub fn request(&self, request: &AgentRequest) -> Vec<u8> {
         let udp = show(&request.bytes(self.address));
         udp.replacen("SIP/2.0/UDP", "SIP/2.0/TCP", 1).into_bytes()
@@ -50,12 +50,12 @@ impl StreamClient {
     /// Sends these bytes.
     ///
     /// # Errors
-    /// When the other side has closed the connection, or takes nothing for a long time.
+    /// Fails if the other side has closed the connection, or accepts nothing for a long time.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// The next message, or `\r\n` that stands between messages; `None`: the connection was closed or reset.
+    /// Returns the next message, or a `\r\n` between messages; `None`: the connection was closed or reset.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(length) = self.first() {
@@ -71,7 +71,7 @@ impl StreamClient {
         }
     }
 
-    /// The messages that come before nothing has come for so long, and whether the other side has ended the connection.
+    /// Returns the messages until none comes for `limit`, and whether the other side has closed the connection.
     pub fn take(&mut self, limit: Duration) -> (Vec<Vec<u8>>, bool) {
         self.stream.set_read_timeout(Some(limit)).expect("the limit is not zero");
         let is_closed = loop {
@@ -94,7 +94,7 @@ impl StreamClient {
         (messages, is_closed)
     }
 
-    /// Length of the first message in what was read, if it is whole.
+    /// Returns the length of the first received message, if it is complete.
     fn first(&self) -> Option<usize> {
         if self.held.starts_with(b"\r\n") {
             return Some(2);
@@ -114,7 +114,7 @@ impl StreamClient {
         status(&response).expect("it is a response")
     }
 
-    /// The final response with this Call-ID; what comes before is passed over.
+    /// Returns the final response with this Call-ID, skipping other messages.
     pub fn final_response(&mut self, call_id: &str) -> Vec<u8> {
         loop {
             let message = self.receive().unwrap_or_else(|| panic!("closed before the answer to {call_id}"));
@@ -125,7 +125,7 @@ impl StreamClient {
         }
     }
 
-    /// Waits until the other side ends the connection; whatever it sends before is thrown away.
+    /// Waits until the other side closes the connection, and discards data before that.
     pub fn wait_until_closed(&mut self) {
         let mut buffer = [0; 4_096];
         loop {
@@ -138,13 +138,13 @@ impl StreamClient {
         }
     }
 
-    /// Ends the connection by a reset, not in order.
+    /// Closes the connection with a reset.
     pub fn reset(self) {
         reset(&self.stream);
     }
 }
 
-/// Has the end of this connection be a reset, which is sent once nobody has it any more.
+/// Makes the connection end with a reset, which is sent when the last handle is dropped.
 pub(crate) fn reset(stream: &TcpStream) {
     set_socket_linger(stream, Some(Duration::ZERO)).expect("a socket takes the option");
 }

@@ -1,4 +1,4 @@
-//! A client of TLS that others wrote: `openssl s_client`.
+//! A third-party TLS client: `openssl s_client`.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -9,15 +9,15 @@ use crate::child::Child;
 use crate::field::{TestSite, fresh};
 use crate::wait::until;
 
-/// What came of a connection.
+/// Result of a connection.
 #[derive(Debug)]
 pub struct TlsExchange {
-    /// Everything that `openssl` printed: the server's certificate, what TLS has agreed on, and what the server sent.
+    /// Output of `openssl`: the server's certificate, the parameters of TLS, and the server's data.
     pub text: String,
 }
 
 impl TlsExchange {
-    /// Connects with these further options, sends a request, and waits for an answer or for the end of the connection.
+    /// Connects with further options, sends a request, and waits for a response or the end of the connection.
     pub fn with(site: &TestSite, to: SocketAddr, options: &[&str], request: &[u8]) -> Self {
         let folder = fresh(site.folder(), "s_client");
         let mut command = Command::new("openssl");
@@ -32,18 +32,18 @@ impl TlsExchange {
         Self { text: child.output() + &child.errors() }
     }
 
-    /// Whether the server has answered with 200.
+    /// Returns true if the server has answered with 200.
     pub fn is_answered(&self) -> bool {
         self.text.contains("SIP/2.0 200 ")
     }
 
-    /// Insists that this is in what was printed.
+    /// Checks that the output contains this text.
     pub fn says(&self, wanted: &str) {
         assert!(self.text.contains(wanted), "{wanted:?} in {}", self.text);
     }
 }
 
-/// A path as an argument.
+/// Returns a path as an argument.
 pub fn path_text(path: &Path) -> &str {
     path.to_str().expect("paths of tests are text")
 }

@@ -1,5 +1,5 @@
-//! The torture messages of RFC 4475 and RFC 5118 (`torture/`, cut from the RFCs' own archives), what a proxy
-//! should do with each, and whether it did.
+//! The torture messages of RFC 4475 and RFC 5118 (`torture/`, from the RFCs' own archives), with the allowed reactions
+//! of a proxy and their check.
 
 use std::fmt;
 use std::fs;
@@ -8,27 +8,27 @@ use std::path::Path;
 use crate::message::{is_own_line, top_via_hop};
 use testkit::{body, head, header};
 
-/// One message and what may become of it.
+/// A message and the allowed reactions.
 #[derive(Debug)]
 pub struct Case {
     /// Name in the RFC.
     pub name: String,
     /// The datagram.
     pub bytes: Vec<u8>,
-    /// What is right; one of them must happen.
+    /// Allowed reactions; one of them must happen.
     pub expected: Vec<TortureVerdict>,
 }
 
-/// What becomes of a message.
+/// Reaction to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TortureVerdict {
-    /// Sent on to a member, nothing changed but what RFC 3261 §16.6 changes.
+    /// Forwarded to a member with only the changes of RFC 3261 §16.6.
     Forwarded,
-    /// Sent on to a member, with its fault removed.
+    /// Forwarded to a member without its fault.
     Mended,
     /// Answered with this status.
     Answered(u16),
-    /// Neither.
+    /// Neither forwarded nor answered.
     Dropped,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for TortureVerdict {
     }
 }
 
-/// Every case of `torture/INDEX.tsv`.
+/// Returns every case of `torture/INDEX.tsv`.
 pub fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("torture");
     let read = |name: &str| fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -56,7 +56,7 @@ pub fn cases() -> Vec<Case> {
         .map(|row| Case {
             name: row[name].to_owned(),
             bytes: read(row[file]),
-            // `forward-if-matched` speaks of responses with a live transaction; the tests send stray ones.
+            // `forward-if-matched` is about responses to a live transaction; the tests send stray ones.
             expected: row[expect]
                 .split('|')
                 .filter(|word| *word != "forward-if-matched")
@@ -78,15 +78,15 @@ fn verdict(word: &str) -> TortureVerdict {
 }
 
 impl Case {
-    /// What became of the message, judged by the copy that arrived at a member: `balancer` is the sent-by that
-    /// must stand on top. An error says what is wrong with the copy.
+    /// Judges the copy that arrived at a member. `balancer` is the required sent-by of the topmost Via. An error says
+    /// what is wrong with the copy.
     pub fn judge(&self, copy: &[u8], balancer: &str) -> Result<TortureVerdict, String> {
         if top_via_hop(copy).as_deref() != Some(balancer) {
             return Err("the topmost Via is not the balancer's".to_owned());
         }
         let (_, whole) = split(&self.bytes);
         let length = header(&self.bytes, "Content-Length").first().and_then(|value| value.parse().ok());
-        // What follows the body in the datagram is not part of the message (RFC 3261 §18.3).
+        // Bytes after the body are not part of the message (RFC 3261 §18.3).
         let sent = &whole[..whole.len().min(length.unwrap_or(whole.len()))];
         if body(copy) != sent {
             return Err(format!("the body has {} bytes instead of {}", body(copy).len(), sent.len()));
@@ -103,8 +103,8 @@ impl Case {
         }
     }
 
-    /// Whether the copy has gone the way of a strict route (RFC 3261 §16.6 step 6): the first Route without `lr` has
-    /// become the Request-URI, and the Request-URI the last Route.
+    /// Returns true if the copy was routed strictly (RFC 3261 §16.6 step 6): the first Route without `lr` has become
+    /// the Request-URI, and the Request-URI the last Route.
     fn strictly_routed(&self, copied: &str) -> bool {
         let uri = |head: &str| head.split(' ').nth(1).unwrap_or_default().to_owned();
         let Some(first) = header(&self.bytes, "Route").into_iter().next() else { return false };
@@ -115,7 +115,7 @@ impl Case {
     }
 }
 
-/// Start line and headers (folds kept together, without their last line end), and the body.
+/// Splits a message into start line and headers (folds kept together, without their last line end), and the body.
 fn split(message: &[u8]) -> (Vec<String>, &[u8]) {
     let mut lines: Vec<String> = Vec::new();
     for line in head(message).split_inclusive("\r\n") {
@@ -127,8 +127,8 @@ fn split(message: &[u8]) -> (Vec<String>, &[u8]) {
     (lines.into_iter().map(|line| line.trim_end_matches("\r\n").to_owned()).collect(), body(message))
 }
 
-/// Method, URI and version with one space between and nothing in the URI that RFC 3261 §19.1.1 keeps out of a
-/// Request-URI.
+/// Returns true if single spaces separate method, URI and version, and the URI has only characters allowed in a
+/// Request-URI (RFC 3261 §19.1.1).
 fn clean_request_line(head: &str) -> bool {
     let line = head.lines().next().unwrap_or_default();
     let words: Vec<&str> = line.split(' ').collect();
@@ -145,7 +145,7 @@ mod tests {
         cases().into_iter().find(|case| case.name == name).unwrap()
     }
 
-    /// What a careful proxy sends on: a Via on top, nothing after the body.
+    /// Returns a message as a careful proxy forwards it: a Via on top, nothing after the body.
     fn copy(case: &Case) -> Vec<u8> {
         let text = head(&case.bytes);
         let (start, rest) = text.split_once("\r\n").unwrap();
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_careful_copy_counts_as_forwarded() {
         for case in cases().iter().filter(|case| case.expected[0] == TortureVerdict::Forwarded) {
-            // Names and parameters in lines may hold bytes that are no UTF-8; the copy is made from text here.
+            // Lines may contain bytes that are not UTF-8, but the copy is made from text here.
             if std::str::from_utf8(&case.bytes).is_ok() {
                 assert_eq!(case.judge(&copy(case), US), Ok(TortureVerdict::Forwarded), "{}", case.name);
             }

@@ -1,14 +1,14 @@
-//! A thread beside the test that ends with the value that owns it.
+//! A thread that ends with the value that owns it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The longest a worker may wait for a datagram before it looks whether it should stop.
+/// Longest wait of a worker for a datagram before it checks whether it should stop.
 pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 
-/// A running thread; dropping it stops it and waits, so that its socket is closed.
+/// A running thread. Dropping it stops it and waits, so that its socket is closed.
 #[derive(Debug)]
 pub(crate) struct Worker {
     stop: Arc<AtomicBool>,
@@ -16,7 +16,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Calls `step` again and again; a step takes at most about [`GLANCE`].
+    /// Calls `step` repeatedly. A step should take at most about [`GLANCE`].
     pub(crate) fn start(mut step: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -33,7 +33,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its panic, if any, has been printed; a second one here would abort the test's report.
+            // Its panic, if any, has been printed. A second one here would abort the test's report.
             let _ = thread.join();
         }
     }

@@ -1,11 +1,11 @@
-//! The SIPp scenarios against each other, with no balancer in between: what fails here is a fault of a
-//! scenario, and what fails only in `live` is one of the balancer.
+//! Runs the SIPp scenarios against each other without a balancer. A failure here is a fault of a scenario; one that
+//! happens only in `live` is a fault of the balancer.
 
 use sarabande_tests::{CallLoad, LossyLink, SippCaller, SippServer, TestSite};
 
 const FEW: CallLoad = CallLoad { calls: 10, rate: 50, hold_ms: 200 };
 
-/// Runs `uac_NAME` against `uas_NAME`; every call must succeed at both ends.
+/// Runs `uac_NAME` against `uas_NAME`. Every call must succeed at both ends.
 fn pair(name: &str) {
     let field = TestSite::new(&format!("pair_{name}"));
     let server = SippServer::start(&field, &format!("uas_{name}"), field.sip(11), 500);
@@ -23,7 +23,7 @@ fn each_scenario_fits_its_counterpart() {
     }
 }
 
-/// SIPp retransmits well enough to carry every call over a link that loses 5 % each way.
+/// SIPp's retransmissions carry every call over a link that loses 5 % each way.
 #[test]
 fn a_lossy_link_is_survived_without_a_balancer() {
     let field = TestSite::new("pair_loss");

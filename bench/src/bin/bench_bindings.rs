@@ -1,4 +1,4 @@
-//! What a store of bindings costs: memory, disk, look-ups a second and the time of a restart, embedded and with
+//! Measures the costs of a store of bindings: memory, disk, look-ups a second and restart time, embedded and with
 //! Redis.
 
 use anyhow::{Context, Result, ensure};
@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use storage::{Embedded, Redis, RedisSettings};
 
-/// As the program that is measured.
+/// The allocator of the measured program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -41,24 +41,24 @@ struct Arguments {
     file: Option<PathBuf>,
 }
 
-/// What is done with a file.
+/// A step with a file.
 #[derive(Clone, Copy, ValueEnum)]
 enum FileStep {
-    /// Bindings are put into it.
+    /// Fills it with bindings.
     Fill,
-    /// It is opened and asked.
+    /// Opens it and looks bindings up.
     Open,
 }
 
 const NOW: UnixTime = UnixTime::from_secs(1_800_000_000);
-/// Replacements or look-ups that wait at a time.
+/// Concurrent replacements or look-ups.
 const UNDER_WAY: u64 = 1_000;
 
 fn aor(user: u64) -> Aor {
     Aor::of(format!("sip:+4930{user:09}@example.com").as_bytes()).expect("a URI")
 }
 
-/// A binding as a phone behind a NAT has it.
+/// A binding of a phone behind a NAT.
 fn record(user: u64) -> Record {
     let local = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 5060));
     let peer = SocketAddr::from((Ipv4Addr::from(0x0a00_0000 | user as u32), 40_000));
@@ -78,7 +78,7 @@ fn record(user: u64) -> Record {
     Record::of(&[binding]).expect("a record")
 }
 
-/// Has `submit` begin something for each of so many users, at most [`UNDER_WAY`] at a time, and waits for all.
+/// Calls `submit` for each of these users, with at most [`UNDER_WAY`] pending, and waits for all results.
 fn all<T>(users: impl Iterator<Item = u64>, mut submit: impl FnMut(u64, Sender<T>)) -> Result<Vec<T>> {
     let (sender, done): (Sender<T>, Receiver<T>) = channel();
     let mut results = Vec::new();
@@ -143,7 +143,7 @@ fn rate(count: usize, begun: Instant) -> f64 {
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Runs a step in a process of its own, whose memory nobody else has used; returns what it printed.
+/// Runs a step in a new process, so that its memory is not affected by earlier work. Returns its output.
 fn step(arguments: &Arguments, step: &str, path: &Path) -> Result<String> {
     let output = Command::new(std::env::current_exe()?)
         .args(["--step", step, "--bindings", &arguments.bindings.to_string()])

@@ -1,9 +1,9 @@
-//! The gate: instructions a unit of each hot path, counted by `valgrind`, against those on record in
+//! The instruction gate: compares the instructions of each hot path, counted by `valgrind`, with those recorded in
 //! `bench/instructions.toml`.
 //!
-//! Time depends on what else the machine does; instructions don't: the same build counts the same to some ten in a
-//! million. The tolerance is for what changes them without anybody's fault: what the compiler inlines after a change
-//! elsewhere, and which `memcpy` the C library picks for the processor.
+//! Unlike time, instructions do not depend on other work of the machine: the same build has the same count to about ten
+//! in a million. The tolerance is for changes without a cause in the path: inlining that changes with other code, and
+//! the `memcpy` that the C library picks for the processor.
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
@@ -32,12 +32,12 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
 const TOLERANCE_PERCENT: f64 = 5.0;
 const HOW_TO_RECORD: &str = "UPDATE_INSTRUCTIONS=1 ./test.sh instructions";
 
-/// Instructions a unit.
+/// Returns the instructions for each unit.
 fn measure(path: HotPath) -> Result<i64> {
     callgrind::measure(&["--path".to_owned(), name(&path)])
 }
 
-/// What compiles here, as `rustc 1.95.0 (...)`.
+/// Returns the compiler's version, as `rustc 1.95.0 (...)`.
 fn compiler() -> Result<String> {
     let output = Command::new("rustc").arg("--version").output().context("rustc cannot be run")?;
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
@@ -55,7 +55,7 @@ fn record(measured: &[(HotPath, i64)]) -> Result<()> {
     std::fs::write(RECORD, text).context(RECORD)
 }
 
-/// Prints all, and returns what is wrong.
+/// Prints all counts, and returns the deviations.
 fn compare(recorded: &Table, measured: &[(HotPath, i64)]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for &(path, now) in measured {

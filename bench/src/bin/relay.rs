@@ -1,4 +1,5 @@
-//! The floor: a blind relay. Batch receive, look the peer up by address, batch send; it reads no octet of a datagram.
+//! A blind relay, as the lower bound: batch receive, look-up of the peer by address, batch send. It does not read the
+//! datagrams.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -17,7 +18,7 @@ struct Arguments {
     /// Threads, each with a socket of its own.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// What comes from CALLER goes to SERVER, and back.
+    /// Pair of addresses: datagrams of CALLER go to SERVER, and back.
     #[arg(long = "pair", value_name = "CALLER=SERVER", required = true, value_parser = parse_pair)]
     pairs: Vec<(SocketAddr, SocketAddr)>,
 }
@@ -42,7 +43,7 @@ fn main() -> Result<()> {
     })
 }
 
-/// Relays for ever.
+/// Relays forever.
 fn relay(socket: &UdpSocket, peers: &[(SocketAddr, SocketAddr)]) -> Result<()> {
     let (mut receiving, mut sending) = (ReceiveBatch::new(), SendBatch::new());
     loop {
@@ -53,7 +54,7 @@ fn relay(socket: &UdpSocket, peers: &[(SocketAddr, SocketAddr)]) -> Result<()> {
         }
         loop {
             let count = receiving.receive(socket)?;
-            // Datagrams of strangers go nowhere.
+            // Datagrams of unknown senders are dropped.
             let known = receiving.iter().filter_map(|(datagram, from)| Some((datagram, peer(peers, from)?)));
             sending.send_each(socket, known);
             if count < BATCH {

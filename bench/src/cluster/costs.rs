@@ -1,11 +1,11 @@
-//! What an INVITE, a BYE and a REGISTER cost a server: processor time, the kernel's included, by least squares over
-//! runs with unlike mixes.
+//! Processor time of an INVITE, a BYE and a REGISTER at a server, including the kernel's. Least squares over runs with
+//! different mixes.
 //!
-//! A round has, at two loads: nothing; registrations; calls that end at once; calls that begin and none that ends; and
-//! calls that end and none that begins. Of each of these `used = idle * seconds + sum of cost * number + cost of keeping *
-//! transaction seconds`. An ACK is part of its INVITE. A server keeps a BYE or REGISTER that it has answered (32 s long by
-//! timer J, RFC 3261 §17.2.2), which costs some work all that time. The idle use of a server is measured first, while it
-//! keeps nothing.
+//! At each of two loads, a round has these runs: no requests; registrations; calls that end at once; calls that only
+//! begin; and calls that only end. For each, `used = idle * seconds + sum of cost * number + cost of keeping *
+//! transaction seconds`. An ACK is part of its INVITE. A server keeps an answered BYE or REGISTER for timer J, 32 s
+//! (RFC 3261 §17.2.2), which costs some work all that time. The idle use of a server is measured first, while it keeps
+//! nothing.
 
 use std::ops::Range;
 use std::thread;
@@ -25,25 +25,25 @@ use crate::report::name;
 use crate::rig::{beside, server};
 use crate::study::{Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Study, Values};
 
-/// Loads, in parts of what it carries with a processor for some seconds. Higher loads are too much for longer: work for
-/// transactions that are kept is added while they accumulate.
+/// Loads as fractions of the capacity with a whole processor, which is measured over some seconds. Higher loads are too
+/// much for longer runs, as kept transactions accumulate and add work.
 const LOADS: [f64; 2] = [0.15, 0.3];
-/// The most calls a second.
+/// Highest rate in calls a second.
 const RATE_MAX: f64 = 2_000.0;
-/// Likewise with a part of a processor, in parts of that part of what it carries with a whole one: a call costs more where
-/// there are few of them.
+/// The same for a fraction of a processor, as fractions of that fraction of the capacity with a whole one. A call costs
+/// more at low rates.
 const PART_LOADS: [f64; 2] = [0.08, 0.16];
-/// Seconds in which it is found out what a server carries, and of the silence after a run in which late work is done.
+/// Seconds of the capacity measurement, and of the pause after a run in which late work is done.
 const CAPACITY_S: f64 = 4.0;
 const SILENCE: f64 = 0.3;
-/// Seconds in which a server at rest is looked at.
+/// Seconds for the measurement of an idle server.
 const REST: f64 = 20.0;
-/// The cost of an INVITE in BYEs, as the papers measured it. A ratio within a fifth of it counts as the same.
+/// Cost of an INVITE in BYEs, as measured by the papers. A ratio within a fifth of it counts as equal.
 const RATIO: f64 = 1.75;
 const NEAR: f64 = 0.2;
 
-/// The processor of a server while its transactions are priced: a whole one, or the part that a server of a cluster
-/// has. The load is in both cases near what it carries.
+/// Processor of a server while its transactions are measured: a whole one, or the fraction that a server of a cluster
+/// has. The load is near the capacity in both cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pricing {
     Whole,
@@ -62,7 +62,7 @@ impl Pricing {
         if self == Self::Part { product.quota() } else { 1.0 }
     }
 
-    /// Calls a second, of a server that carries so many with a processor.
+    /// Returns the rates in calls a second, for a server with this capacity on a whole processor.
     fn rates(self, product: Product, capacity: f64) -> [f64; 2] {
         match self {
             Self::Whole => LOADS.map(|load| load * capacity.min(RATE_MAX / LOADS[1])),
@@ -70,7 +70,7 @@ impl Pricing {
         }
     }
 
-    /// Seconds of a run.
+    /// Returns the seconds of a run.
     fn seconds(self) -> f64 {
         if self == Self::Whole { 4.0 } else { 8.0 }
     }
@@ -79,11 +79,11 @@ impl Pricing {
 /// One run, or half of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct CostRun {
-    /// How long.
+    /// Length.
     seconds: f64,
     /// INVITE transactions, BYE transactions, REGISTER transactions.
     numbers: [f64; 3],
-    /// Seconds that transactions were kept after their answer (timer J), added up.
+    /// Total seconds for which transactions were kept after their response (timer J).
     kept: f64,
     /// Processor time, in seconds.
     used: f64,
@@ -92,22 +92,22 @@ struct CostRun {
 /// Costs of a server, from the runs of one round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Costs {
-    /// Processors while it has nothing to do and keeps nothing.
+    /// Processors used while it has nothing to do and keeps nothing.
     idle: f64,
-    /// Microseconds of an INVITE, its ACK included, and of a BYE.
+    /// Microseconds of an INVITE with its ACK, and of a BYE.
     invite_us: f64,
     bye_us: f64,
-    /// Of a REGISTER; no number where it answers none.
+    /// Microseconds of a REGISTER; NaN if it answers none.
     register_us: f64,
-    /// Microseconds a second of each BYE or REGISTER that is kept after its answer; nothing where none is.
+    /// Microseconds a second of each BYE or REGISTER that is kept after its response; 0 if none is.
     kept_us: f64,
-    /// Memory of a call while it lasts, KiB, of the server's first process: a least value where memory that was free
-    /// before is used again, and none is seen of what other processes have.
+    /// Memory of a call while it lasts, in KiB, of the server's first process. A lower bound if freed memory is reused;
+    /// memory of other processes is not counted.
     call_kib: f64,
 }
 
 impl Costs {
-    /// From the runs. `None`: they do not tell the kinds apart, or there is none of a server at rest.
+    /// Fits the costs to the runs. `None`: the runs do not separate the kinds, or none shows the idle server.
     fn of(runs: &[CostRun], call_kib: f64) -> Option<Self> {
         let registers = runs.iter().any(|run| run.numbers[2] > 0.0);
         let columns = if registers { 3 } else { 2 };
@@ -131,13 +131,14 @@ impl Costs {
         })
     }
 
-    /// INVITE by BYE, as a policy weighs it; no number where a BYE seems to cost nothing.
+    /// Returns the cost of an INVITE divided by that of a BYE, as a policy weighs it; NaN if a BYE seems to cost
+    /// nothing.
     fn ratio(&self) -> f64 {
         if self.bye_us > 0.0 { self.invite_us / self.bye_us } else { f64::NAN }
     }
 }
 
-/// What the server has used since the start of a run.
+/// Usage of the server since the start of a run.
 #[derive(Clone, Copy)]
 struct Look {
     at: f64,
@@ -145,26 +146,26 @@ struct Look {
     resident: f64,
 }
 
-/// What is measured with.
+/// The measurement set-up.
 struct Meter {
     generator: LoadGenerator,
     servers: Servers,
-    /// Its start, and when since then a BYE or REGISTER was answered, in seconds.
+    /// Start, and the times when a BYE or REGISTER was answered, in seconds since then.
     since: Instant,
     answered: Vec<f64>,
-    /// How long that is kept, in seconds.
+    /// Seconds for which an answered BYE or REGISTER is kept.
     keeps: f64,
-    /// Of a run, and of the server at rest.
+    /// Seconds of a run, and of the idle measurement.
     seconds: f64,
     rest: f64,
 }
 
-/// Calls and registrations that were played.
+/// Played calls and registrations.
 struct Played {
     log: CallLog,
-    /// Of the start, in seconds.
+    /// Start in seconds.
     from: f64,
-    /// In the middle, if it was to be looked then, and at the end.
+    /// Usage in the middle, if requested, and at the end.
     looks: Vec<Look>,
 }
 
@@ -197,7 +198,7 @@ impl Meter {
         Ok(Played { log, from, looks })
     }
 
-    /// Waits until nothing is kept any more of what it has answered before, and looks at it then.
+    /// Waits until the server keeps no transactions any more, and measures it idle.
     fn at_rest(&mut self) -> Result<CostRun> {
         thread::sleep(Duration::from_secs_f64(self.keeps + SILENCE));
         let (at, before) = (Instant::now(), self.servers.used()?);
@@ -206,12 +207,12 @@ impl Meter {
         Ok(CostRun { seconds: at.elapsed().as_secs_f64(), numbers: [0.0; 3], kept: 0.0, used })
     }
 
-    /// A run of this length that begins so many seconds after the start, and in which so much was used.
+    /// Makes a run from its start and length in seconds, its numbers of transactions and its processor time.
     fn run(&self, from: f64, seconds: f64, numbers: [f64; 3], used: f64) -> CostRun {
         CostRun { seconds, numbers, kept: kept(&self.answered, self.keeps, from..from + seconds), used }
     }
 
-    /// All runs at this rate, and the memory of a call, in bytes.
+    /// Makes all runs at this rate. Returns them and the memory of a call in bytes.
     fn runs(&mut self, rate: f64, registers: bool, seed: u64) -> Result<(Vec<CostRun>, f64)> {
         let mut runs = Vec::new();
         let length = self.seconds;
@@ -239,7 +240,7 @@ impl Meter {
         let calls = both(&played.log)?;
         runs.push(whole(self, &played, [calls, calls, 0.0]));
         let before = played.looks[0];
-        // All of them last until the first of them ends, after the last has begun.
+        // All calls last until after the last one has begun.
         let holds = length + 2.0 * SILENCE;
         let played = self.play(times_ns(seed + 2), holds, &[], Some(length + SILENCE))?;
         let calls = both(&played.log)?;
@@ -251,13 +252,13 @@ impl Meter {
     }
 }
 
-/// How long transactions that were answered then and are kept so long are kept within this time, added up.
+/// Returns the total seconds within `within` for which transactions answered at these times are kept.
 fn kept(answered: &[f64], keeps: f64, within: Range<f64>) -> f64 {
     let part = |at: &f64| ((at + keeps).min(within.end) - at.max(within.start)).max(0.0);
     answered.iter().map(part).sum()
 }
 
-/// When its BYE was answered, or its REGISTER, since the start of the run.
+/// Returns when its BYE, or its REGISTER, was answered, since the start of the run.
 fn answered_ns(call: &CallRecord) -> Option<u64> {
     if call.is_registration {
         return call.set_up_ns.map(|taken| call.due_ns + taken);
@@ -266,7 +267,7 @@ fn answered_ns(call: &CallRecord) -> Option<u64> {
 }
 
 impl ClusterBench {
-    /// The study of what transactions cost these servers.
+    /// The study of transaction costs at these servers.
     pub(super) fn costs(&self, products: &[Product]) -> Study<'_, Costs> {
         let all = Product::value_variants().iter();
         let products: Vec<Product> =
@@ -316,7 +317,7 @@ impl ClusterBench {
         }
     }
 
-    /// One round. The simulator gets the prices of a part of a processor, as they are known first.
+    /// Measures one round. The costs with a fraction of a processor go to the simulator and are measured first.
     fn priced(&self, product: Product, pricing: Pricing, round: &mut Round<'_>) -> Result<Costs> {
         let mut generator = LoadGenerator::new(CALLERS, 0)?;
         let servers = Servers::start(self, product, vec![1.0], &mut generator)?;
@@ -324,12 +325,12 @@ impl ClusterBench {
         let capacity = generator.play(&[server(0)], closed)?.window(1.0..CAPACITY_S).set_up;
         ensure!(capacity > 10.0, "{product:?} carries {capacity} calls/s, which is nothing to measure");
         let (since, answered) = (Instant::now(), Vec::new());
-        // Quick runs assume a shorter time for kept transactions, which makes their prices wrong and nothing else.
+        // Quick runs assume a shorter time for kept transactions. This makes their costs wrong, but nothing else.
         let (keeps, seconds, rest) =
             if self.quick { (1.0, 1.0, 1.0) } else { (product.keeps(), pricing.seconds(), REST) };
         let mut meter = Meter { generator, servers, since, answered, keeps, seconds, rest };
         let (mut runs, mut memory) = (vec![meter.at_rest()?], 0.0_f64);
-        // Not before it is at rest: with a small part of a processor it would be busy for long with what was before.
+        // Limited only after the server is idle: with a small fraction of a processor, earlier work would take long.
         meter.servers.limit(pricing.quota(product))?;
         for (index, rate) in pricing.rates(product, capacity).into_iter().enumerate() {
             let seed = 100 * round.seed + 10 * index as u64;

@@ -1,10 +1,10 @@
 //! Least squares.
 
-/// The coefficients `c` for which the sum of the squares of `y - x * c` over all rows is the least. `None`: the rows do
-/// not tell them apart. By the normal equations `(X'X) c = X'y`.
+/// Returns the coefficients `c` that minimize the sum of the squares of `y - x * c` over all rows. `None`: the rows do
+/// not determine them. By the normal equations `(X'X) c = X'y`.
 pub(super) fn fit(rows: &[(Vec<f64>, f64)]) -> Option<Vec<f64>> {
     let unknowns = rows.first()?.0.len();
-    // Columns of unlike size would lose digits.
+    // Scaled, since columns of very different size would lose digits.
     let scale = |at: usize| rows.iter().map(|(x, _)| x[at].abs()).fold(0.0, f64::max);
     let scales: Vec<f64> = (0..unknowns).map(scale).collect();
     let x = |row: &(Vec<f64>, f64), at: usize| row.0[at] / scales[at];
@@ -17,7 +17,7 @@ pub(super) fn fit(rows: &[(Vec<f64>, f64)]) -> Option<Vec<f64>> {
     Some(scaled.zip(&scales).map(|(scaled, scale)| scaled / scale).collect())
 }
 
-/// The inverse, by Gauss and Jordan with pivots. `None`: there is none.
+/// Returns the inverse, by Gauss-Jordan elimination with pivots; `None` if there is none.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     for (at, line) in matrix.iter_mut().enumerate() {
@@ -27,7 +27,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
         let pivot = (at..size).max_by(|a, b| matrix[*a][at].abs().total_cmp(&matrix[*b][at].abs()))?;
         matrix.swap(at, pivot);
         let head = matrix[at][at];
-        // NaN as well: a column of zeros.
+        // NaN too: a column of zeros.
         if head.is_nan() || head.abs() < 1e-9 {
             return None;
         }

@@ -1,12 +1,11 @@
-//! The balancing papers' experiments before servers that somebody else wrote: what INVITE and BYE cost there, and what
-//! callers notice of the way in which calls are shared out.
+//! The balancing papers' experiments with third-party servers: costs of INVITE and BYE, and the effect of the
+//! distribution of calls on callers.
 //!
-//! - [`Product`]: the servers. `Way`: who shares calls out, and how.
+//! - [`Product`]: the servers. `Way`: balancer and policy.
 //! - `costs`: processor time of each kind of transaction, by least squares.
-//! - `sweep`: rising loads before a cluster, by one way, on processes and in the simulator.
+//! - `sweep`: rising loads in front of a cluster, by one way, on processes and in the simulator.
 //!
-//! Callers repeat INVITE and BYE as RFC 3261 has it (§17.1), come at random, and hold calls for normally distributed
-//! times.
+//! Callers retransmit INVITE and BYE (RFC 3261 §17.1), arrive at random, and hold calls for normally distributed times.
 
 mod costs;
 mod fit;
@@ -42,7 +41,7 @@ pub struct Arguments {
     /// Folder of the server in Java.
     #[arg(long, default_value = "bench/jain")]
     java: PathBuf,
-    /// What is measured.
+    /// Parts to measure.
     #[arg(long, value_delimiter = ',', default_values = ["costs", "response", "nodes", "unequal"])]
     parts: Vec<Part>,
     /// Servers of the clusters.
@@ -62,17 +61,17 @@ enum Part {
     Unequal,
 }
 
-/// What is measured with.
+/// The measurement set-up.
 pub(crate) struct ClusterBench {
     paths: ProgramPaths,
     /// Folder of the server in Java, with its `target`.
     java: PathBuf,
     quick: bool,
-    /// Servers that run on through all ways that are measured before them.
+    /// Running servers, reused by consecutive ways.
     running: RefCell<Option<sweep::Cluster>>,
 }
 
-/// Measures the parts that are asked for.
+/// Measures the requested parts.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = ClusterBench {
         paths: arguments.study.programs.clone(),
@@ -97,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The name of a price among the figures of a session.
+/// Returns the name of a cost among the figures of a session.
 fn figure(product: Product, what: &str) -> String {
     format!("{what} of {}", name(&product))
 }

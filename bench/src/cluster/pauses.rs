@@ -1,16 +1,16 @@
-//! What a Java machine says of its collections.
+//! Garbage collections in the log of a Java virtual machine.
 
-/// A pause in which nothing else ran there.
+/// A stop-the-world pause.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Pause {
-    /// Its end, in seconds since the machine's start.
+    /// Its end, in seconds since the start of the virtual machine.
     pub(super) at: f64,
-    /// How long it was, in milliseconds.
+    /// Its length in milliseconds.
     pub(super) ms: f64,
 }
 
-/// The pauses of a log as `-Xlog:gc:file=...:uptime` writes it:
-/// `[12.345s] GC(7) Pause Young (Allocation Failure) 13M->2M(46M) 3.456ms`.
+/// Returns the pauses in a log of `-Xlog:gc:file=...:uptime`: `[12.345s] GC(7) Pause Young (Allocation Failure)
+/// 13M->2M(46M) 3.456ms`.
 pub(super) fn pauses(log: &str) -> Vec<Pause> {
     let pause = |line: &str| {
         let (uptime, rest) = line.strip_prefix('[')?.split_once("s]")?;

@@ -1,4 +1,4 @@
-//! The servers: started, warmed up, held to their parts of a processor.
+//! The servers: started, warmed up, limited to fractions of a processor.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::rig::{Rig, server};
 
 /// A server that answers calls by itself, with transactions and dialogs.
 const ANSWER: &str = include_str!("../../kamailio/answer.cfg");
-/// What the Java machine is told: a small young generation, so that there is a collection every second or so, in which
-/// one thread works while all others stand still; and no second compiler, which would be at work for minutes.
+/// Options of the Java virtual machine. A small young generation makes it collect about every second, with one thread
+/// while all others stand still. There is no second compiler, which would work for minutes.
 const JAVA: [&str; 5] = [
     "-Djava.net.preferIPv4Stack=true",
     "-Xmn24m",
@@ -24,16 +24,15 @@ const JAVA: [&str; 5] = [
     "-XX:TieredStopAtLevel=1",
     "-Xlog:disable",
 ];
-/// Heap in MiB, for a whole processor and at least: so much that it does not fill in a usual session. To collect all of a
-/// heap takes a server of 9 % of a processor half a second or more, once in some minutes, and chance would say in which
-/// load of which way.
+/// Heap in MiB for a whole processor, and the minimum. It does not fill in a usual session. A full collection takes a
+/// server with 9 % of a processor half a second or more every few minutes, and would hit a random load of a random way.
 const HEAP: (f64, f64) = (3_000.0, 1_024.0);
-/// Objects of 1 KiB that each call keeps there, as an application knows something of its calls.
+/// Objects of 1 KiB that each call holds, like the call data of an application.
 const OBJECTS: u32 = 4;
-/// Calls a second that a server answers before anything is measured, and for how long.
+/// Rate and length of the warm-up of a server.
 const WARM_UP: Level = Level { rate: 400.0, seconds: 5.0 };
 
-/// The program of the servers.
+/// Program of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub enum Product {
     /// On the SIP stack of JAIN, in Java: `bench/jain`.
@@ -47,8 +46,8 @@ pub enum Product {
 }
 
 impl Product {
-    /// The part of a processor of each of many: so many that callers and balancer, on the other processor, are never
-    /// the limit.
+    /// Returns the fraction of a processor for each of many servers. It is small enough that callers and balancer, on
+    /// the other processor, are never the limit.
     pub fn quota(self) -> f64 {
         match self {
             Self::Java => 0.09,
@@ -56,8 +55,8 @@ impl Product {
         }
     }
 
-    /// Seconds for which it keeps a request other than INVITE that it has answered: timer J (RFC 3261 §17.2.2), what
-    /// Kamailio's module tm has in its place (`wt_timer`), nothing without transactions.
+    /// Returns the seconds for which it keeps an answered request other than INVITE: timer J (RFC 3261 §17.2.2),
+    /// `wt_timer` of Kamailio's module tm, or 0 without transactions.
     pub fn keeps(self) -> f64 {
         match self {
             Self::Java | Self::Sarabande => 32.0,
@@ -66,13 +65,13 @@ impl Product {
         }
     }
 
-    /// Whether it answers REGISTER.
+    /// Returns true if it answers REGISTER.
     pub fn registers(self) -> bool {
         self != Self::Sipp
     }
 }
 
-/// The command of the server of this number.
+/// Returns the command of the server of this number.
 fn command(bench: &ClusterBench, rig: &Rig, product: Product, index: usize, quota: f64) -> Result<Command> {
     let address = server(index);
     Ok(match product {
@@ -122,7 +121,7 @@ fn gc_log(rig: &Rig, index: usize) -> PathBuf {
 /// Servers of one product, ready for calls.
 pub(super) struct Servers {
     pub(super) product: Product,
-    /// The part of a processor that each may use.
+    /// Fraction of a processor for each.
     pub(super) quotas: Vec<f64>,
     /// Programs of the servers, which are in the groups of the same numbers, and their starts.
     programs: Vec<usize>,
@@ -131,7 +130,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Starts as many as there are quotas, and has each answer calls until it is warm, with a whole processor.
+    /// Starts a server for each quota, and warms each up with a whole processor.
     pub(super) fn start(
         bench: &ClusterBench,
         product: Product,
@@ -153,23 +152,24 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Holds each to its part of a processor.
+    /// Limits each to its fraction of a processor.
     fn held(&self) -> Result<()> {
         self.quotas.iter().enumerate().try_for_each(|(group, part)| self.rig.limit(group, *part))
     }
 
-    /// Holds each to this part of a processor.
+    /// Limits each to this fraction of a processor.
     ///
     /// # Errors
-    /// The control group does not take it.
+    /// Fails if a control group refuses it.
     pub(super) fn limit(&self, part: f64) -> Result<()> {
         (0..self.quotas.len()).try_for_each(|group| self.rig.limit(group, part))
     }
 
-    /// Has each collect all of its garbage, for which it gets a processor: none begins with what was left by another load.
+    /// Makes each collect all of its garbage, with a whole processor, so that no run begins with garbage of another
+    /// load.
     ///
     /// # Errors
-    /// One has ended, or the JDK is not whole.
+    /// Fails if a server has ended, or the JDK is incomplete.
     pub(super) fn collect(&self) -> Result<()> {
         if self.product != Product::Java {
             return Ok(());
@@ -184,17 +184,17 @@ impl Servers {
         self.held()
     }
 
-    /// Processor time that all have used, in seconds.
+    /// Returns the processor time of all in seconds.
     pub(super) fn used(&self) -> Result<f64> {
         self.rig.used(&self.programs)
     }
 
-    /// Memory that the first one has now, in bytes.
+    /// Returns the resident memory of the first in bytes.
     pub(super) fn resident(&self) -> Result<u64> {
         Ok(self.rig.program(self.programs[0])?.resident()?)
     }
 
-    /// The pauses of each since then, as times in seconds after it; of none that is not in Java.
+    /// Returns the pauses of each since then, in seconds after it; none for servers not in Java.
     pub(super) fn pauses(&self, since: Instant) -> Vec<Vec<Pause>> {
         let of = |(index, start): (usize, &Instant)| {
             let log = fs::read_to_string(gc_log(&self.rig, index)).unwrap_or_default();

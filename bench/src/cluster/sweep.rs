@@ -1,4 +1,4 @@
-//! Rising loads before a cluster, by one way: how long INVITE and BYE take at each of them, and whether all are answered.
+//! Rising loads in front of a cluster, by one way: response times of INVITE and BYE, and whether all are answered.
 
 use std::ops::Range;
 use std::thread;
@@ -27,36 +27,36 @@ use crate::study::{
     Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Study, Values,
 };
 
-/// A request that is answered later than this is not done, in nanoseconds: three times it was sent in vain. It is
-/// waited for as long.
+/// Latest time of a response that counts, in nanoseconds: by then the request was sent three times in vain. Responses
+/// are awaited for as long.
 const DONE_NS: u64 = 4_000_000_000;
-/// Above this part of all requests a load is carried, as the balancing papers have it.
+/// A load is carried if more than this fraction of requests is answered, as in the balancing papers.
 const DONE: f64 = 0.9999;
-/// Calls in progress for each server while the capacity is measured, and seconds that count. As many do not as servers keep
-/// what they have answered, and two more: they have to carry that, too.
+/// Calls in progress for each server while the capacity is measured, and seconds that count. The seconds before do not:
+/// as many as servers keep answered requests, as these are part of their work, and two more.
 const IN_PROGRESS: usize = 20;
 const CAPACITY_S: f64 = 10.0;
-/// Servers are at rest when they use less than this part of their quotas: what was too much before is over. It is waited
-/// for so many seconds at most.
+/// Servers are idle when they use less than this fraction of their quotas, so that earlier overload is over. The wait
+/// has a limit in seconds.
 const AT_REST: f64 = 0.1;
 const REST_S: u32 = 60;
 /// Steps of the ramp up to the first load, and seconds of each.
 const RAMP: (u32, f64) = (4, 0.5);
-/// "As the system approaches peak throughput": in parts of what the cluster carries.
+/// "As the system approaches peak throughput": as a fraction of the cluster's capacity.
 const NEAR_PEAK: f64 = 0.9;
-/// The load at which the simulator is compared.
+/// Load at which the simulator is compared.
 const COMPARED: f64 = 0.7;
 
-/// How many servers there are.
+/// Number and quotas of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Shape {
     nodes: usize,
-    /// Whether every second one has half as much of a processor as the others.
+    /// Whether every second server has half the quota of the others.
     is_unequal: bool,
 }
 
 impl Shape {
-    /// The part of a processor of each.
+    /// Returns the fraction of a processor of each.
     fn quotas(self, product: Product) -> Vec<f64> {
         let part = |index| if self.is_unequal && index % 2 == 1 { 0.5 } else { 1.0 };
         (0..self.nodes).map(|index| part(index) * product.quota()).collect()
@@ -72,14 +72,14 @@ impl Shape {
 /// Loads and times.
 #[derive(Clone, PartialEq, Debug)]
 struct Plan {
-    /// In parts of what the cluster carries, rising to more than that.
+    /// As fractions of the cluster's capacity, rising above 1.
     loads: Vec<f64>,
-    /// Seconds at each load that do not count, and that do.
+    /// Seconds at each load that do not count, and those that do.
     settle: f64,
     counted: f64,
 }
 
-/// How long calls last.
+/// Length of calls in seconds.
 const HOLDING: HoldingTime = HoldingTime { mean: 2.0, deviation: 1.0 };
 
 impl Plan {
@@ -100,7 +100,7 @@ impl Plan {
         ramp.chain(loads).collect()
     }
 
-    /// The time in which a load counts.
+    /// Returns the time in which a load counts.
     fn window(&self, index: usize) -> Range<f64> {
         let ramp = f64::from(RAMP.0) * RAMP.1;
         let from = ramp + index as f64 * (self.settle + self.counted) + self.settle;
@@ -126,31 +126,31 @@ impl Times {
     }
 }
 
-/// What came of a load. Response times are those of requests that were answered.
+/// Result of a load. Response times are those of answered requests.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct LoadSample {
-    /// Calls a second that were offered.
+    /// Offered calls a second.
     rate: f64,
     invite: Times,
     bye: Times,
-    /// Part of the INVITEs and BYEs that were answered within four seconds by a 2xx.
+    /// Fraction of the INVITEs and BYEs answered with 2xx within four seconds.
     done: f64,
-    /// Requests that were sent again, a second.
+    /// Retransmissions a second.
     repeated: f64,
-    /// Processor time of the servers, as part of their quotas.
+    /// Processor time of the servers, as a fraction of their quotas.
     servers: f64,
-    /// Processors that the balancer took, and the callers.
+    /// Processors used by the balancer, and by the callers.
     balancer: f64,
     callers: f64,
-    /// Part of the time that a server stood still to collect garbage, in the mean over the servers.
+    /// Fraction of time that a server paused for garbage collection, mean over the servers.
     paused: f64,
-    /// Such pauses a second, of each server; the longest, and how much they deviate, in milliseconds.
+    /// Pauses a second of each server; the longest, and their standard deviation, in milliseconds.
     pauses: f64,
     pause_ms: f64,
     pause_deviation_ms: f64,
-    /// Longest that a call of the whole run left after it was due, in milliseconds.
+    /// Greatest delay between the due time and the start of a call in the whole run, in milliseconds.
     late_ms: f64,
-    /// Calls a second at the peak of the whole run; no number where loads end before it.
+    /// Calls a second at the peak of the whole run; NaN if the loads end before it.
     peak: f64,
 }
 
@@ -180,9 +180,9 @@ fn measures() -> Vec<Measure<LoadSample>> {
     ]
 }
 
-/// The most calls a second up to which more than 99.99 % of the requests were done at every load, and of so many none had
-/// to be sent again: a load counts for seconds only, and where one is lasting that is too high, what is done late now is
-/// not done later. No number where that is not so at the first load, or at the last one still.
+/// Returns the highest rate in calls a second up to which every load was carried. More than 99.99 % of requests are
+/// done then, and as many without retransmission. A load counts for seconds only, and under a lasting overload
+/// retransmitted requests would soon fail. NaN if the first load is not carried, or the last one still is.
 fn peak(levels: &[LoadSample]) -> f64 {
     // INVITE and BYE.
     let repeated = |level: &LoadSample| level.repeated / (2.0 * level.rate);
@@ -193,7 +193,7 @@ fn peak(levels: &[LoadSample]) -> f64 {
     levels[..carried].iter().map(|level| level.rate).fold(f64::NAN, f64::max)
 }
 
-/// What was seen at one time.
+/// Usage at one time.
 struct Look {
     servers: f64,
     balancer: f64,
@@ -214,8 +214,7 @@ impl Cluster {
         Ok(Self { shape, generator, servers })
     }
 
-    /// Starts what shares calls out. It is told the capacities of the servers beside that of the fastest, or that all are
-    /// equal.
+    /// Starts the balancer. It knows the capacities of the servers relative to the fastest, or treats all as equal.
     fn balance(&mut self, bench: &ClusterBench, way: Way, are_told: bool) -> Result<(Rig, usize)> {
         let most = self.servers.quotas.iter().copied().fold(0.0, f64::max);
         let capacity = |quota: &f64| if are_told { quota / most } else { 1.0 };
@@ -226,7 +225,7 @@ impl Cluster {
         Ok((rig, balancer))
     }
 
-    /// Calls a second that the servers carry, which least work left shares out.
+    /// Returns the servers' capacity in calls a second, with policy `tlwl`.
     fn capacity(&mut self, bench: &ClusterBench) -> Result<f64> {
         let _balancer = self.balance(bench, Way::Tlwl, true)?;
         let settle = if bench.quick { 1.0 } else { self.servers.product.keeps() + 2.0 };
@@ -239,7 +238,7 @@ impl Cluster {
         Ok(capacity)
     }
 
-    /// Waits until the servers have nothing to do: after a load that was too high they have for half a minute.
+    /// Waits until the servers are idle: after an overload they have work for half a minute.
     fn await_rest(&self) -> Result<()> {
         let quota: f64 = self.servers.quotas.iter().sum();
         for _ in 0..REST_S {
@@ -294,7 +293,7 @@ impl Cluster {
 }
 
 impl LoadSample {
-    /// Of the INVITEs that were due in this time, and the BYEs that were sent in it.
+    /// Evaluates the INVITEs due in this time, and the BYEs sent in it.
     fn of(log: &CallLog, pauses: &[Vec<Pause>], seconds: Range<f64>) -> Self {
         let length = seconds.end - seconds.start;
         let is_within = |ns: u64| seconds.contains(&(ns as f64 / 1e9));
@@ -329,7 +328,7 @@ impl LoadSample {
 }
 
 impl ClusterBench {
-    /// One run of a way before these servers, which run on for the next one.
+    /// One run of a way with these servers, which are reused by the next one.
     fn by(
         &self,
         product: Product,
@@ -339,7 +338,7 @@ impl ClusterBench {
     ) -> Result<Samples<LoadSample>> {
         let mut running = self.running.borrow_mut();
         if running.as_ref().is_none_or(|it| it.shape != shape || it.servers.product != product) {
-            // Those before end first: they have the same addresses.
+            // The servers before must end first: they have the same addresses.
             *running = None;
             *running = Some(Cluster::start(self, product, shape)?);
         }
@@ -358,7 +357,7 @@ impl ClusterBench {
         Alternative::new(name(&way), move |round| self.by(product, shape, (way, false), round))
     }
 
-    /// Eight servers by every way, and some in the simulator.
+    /// Eight servers by every way, and some ways in the simulator.
     pub(super) fn response(&self, product: Product) -> Study<'_, LoadSample> {
         let shape = Shape { nodes: NODES, is_unequal: false };
         let ways = Way::value_variants().iter();
@@ -399,7 +398,7 @@ impl ClusterBench {
         }
     }
 
-    /// More and more servers.
+    /// Rising numbers of servers.
     pub(super) fn nodes(&self, product: Product) -> Study<'_, LoadSample> {
         let cell = |nodes| {
             let shape = Shape { nodes, is_unequal: false };
@@ -438,7 +437,7 @@ impl ClusterBench {
         }
     }
 
-    /// Eight servers of which half have half the speed.
+    /// Eight servers, of which half have half the speed.
     pub(super) fn unequal(&self, product: Product) -> Study<'_, LoadSample> {
         let shape = Shape { nodes: NODES, is_unequal: true };
         let ways = [Way::Tlwl, Way::Tjsq, Way::Cjsq, Way::RoundRobin, Way::Hash];
@@ -489,7 +488,7 @@ fn told(way: Way) -> String {
     format!("{way}, capacities told")
 }
 
-/// The ways that are simulated.
+/// The simulated ways.
 const MODELS: [Way; 3] = [Way::Tlwl, Way::RoundRobin, Way::Hash];
 
 fn response_questions(cell: &str) -> Vec<Question> {
@@ -534,12 +533,12 @@ fn response_questions(cell: &str) -> Vec<Question> {
     questions
 }
 
-/// The same cluster in the simulator, with the prices of `bench cluster --parts costs`, and the pauses and the control
-/// groups that were measured with. No numbers where there are no prices, or servers had no time left.
+/// Simulates the same cluster with the costs of `bench cluster --parts costs`, and the measured pauses and control
+/// groups. NaN without costs, or if the servers had no idle time.
 ///
-/// Prices are of a server with a whole processor. One that is held to a small part of it takes more time for the same, and
-/// less of it with more to do. So all prices are stretched alike, to what the servers used at this load. The processor
-/// time that pauses take is in the prices as well; it is taken out of them.
+/// Costs were measured with a whole processor. A server limited to a small fraction takes more time for the same work,
+/// and less of it under higher load. All costs are therefore scaled alike, to the usage of the servers at this load.
+/// They include the processor time of pauses, which is subtracted.
 fn simulated(
     round: &Round<'_>,
     product: Product,
@@ -580,7 +579,7 @@ fn simulated(
     })
 }
 
-/// What running servers did at a load.
+/// Measured behaviour of the servers at a load.
 struct Measured {
     rate: f64,
     servers: f64,
@@ -593,7 +592,7 @@ fn model(way: Way, quotas: &[f64], prices: [f64; 2], measured: &Measured) -> Res
     let Measured { rate, servers, paused, pauses, pause_deviation_ms } = *measured;
     let [invite, bye] = prices;
     let (quota, count) = (quotas.iter().sum::<f64>(), quotas.len() as f64);
-    // Processor time of a call, in seconds, without pauses.
+    // Processor time of a call in seconds, without pauses.
     let call = (servers - paused) * quota / rate;
     let is_known = invite > 0.0 && bye > 0.0 && call > 0.0 && servers < 1.0;
     if !is_known {
@@ -624,7 +623,7 @@ fn model(way: Way, quotas: &[f64], prices: [f64; 2], measured: &Measured) -> Res
     }))
 }
 
-/// Pauses as often as these, and as long.
+/// Returns pauses of this frequency and length.
 fn stalls(paused: f64, pauses: f64, deviation_ms: f64) -> StallSettings {
     let mean = paused / pauses;
     let [every, mean, deviation] =
@@ -708,7 +707,7 @@ mod tests {
         for stretch in [1.0, 2.0] {
             let measured = Measured { servers: stretch * few().servers, ..few() };
             let found = at(Way::Tlwl, &measured).expect("it carries that");
-            // Some come when the part of a period has been used up.
+            // Some requests arrive when the quota of a period is used up.
             assert!((1.0..1.15).contains(&(found.invite / (0.4 * stretch))), "{found:?}");
             assert!((1.0..1.15).contains(&(found.bye / (0.2 * stretch))), "{found:?}");
         }
@@ -720,9 +719,9 @@ mod tests {
         let without = Measured { rate: 600.0, servers: 0.5, ..few() };
         let with = Measured { paused: 0.04, pauses: 0.8, pause_deviation_ms: 10.0, ..without };
         let [without, with] = [without, with].map(|it| at(Way::RoundRobin, &it).expect("it carries that"));
-        // One INVITE in 25 comes in a pause of 50 ms.
+        // One INVITE in 25 arrives in a pause of 50 ms.
         assert!(with.invite_p99 > without.invite_p99 + 20.0, "{without:?} {with:?}");
-        // Three quarters of the time are work; pauses of which all were extra would be too much.
+        // Three quarters of the time are work. With all pauses on top it would be too much.
         let most = Measured { rate: 900.0, servers: 0.75, paused: 0.3, pauses: 3.0, ..few() };
         let found = at(Way::Tlwl, &most).expect("it carries that");
         assert!(found.invite < 1_000.0, "{found:?}");

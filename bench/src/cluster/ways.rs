@@ -1,4 +1,4 @@
-//! Who shares calls out, and how.
+//! Balancers and their policies.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use crate::rig::{BALANCER, Rig, address, server};
 /// Kamailio's dispatcher.
 const DISPATCHER: &str = include_str!("../../kamailio/kamailio.cfg");
 
-/// A way to share calls out: the seven policies of this program, and what Kamailio's dispatcher has.
+/// A way to distribute calls: the seven policies of this program, and those of Kamailio's dispatcher.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Way {
     /// Transaction-least-work-left, an INVITE weighing 1.75.
@@ -23,17 +23,17 @@ pub(crate) enum Way {
     Cjsq,
     /// Response-time weighted moving average.
     Rwma,
-    /// In turn.
+    /// Round robin.
     RoundRobin,
     /// By a hash of the Call-ID.
     Hash,
-    /// By another one.
+    /// By another hash of the Call-ID, FNV.
     FnvHash,
     /// Kamailio's dispatcher by calls in progress (algorithm 10).
     KamailioLoad,
     /// Kamailio's dispatcher by a hash of the Call-ID (algorithm 0).
     KamailioHash,
-    /// Kamailio's dispatcher in turn (algorithm 4).
+    /// Kamailio's dispatcher, round robin (algorithm 4).
     KamailioRoundRobin,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Way {
 }
 
 impl Way {
-    /// The dispatcher's algorithm; `None` of this program's policies.
+    /// Returns the dispatcher's algorithm; `None` for policies of this program.
     fn algorithm(self) -> Option<u8> {
         match self {
             Self::KamailioLoad => Some(10),
@@ -54,7 +54,7 @@ impl Way {
         }
     }
 
-    /// Starts it before servers of these capacities, on the processor of the callers; its number.
+    /// Starts it in front of servers of these capacities, on the processor of the callers. Returns its number.
     pub(super) fn start(self, rig: &mut Rig, capacities: &[f64]) -> Result<usize> {
         let at = address(BALANCER);
         let mut command = match self.algorithm() {
@@ -72,8 +72,8 @@ impl Way {
 
 const LISTEN: &str = "threads = 1";
 
-/// Probes, ejection and slow start are off, so that ways differ by how they share calls out, and not by when they find
-/// a server dead.
+/// Probes, ejection and slow start are off, so that ways differ by their distribution of calls, and not by when they
+/// find a server dead.
 fn tables(way: Way, capacities: &[f64]) -> String {
     let member = |(index, capacity): (usize, &f64)| {
         format!("{{ address = \"{}\", capacity = {capacity:?} }}", server(index))

@@ -1,31 +1,31 @@
-//! Networks of proxies, and who keeps what of a call in them.
+//! Networks of proxies, and the state of calls that each proxy keeps.
 
 use plan::{Node, Plan, Routing, Topology, solve};
 
 use super::prices::{NetworkPrices, NodePrices};
 
-/// What is kept of a call.
+/// State kept of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
-    /// Its transactions.
+    /// Transactions.
     Transactions,
     /// Transactions, dialogs and a record.
     Dialogs,
-    /// The same, and callers are asked for a password, once a call.
+    /// The same, and callers must authenticate, once for each call.
     Authenticated,
 }
 
-/// Where calls go on to.
+/// Next hop of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     Proxy(usize),
     Answerer(usize),
 }
 
-/// A way of calls through a proxy.
+/// A route of calls through a proxy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ProxyPlace {
-    /// The proxy that calls come from; `None`: callers.
+    /// The previous proxy; `None`: the callers.
     pub(super) from: Option<usize>,
     pub(super) next: Vec<Target>,
 }
@@ -36,21 +36,21 @@ impl ProxyPlace {
     }
 }
 
-/// How a proxy forwards.
+/// Forwarding mode of a proxy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Forward {
     Stateless,
     /// Keeps transactions.
     Transactions,
-    /// Keeps all.
+    /// Keeps all state.
     Stateful,
-    /// Finds what it keeps, with these lines of `[distribution]`.
+    /// Shares state, with these lines of `[distribution]`.
     Shared {
-        /// Whether who asks callers for a password is shared out, too.
+        /// Whether authentication is shared out too.
         authentication: bool,
         keys: String,
     },
-    /// Keeps all and says how busy it is.
+    /// Keeps all state, and reports its utilisation.
     Told(&'static str),
 }
 
@@ -77,16 +77,16 @@ impl Forward {
 /// A network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shape {
-    /// So many proxies, one after the other.
+    /// This many proxies in series.
     Series(usize),
-    /// One before two.
+    /// One in front of two.
     Fork,
     /// Two edges that call each other through a core.
     Edges,
 }
 
 impl Shape {
-    /// The ways of calls through each proxy. One without a source is the last: it takes what no other takes.
+    /// Returns the routes of calls through each proxy. A route without a source comes last and takes all other calls.
     pub(super) fn places(self) -> Vec<Vec<ProxyPlace>> {
         let way = |from, next: &[Target]| ProxyPlace { from, next: next.to_vec() };
         match self {
@@ -109,7 +109,7 @@ impl Shape {
         }
     }
 
-    /// The proxies that calls enter at.
+    /// Returns the proxies where calls enter.
     pub(super) fn entries(self) -> Vec<usize> {
         if self == Self::Edges { vec![0, 2] } else { vec![0] }
     }
@@ -126,16 +126,16 @@ impl Shape {
         if let Self::Series(length) = self { length } else { 3 }
     }
 
-    /// What it carries at most, and who keeps how much then. `prices` are those of the entry and of what stands
-    /// behind it.
+    /// Returns the network's capacity, and the share of state that each proxy then keeps. `prices` are those of the
+    /// entry and of the proxies behind it.
     pub(super) fn plan(self, prices: &[NodePrices; 2]) -> Plan {
         self.plan_with(prices, 0.0, 0.0)
     }
 
-    /// What it carries at most of this many calls/s, where entries spend time on what they refuse.
+    /// Returns the calls carried of this many calls/s, if entries spend time on refusals.
     pub(super) fn carried(self, prices: &NetworkPrices, offered: f64) -> f64 {
         let plan = self.plan(&prices.nodes).load;
-        // Refusing takes all the time of an entry, or is no cheaper than forwarding: nothing is known.
+        // Unknown if refusals take all the time of an entry, or cost as much as forwarding.
         if offered >= prices.refusals || prices.refusals <= prices.nodes[0].stateless {
             return f64::NAN;
         }
@@ -146,8 +146,8 @@ impl Shape {
         }
     }
 
-    /// An entry that is offered X calls/s and takes L spends `refusal` seconds on X - L of them. So it is as one that
-    /// loses `refusal * X` of its time, and forwards one call of its own for that much less.
+    /// An entry that is offered X calls/s and accepts L spends `refusal` seconds on X - L of them. It behaves like a
+    /// proxy that loses `refusal * X` of its time, and forwards each accepted call for that much less.
     fn plan_with(self, prices: &[NodePrices; 2], refusal: f64, offered: f64) -> Plan {
         let (entries, paths) = (self.entries(), self.paths());
         let node = |index: usize| {
@@ -170,27 +170,27 @@ impl Shape {
     }
 }
 
-/// Who keeps what, in a network.
+/// Distribution of state in a network.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Arrangement {
-    /// Every proxy keeps all.
+    /// Every proxy keeps all state.
     Every,
     /// The proxy where a call enters keeps it.
     Entry,
     /// The proxy where a call leaves keeps it.
     Exit,
-    /// The proxy where a call enters asks for a password, the one where it leaves keeps the call.
+    /// The proxy where a call enters authenticates the caller, the one where it leaves keeps the call.
     Split,
-    /// Each keeps this share of what comes open, by hand.
+    /// Each keeps this fixed share of the calls without state.
     Fixed(f64),
-    /// Each finds its share of calls by the law `level`, and the first one asks for passwords.
+    /// Each finds its share of calls by the law `level`, and the first one authenticates.
     Calls,
-    /// Each finds its share, by the law and with further lines.
+    /// Each finds its share by this law with further lines.
     Law(&'static str, String),
 }
 
 impl Arrangement {
-    /// Whether a proxy asks callers for a password, if anybody does. Where two keep all, the first one asks.
+    /// Returns true if a proxy authenticates callers, where any does. If all keep state, the first one does.
     pub(super) fn asks(&self, place: &ProxyPlace) -> bool {
         match self {
             Self::Every | Self::Entry | Self::Split | Self::Calls => place.from.is_none(),
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn plans_know_the_ways_of_calls() {
         let load = |shape: Shape| shape.plan(&EQUAL).load.round() as u64;
-        // Between both prices a series of two keeps half at each; behind a fork there is room for all of it.
+        // Between both costs a series of two keeps half at each; behind a fork there is room for all of it.
         assert_eq!([load(Shape::Series(2)), load(Shape::Fork)], [889, 1_000]);
         assert_eq!(load(Shape::Edges), load(Shape::Series(3)));
     }

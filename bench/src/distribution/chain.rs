@@ -1,4 +1,4 @@
-//! Proxies in a chain or a small network, each held to a part of a processor.
+//! Proxies in a chain or a small network, each limited to a fraction of a processor.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -12,27 +12,27 @@ use crate::modes::{KAMAILIO_CONFIG, Product};
 use crate::registration::users;
 use crate::rig::{NETWORK, Rig, server};
 
-/// How one proxy is started.
+/// Configuration of one proxy.
 #[derive(Clone, Debug)]
 pub(super) struct ProxySpec {
-    /// Where its calls come from and go to, and how each way is forwarded.
+    /// Source and targets of its routes, and the forwarding mode of each.
     pub(super) ways: Vec<(ProxyPlace, Forward)>,
-    /// Whether it asks callers for a password.
+    /// Whether it authenticates callers.
     pub(super) asks: bool,
-    /// What it may use of a processor.
+    /// Quota as a fraction of a processor.
     pub(super) quota: f64,
     pub(super) threads: usize,
     /// Further tables of its configuration.
     pub(super) tables: &'static str,
 }
 
-/// Running proxies, ended with this value: of the first servers' addresses.
+/// Running proxies, ended on drop. They have the first servers' addresses.
 pub(super) struct Chain {
     pub(super) rig: Rig,
     pub(super) proxies: Vec<usize>,
 }
 
-/// Where calls go on to.
+/// Addresses of the next hops.
 pub(super) struct Places<'a> {
     pub(super) answerers: &'a [SocketAddr],
 }
@@ -50,7 +50,7 @@ impl Places<'_> {
         all.join(", ")
     }
 
-    /// The tables that say where calls go.
+    /// Returns the tables for the routes.
     fn routes(&self, spec: &ProxySpec, kept: Kept) -> String {
         if let [(place, forward)] = &spec.ways[..] {
             let authentication = if spec.asks {
@@ -83,7 +83,7 @@ impl Places<'_> {
         spec.ways.iter().enumerate().map(way).collect()
     }
 
-    /// The tables of a proxy of ours.
+    /// Returns the tables of a Sarabande proxy.
     fn tables(&self, index: usize, spec: &ProxySpec, kept: Kept) -> String {
         let sharing = spec.ways.iter().find_map(|(_, forward)| forward.keys());
         let sharing = sharing.map_or_else(String::new, |keys| {
@@ -96,14 +96,14 @@ impl Places<'_> {
                 }
                 Kept::Dialogs | Kept::Authenticated => "shares = [\"transaction\", \"dialog\"]\n",
             };
-            // Calls without transactions may go to neighbours alone, so answerers have to be some.
+            // Calls without transactions may go to neighbours only, so answerers have to be neighbours.
             let neighbours = match &spec.ways[0].1 {
                 Forward::Told("stateless") => "127.0.0.0/8",
                 _ => NETWORK,
             };
             format!("[distribution]\nneighbours = [\"{neighbours}\"]\n{shares}{keys}\n\n")
         });
-        // Who never keeps anything writes no records, and `check` refuses the table.
+        // A proxy that keeps no calls writes no records, and `check` refuses the table.
         let writes = spec
             .ways
             .iter()
@@ -145,7 +145,7 @@ impl Places<'_> {
         Ok(command)
     }
 
-    /// Starts these proxies, the first one of them with the address of index 0.
+    /// Starts these proxies, the first one with the address of index 0.
     pub(super) fn start(
         &self,
         bench: &DistributionBench,

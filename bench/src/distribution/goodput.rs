@@ -1,5 +1,5 @@
-//! Goodput of networks of proxies below, at and past what the linear program says they carry (figure 4), and of two in
-//! series in the simulator at the same prices.
+//! Goodput of networks of proxies below, at and above the capacity of the linear program (figure 4). Two proxies in
+//! series are also simulated with the same costs.
 
 use std::time::Duration;
 
@@ -26,46 +26,46 @@ use crate::study::{
     Alternative, Bound, Cell, Measure, Over, Picture, Question, Round, Samples, Study, Values,
 };
 
-/// Loads of two in series, as parts of the plan; and of longer networks.
+/// Loads of two in series as fractions of the plan, and of longer networks.
 const LOADS: [f64; 7] = [0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0];
 const FEW: [f64; 2] = [1.0, 1.2];
-/// Transactions that a proxy makes of a call where it keeps one.
+/// Transactions that a proxy creates for a call whose state it keeps.
 const TRANSACTIONS: f64 = 4.0;
 
 /// A network whose goodput is measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
-    /// As it is printed, and the name of its files.
+    /// Printed name, and name of its files.
     pub(super) name: &'static str,
     /// One line.
     pub(super) title: &'static str,
     pub(super) shape: Shape,
-    /// What is kept and shared out.
+    /// State that is kept and shared out.
     pub(super) kept: Kept,
 }
 
-/// What came of a load of a network.
+/// Result of a load of a network.
 pub(super) struct Sample {
     result: LoadResult,
-    /// Calls a second that the linear program makes of this round's prices.
+    /// Calls a second by the linear program with this round's costs.
     plan: f64,
 }
 
 impl Sample {
-    /// Calls that are answered in time, without proxies.
+    /// Calls answered in time, without results of proxies.
     fn of(window: WindowResult, plan: f64) -> Self {
         Self { result: LoadResult { window, proxies: Vec::new(), driver: f64::NAN, late_ms: f64::NAN }, plan }
     }
 }
 
-/// Who keeps what, by the plan.
+/// Returns an arrangement for a plan.
 type Arranges = fn(&Plan) -> Arrangement;
 
 fn fixed(plan: &Plan) -> Arrangement {
     Arrangement::Fixed(plan.ways.first().map_or(1.0, WayPlan::keep))
 }
 
-/// A change of a hundredth of what it carries, as in the paper.
+/// With a step of a hundredth of the capacity, as in the paper.
 fn paper(plan: &Plan) -> Arrangement {
     Arrangement::Law("paper", format!("delta_c = {:.1}", plan.load / 100.0))
 }
@@ -108,7 +108,7 @@ impl Case {
     }
 }
 
-/// Arrangements of two in series that are simulated.
+/// Simulated arrangements of two in series.
 type Keeping = fn(&Shares) -> StateKeeping;
 const MODELS: [(&str, Keeping); 4] = [
     ("every proxy", |_| StateKeeping::Always),
@@ -117,9 +117,9 @@ const MODELS: [(&str, Keeping); 4] = [
     ("law level", |shares| shares.law(Law::Level)),
 ];
 
-/// What the shares of simulated proxies go by.
+/// Parameters of the simulated proxies' shares.
 struct Shares {
-    /// What the plan keeps at the first proxy.
+    /// Share that the plan keeps at the first proxy.
     keep: f64,
     /// Calls a second that the plan carries.
     plan: f64,
@@ -135,9 +135,9 @@ impl Shares {
     }
 }
 
-/// Two in series at these prices. Those of the first proxy hold for both, and the second is so much slower as its rate with
-/// state says: the scenario has one list of prices. The measured price of a first proxy without state has the 100 of the
-/// second one in it.
+/// Model of two in series with these costs. A scenario has one list of costs: those of the first proxy hold for both,
+/// and the second is slower by the ratio of the rates with state. The measured cost of a first proxy without state
+/// includes the 100 of the second one.
 fn model(prices: &NetworkPrices, kept: Kept, keeping: Keeping) -> Model {
     let [first, _] = prices.nodes;
     let plan = Shape::Series(2).plan(&prices.nodes);
@@ -158,7 +158,7 @@ fn model(prices: &NetworkPrices, kept: Kept, keeping: Keeping) -> Model {
             base_capacity: first.stateful,
             message: seconds(message),
             timer: seconds(message / 2.0),
-            // Of INVITE, 503 and ACK, which were measured together, the ACK is one.
+            // INVITE, 503 and ACK were measured together; the ACK is one of the three.
             reject: seconds(refusal * 2.0 / 3.0),
             reject_ack: seconds(refusal / 3.0),
             operations: vec![("create_transaction", seconds(transaction))],
@@ -222,14 +222,14 @@ impl DistributionBench {
         let targets: Vec<_> = entries.iter().map(|entry| server(*entry)).collect();
         let loads = case.loads(self.quick);
         let rates: Vec<f64> = loads.iter().map(|load| load * plan.load).collect();
-        // Who can tell the share of what he keeps.
+        // Whether proxies report the share that they keep.
         let says = matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Calls | Arrangement::Law(..));
         let results = self.sweep(&mut generator, &chain, &targets, &rates, says)?;
         let sample = |(load, result): (&f64, _)| (*load, Sample { result, plan: plan.load });
         Ok(loads.iter().zip(results).map(sample).collect())
     }
 
-    /// What can be carried by a plan that pays for refusals.
+    /// Returns the goodput of a plan that accounts for refusals.
     fn carried_at_most(&self, case: &Case, round: &mut Round<'_>) -> Result<Samples<Sample>> {
         let prices = self.network_prices(case.kept, round.number, round.figures)?;
         let plan = case.shape.plan(&prices.nodes).load;
@@ -301,7 +301,7 @@ impl DistributionBench {
 mod tests {
     use super::*;
 
-    /// As recorded in docs/distribution/measured.md, two in series, transactions.
+    /// As recorded in docs/evidence/distribution.md, two in series, transactions.
     const RECORDED: NetworkPrices = NetworkPrices {
         nodes: [
             NodePrices { stateless: 2188.0, stateful: 1587.0 },
@@ -320,7 +320,7 @@ mod tests {
             assert!((answered(keeping, 0.7) / 0.7 - 1.0).abs() < 0.02, "{name}");
         }
         let level = [1.2, 2.0].map(|load| answered(MODELS[3].1, load));
-        // What running proxies carried at these loads, in the same record.
+        // Results of running proxies at these loads, in the same record.
         let is_near = |(simulated, live): (f64, f64)| (simulated / live - 1.0).abs() < 0.15;
         assert!(level.into_iter().zip([0.89, 0.81]).all(is_near), "{level:?}");
     }

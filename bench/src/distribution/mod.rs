@@ -1,11 +1,12 @@
-//! State distribution on running proxies, each held to a part of a processor (SERvartuka paper, figures 1, 2 and 4).
+//! State distribution on running proxies, each limited to a fraction of a processor (SERvartuka paper, figures 1, 2 and
+//! 4).
 //!
-//! - `arrangement`: networks of proxies, who keeps what of a call in them, and what the linear program makes of it.
-//! - `chain`: these proxies, started. `watch`: loads through them, and what each used and said meanwhile.
-//! - `prices`: what a call costs one proxy by what it keeps, and what the proxies of a series carry.
-//! - `goodput`: networks of proxies below, at and past what the program says, and in the simulator.
+//! - `arrangement`: networks of proxies, the state that each proxy keeps, and the result of the linear program.
+//! - `chain`: running proxies. `watch`: loads through them, with the usage and reports of each.
+//! - `prices`: cost of a call at one proxy by the state kept, and the capacities of the proxies of a series.
+//! - `goodput`: networks of proxies below, at and above the capacity of the program, and in the simulator.
 //!
-//! Callers and answerers repeat what is lost (RFC 3261 §13.3.1.4, §17.1) and keep to a refusal.
+//! Callers and answerers retransmit (RFC 3261 §13.3.1.4, §17.1), and do not retry after a refusal.
 
 mod arrangement;
 mod chain;
@@ -24,12 +25,12 @@ use goodput::Case;
 
 /// Sockets of the callers.
 const CALLERS: usize = 4;
-/// Calls in progress while a capacity is measured: a proxy has always something to do, and nobody waits so long as to
-/// repeat anything.
+/// Calls in progress while a capacity is measured: a proxy always has work, and no caller waits long enough to
+/// retransmit.
 const IN_PROGRESS: usize = 120;
-/// Who calls where a password is asked for. Kamailio's configuration has the same one.
+/// The user who calls where authentication is required. Kamailio's configuration contains the same one.
 const USER: BenchUser = BenchUser { name: "caller", password: "password" };
-/// What each proxy may use of a processor: at least a tenth, a millisecond of each period.
+/// Quota of each proxy as a fraction of a processor. It must be at least a tenth, a millisecond of each period.
 const QUOTA: f64 = 0.12;
 
 /// Measures what state costs a proxy, how its utilisation follows the load, and the goodput of networks of proxies
@@ -38,14 +39,14 @@ const QUOTA: f64 = 0.12;
 pub struct Arguments {
     #[command(flatten)]
     study: StudyArguments,
-    /// What is measured.
+    /// Parts to measure.
     #[arg(long, value_delimiter = ',', default_values = ["prices", "ramp", "transactions", "dialogs", "authentication", "three", "fork", "edges"])]
     parts: Vec<Part>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// What a call costs one proxy, by what it keeps.
+    /// Cost of a call at one proxy, by the state kept.
     Prices,
     /// Utilisation against load.
     Ramp,
@@ -57,7 +58,7 @@ enum Part {
     Authentication,
     /// Three in series.
     Three,
-    /// One before two.
+    /// One in front of two.
     Fork,
     /// Two edges that call each other through a core.
     Edges,
@@ -82,7 +83,7 @@ impl Part {
     }
 }
 
-/// What is measured with.
+/// The measurement set-up.
 #[derive(Clone, Debug)]
 pub(crate) struct DistributionBench {
     paths: ProgramPaths,
@@ -90,13 +91,13 @@ pub(crate) struct DistributionBench {
 }
 
 impl DistributionBench {
-    /// Seconds before the first load of a run counts, of each load that do not count, and that do.
+    /// Returns the seconds before the first load of a run, and those of each load that do not count, and that do.
     fn seconds(&self) -> [f64; 3] {
         if self.quick { [1.0, 0.5, 1.5] } else { [5.0, 3.0, 4.0] }
     }
 }
 
-/// Measures the parts that are asked for.
+/// Measures the requested parts.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = DistributionBench { paths: arguments.study.programs.clone(), quick: arguments.study.quick };
     let mut session = Session::open("distribution", &arguments.study)?;

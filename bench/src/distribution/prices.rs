@@ -1,5 +1,5 @@
-//! What a call costs a proxy by what it keeps of it (figure 1), how its utilisation follows the load (figure 2), and the
-//! rates of the proxies of a series.
+//! Cost of a call at a proxy by the state kept (figure 1), and utilisation by load (figure 2). Also the capacities of
+//! the proxies of a series.
 
 use anyhow::{Result, ensure};
 use papers::report::Axis;
@@ -13,46 +13,46 @@ use crate::modes::Product;
 use crate::rig::server;
 use crate::study::{Alternative, Cell, Figures, Measure, Over, Picture, Samples, Study};
 
-/// Calls a second that a proxy carries at its place in a chain.
+/// Capacity of a proxy at its place in a chain, in calls a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct NodePrices {
-    /// Where it keeps nothing: `T_SL` of the paper.
+    /// Without state: `T_SL` of the paper.
     pub(super) stateless: f64,
-    /// Where it keeps every call: `T_SF`.
+    /// With the state of every call: `T_SF`.
     pub(super) stateful: f64,
 }
 
-/// What the proxies of a network are measured to carry.
+/// Measured capacities of the proxies of a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct NetworkPrices {
     /// The first proxy of a series, and one behind it.
     pub(super) nodes: [NodePrices; 2],
-    /// New calls a second that the first one refuses, if it does nothing else.
+    /// New calls a second that the first one can refuse, if it does nothing else.
     pub(super) refusals: f64,
 }
 
-/// What a call costs one proxy.
+/// Cost of a call at one proxy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallPrice {
-    /// Processor time of a call while the proxy is full, in microseconds, the kernel's included.
+    /// Processor time of a call at full load in microseconds, including the kernel's.
     full_us: f64,
     /// The same at a tenth of that load, where each message wakes a thread.
     idle_us: f64,
-    /// Calls a second that it carries.
+    /// Capacity in calls a second.
     capacity: f64,
 }
 
-/// What a proxy keeps, from left to right in the figure.
+/// State kept by a proxy, from left to right in the figure.
 const MODES: [(&str, Option<Kept>); 4] = [
     ("stateless", None),
     ("transactions", Some(Kept::Transactions)),
     ("dialogs and records", Some(Kept::Dialogs)),
     ("authentication as well", Some(Kept::Authenticated)),
 ];
-/// Loads of the ramp, as parts of the capacity.
+/// Loads of the ramp, as fractions of the capacity.
 const LOADS: [f64; 10] = [0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.3];
 
-/// Nothing is refused: a capacity is what goes through.
+/// No refusals, so that the capacity is the rate of forwarded calls.
 const NO_CONTROL: &str = "[overload]\nlocal = \"none\"\n";
 const ALL_REFUSED: &str = "[overload]\nlocal = \"none\"\n\n[[route]]\nanswer = 503\n";
 
@@ -61,13 +61,13 @@ fn spec(way: ProxyPlace, forward: Forward, kept: Kept, quota: f64) -> ProxySpec 
     ProxySpec { ways: vec![(way, forward)], asks, quota, threads: 1, tables: NO_CONTROL }
 }
 
-/// The way of calls through a single proxy.
+/// Returns the route of calls through a single proxy.
 fn only_way() -> ProxyPlace {
     Shape::Series(1).places().remove(0).remove(0)
 }
 
 impl DistributionBench {
-    /// Callers and an answerer, and these proxies between them.
+    /// Starts callers, an answerer, and these proxies between them.
     fn series(&self, product: Product, specs: &[ProxySpec], kept: Kept) -> Result<(LoadGenerator, Chain)> {
         let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
         generator.user = (kept == Kept::Authenticated).then_some(USER);
@@ -90,7 +90,7 @@ impl DistributionBench {
         Ok(CallPrice { full_us: price(&full), idle_us: price(&idle), capacity })
     }
 
-    /// What a call costs one proxy.
+    /// Cost of a call at one proxy.
     pub(super) fn prices(&self) -> Study<'_, CallPrice> {
         let cell = |product: Product| {
             let alternative = |(name, kept): (&'static str, Option<Kept>)| {
@@ -121,7 +121,7 @@ impl DistributionBench {
         }
     }
 
-    /// Offers one proxy loads from low to high.
+    /// Offers rising loads to one proxy.
     fn ramp_of(&self, kept: Option<Kept>, threads: usize) -> Result<Samples<LoadResult>> {
         let name = kept.map_or("stateless", |kept| Forward::Stateful.name(kept));
         let kept = kept.unwrap_or(Kept::Transactions);
@@ -134,7 +134,7 @@ impl DistributionBench {
         Ok(loads.iter().copied().zip(results).collect())
     }
 
-    /// Utilisation of one proxy as the load goes up to what it carries.
+    /// Utilisation of one proxy as the load rises to its capacity.
     pub(super) fn ramp(&self) -> Study<'_, LoadResult> {
         let cell = |threads: usize| {
             let alternative = |(name, kept): (&'static str, Option<Kept>)| {
@@ -170,8 +170,8 @@ impl DistributionBench {
         }
     }
 
-    /// Calls a second that the proxy of this index carries in a series of two, where the other one has a whole
-    /// processor, and keeps them if this one does not.
+    /// Measures the capacity of the proxy of this index in a series of two, in calls a second. The other proxy has a
+    /// whole processor, and keeps the calls that this one does not.
     fn carried(&self, index: usize, keeps: bool, kept: Kept) -> Result<f64> {
         let spec_of = |(number, mut ways): (usize, Vec<_>)| {
             let is_measured = number == index;
@@ -185,7 +185,7 @@ impl DistributionBench {
         Ok(full.window.set_up)
     }
 
-    /// Calls a second that a proxy refuses which answers each with 503.
+    /// Measures how many calls a second a proxy refuses that answers each with 503.
     fn refusals(&self) -> Result<f64> {
         let kept = Kept::Transactions;
         let spec = ProxySpec { tables: ALL_REFUSED, ..spec(only_way(), Forward::Stateless, kept, QUOTA) };
@@ -195,7 +195,7 @@ impl DistributionBench {
         Ok(full.window.refused)
     }
 
-    /// The rates of both proxies of a series, and of refusals: measured once in this round.
+    /// Returns the capacities of both proxies of a series, and the rate of refusals, measured once in this round.
     pub(super) fn network_prices(
         &self,
         kept: Kept,

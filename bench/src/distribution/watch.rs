@@ -1,4 +1,4 @@
-//! One run of loads through a chain, and what each proxy used and said meanwhile.
+//! A run of loads through a chain, with the usage and reports of each proxy.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,26 +13,26 @@ use crate::log::WindowResult;
 use crate::process::{ask, own_ns};
 use crate::rig::{at_port, beside, server};
 
-/// One look at all proxies.
+/// State of all proxies at one time.
 struct Look {
     /// Seconds since the start of the run.
     at: f64,
-    /// Processor time that each has used, in seconds.
+    /// Processor time of each in seconds.
     used: Vec<f64>,
     /// Processor time of callers and answerers.
     own_ns: u64,
-    /// What `GET /api/proxy` of each says of the distribution.
+    /// Distribution as reported by each in `GET /api/proxy`.
     said: Vec<Value>,
 }
 
-/// What a proxy did while a load was counted.
+/// Results of a proxy at a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProxyResult {
-    /// Processor time as part of the quota.
+    /// Processor time as a fraction of the quota.
     pub(super) busy: f64,
-    /// Utilisation as it says it, in the mean.
+    /// Mean of the reported utilisation.
     pub(super) utilisation: f64,
-    /// Part of what begins something that it kept.
+    /// Fraction of requests outside dialogs that it kept.
     pub(super) kept: f64,
 }
 
@@ -40,21 +40,21 @@ impl ProxyResult {
     const NOTHING: Self = Self { busy: f64::NAN, utilisation: f64::NAN, kept: f64::NAN };
 }
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Clone, Debug)]
 pub(super) struct LoadResult {
     /// Calls.
     pub(super) window: WindowResult,
     /// By proxy.
     pub(super) proxies: Vec<ProxyResult>,
-    /// Processors that callers and answerers took.
+    /// Processors used by callers and answerers.
     pub(super) driver: f64,
-    /// Longest that a call of the whole run left after it was due, in milliseconds.
+    /// Greatest delay between the due time and the start of a call in the whole run, in milliseconds.
     pub(super) late_ms: f64,
 }
 
 impl LoadResult {
-    /// Of the proxy of this index, if there is one.
+    /// Returns the results of this proxy, or none if there is no such proxy.
     pub(super) fn proxy(&self, index: usize) -> ProxyResult {
         self.proxies.get(index).copied().unwrap_or(ProxyResult::NOTHING)
     }
@@ -75,7 +75,7 @@ impl Look {
         self.said.get(proxy).and_then(|said| said[name].as_f64()).unwrap_or(f64::NAN)
     }
 
-    /// Requests so far that began something.
+    /// Returns the number of requests outside dialogs so far.
     fn begun(&self, proxy: usize) -> f64 {
         ["kept_total", "passed_open_total", "passed_kept_total"]
             .iter()
@@ -85,10 +85,10 @@ impl Look {
 }
 
 impl ProxyResult {
-    /// From the looks of a window.
+    /// Evaluates the states of a window.
     fn of(looks: &[&Look], proxy: usize) -> Self {
         let [first, .., last] = looks else { return Self::NOTHING };
-        // Each says what the second before was like.
+        // Each report is about the second before.
         let said: Vec<f64> = looks[1..].iter().map(|look| look.number(proxy, "utilisation")).collect();
         let kept = last.number(proxy, "kept_total") - first.number(proxy, "kept_total");
         Self {
@@ -100,8 +100,8 @@ impl ProxyResult {
 }
 
 impl DistributionBench {
-    /// Offers these loads, calls a second, one after the other; what each came to. `says`: whether proxies tell their
-    /// utilisation.
+    /// Offers these loads in calls a second, one after the other, and returns their results. `says`: proxies report
+    /// their utilisation.
     pub(super) fn sweep(
         &self,
         generator: &mut LoadGenerator,
@@ -121,7 +121,7 @@ impl DistributionBench {
         self.play((generator, targets, load), chain, &from, says)
     }
 
-    /// Keeps calls in progress; what that came to. Where proxies refuse, no call gets through before.
+    /// Keeps calls in progress, and returns the result. With `refuses`, no call gets through first.
     pub(super) fn saturate(
         &self,
         generator: &mut LoadGenerator,
@@ -137,8 +137,8 @@ impl DistributionBench {
         Ok(self.play((generator, targets, load), chain, &[settle], false)?.remove(0))
     }
 
-    /// Plays a load while the chain is looked at once a second, as often as proxies look at themselves; what came of the
-    /// windows that begin then.
+    /// Plays a load, and reads the state of the chain once a second, as often as proxies update it. Returns the results
+    /// of the windows that begin at these times.
     fn play(
         &self,
         (generator, targets, load): (&mut LoadGenerator, &[SocketAddr], OfferedLoad),

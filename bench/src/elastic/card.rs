@@ -1,29 +1,29 @@
-//! A server's machine behind a network card that it shares: network namespaces, which go with this value.
+//! A server's machine behind a shared network card: network namespaces, removed on drop.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What makes it.
+/// Script that creates the namespaces.
 const SCRIPT: &str = include_str!("../../card.sh");
-/// What a neighbour sends each way, bits a second: a quarter of what the card carries.
+/// Traffic of a neighbour in each direction, in bits a second: a quarter of the card's capacity.
 const NEIGHBOUR: &str = "2500000";
-/// Where nobody listens.
+/// A port without a listener.
 const DISCARD: u16 = 9;
 
-/// A server's machine, and the host that it is on.
+/// A server's machine, and its host.
 pub(super) struct Card {
     name: String,
-    /// The end of the card that is not on the host.
+    /// End of the card outside the host.
     outside: String,
     number: usize,
 }
 
 impl Card {
-    /// Of the server with this index.
+    /// Creates the machine of the server with this index.
     pub(super) fn new(index: usize) -> Result<Self> {
         let (id, number) = (std::process::id(), index + 1);
-        // A device has at most 15 characters.
+        // A device name has at most 15 characters.
         let card =
             Self { name: format!("sarabande-{id}-{number}"), outside: format!("c{id}-{number}"), number };
         let made = Command::new("sh")
@@ -34,12 +34,12 @@ impl Card {
         Ok(card)
     }
 
-    /// The same command on the server's machine.
+    /// Returns the same command on the server's machine.
     pub(super) fn on_machine(&self, command: &Command) -> Command {
         within(&self.name, command)
     }
 
-    /// The commands of a neighbour: one on the host, which sends out through the card, and one that sends to the host.
+    /// Returns the commands of a neighbour: one on the host sends out through the card, the other sends to the host.
     pub(super) fn neighbour(&self, script: &std::path::Path) -> [Command; 2] {
         let send = |to: u8| {
             let mut python = Command::new("python3");
@@ -58,7 +58,8 @@ fn within(namespace: &str, command: &Command) -> Command {
 
 impl Drop for Card {
     fn drop(&mut self) {
-        // The device first: a namespace takes its devices with it some time later. What is not there need not go.
+        // The device first: deleting a namespace deletes its devices only some time later. Errors about missing ones
+        // are ignored.
         let host = format!("{}-host", self.name);
         for arguments in
             [["link", "del", &self.outside], ["netns", "del", &host], ["netns", "del", &self.name]]

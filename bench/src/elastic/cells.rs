@@ -1,7 +1,7 @@
-//! Where a queue in front of the servers is worth having: three servers, of which one or two lose a part of their
-//! processor, of their database or of their network card for a while, by every way to share calls out, at several loads.
+//! Conditions under which a queue in front of the servers pays. One or two of three servers lose a part of their
+//! processor, database or network card for a while. All ways to distribute calls are compared, at several loads.
 //!
-//! Callers repeat INVITE and BYE, answerers their 200, as RFC 3261 has it (§13.3.1.4, §17.1).
+//! Callers retransmit INVITE and BYE, answerers their 200 (RFC 3261 §13.3.1.4, §17.1).
 
 use core::fmt;
 use std::ops::Range;
@@ -20,70 +20,70 @@ use crate::study::{
     Alternative, Bound, Cell, Figures, Measure, Over, Picture, Question, Round, Study, Values,
 };
 
-/// Servers.
+/// Number of servers.
 pub(super) const COUNT: usize = 3;
-/// Calls in progress while the capacity is measured: a server has always something to do, and nobody waits so long as
-/// to repeat anything.
+/// Calls in progress while the capacity is measured: servers always have work, and no caller waits long enough to
+/// retransmit.
 const IN_PROGRESS: usize = 40 * COUNT;
-/// Seconds of each step of the preparation that do not count, and that do.
+/// Seconds of each preparation step that do not count, and those that do.
 const PREPARED: [f64; 2] = [2.0, 6.0];
-/// The threshold of the queue is twice what 95 % of the calls take at this part of the capacity, undisturbed, as an
-/// operator sets it by a usual day; and at least its default.
+/// Fraction of the capacity at which the queue's threshold is set, as an operator would do on a usual day. The
+/// threshold is twice the undisturbed 95th percentile there, and at least its default.
 const USUAL: f64 = 0.7;
 const THRESHOLD_MIN_MS: f64 = 10.0;
 
-/// Set-up time of a call that was refused or lost, in nanoseconds: its caller gives up after 64*T1 (RFC 3261 §17.1.1.2).
-/// So a way gains nothing by calls that it does not carry.
+/// Set-up time of a refused or lost call in nanoseconds: its caller gives up after 64*T1 (RFC 3261 §17.1.1.2). So a way
+/// gains nothing by failed calls.
 const NEVER_NS: u64 = 32_000_000_000;
 /// Seconds after the contention whose calls count.
 const RELIEF: f64 = 10.0;
-/// Seconds after the window of a cell without contention.
+/// Seconds after the counted time of a run without contention.
 const UNDISTURBED_AFTER: f64 = 1.0;
-/// Seconds over which a share is taken to see when it falls and returns, and how far on the next one begins.
+/// Window in seconds over which a share is taken to see when it falls and returns, and the step between windows.
 const SHARE_WINDOW: f64 = 0.5;
 const SHARE_STEP: f64 = 0.1;
-/// A share has fallen at this part of the fair one, and has returned at this one.
+/// Fractions of the fair share at which a share has fallen, and has returned.
 const FALLEN: f64 = 0.5;
 const RETURNED: f64 = 0.8;
 
-/// A percentile of set-up times may be this many times that of TLWL.
+/// Highest acceptable ratio of a percentile of set-up times to that of TLWL.
 const WORSE_MAX: f64 = 1.1;
-/// Where this many neighbours are busy the 99th percentile is to be at most this many times that of TLWL.
+/// With at least this many busy neighbours, the 99th percentile must be at most this fraction of that of TLWL.
 const MANY: u32 = 3;
 const BETTER: f64 = 0.5;
-/// Seconds until the share of a disturbed server has fallen, and until it is back.
+/// Seconds in which a disturbed server's share must have fallen, and in which it must return.
 const DOWN_S: f64 = 2.0;
 const BACK_S: f64 = 10.0;
 
-/// The program of each server.
+/// Program of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum ServerKind {
     /// Kamailio as a proxy that keeps transactions.
     Kamailio,
     /// `bench/answerer.py`, which answers calls by itself.
     Python,
-    /// The same, and each looks calls up in a database of its own: neighbours are beside that.
+    /// The same, and each looks calls up in a database of its own. The neighbours disturb the database.
     PythonDatabase,
-    /// The same on a machine of its own: neighbours share its network card.
+    /// The same on a machine of its own. The neighbours share its network card.
     PythonCard,
 }
 
-/// A way to share calls out.
+/// A way to distribute calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Way {
-    /// Sarabande, in turn.
+    /// Sarabande, round robin.
     RoundRobin,
     /// Kamailio's dispatcher, by calls in progress.
     Kamailio,
     /// Sarabande, least work left.
     Tlwl,
-    /// The same, which ejects members that fail.
+    /// The same with outlier ejection.
     TlwlOutlier,
-    /// Sarabande's queue, as it comes.
+    /// Sarabande's queue with defaults.
     Queue,
-    /// The same by response times.
+    /// The same with capacity from response times.
     QueueResponses,
-    /// Sarabande's queue, by the monitors beside the servers.
+    /// Sarabande's queue with capacity from the monitors beside the servers.
     QueueMonitors,
 }
 
@@ -93,21 +93,21 @@ pub(super) struct Conditions {
     pub(super) server: ServerKind,
     /// Busy loops in the control group of each disturbed server, or of its database; or senders on its network card.
     pub(super) neighbours: u32,
-    /// How long they are busy.
+    /// Seconds for which they are busy.
     seconds: u32,
-    /// Servers that are disturbed, the first ones.
+    /// Number of disturbed servers, which are the first ones.
     pub(super) disturbed: usize,
-    /// Offered load, in percent of what all servers carry undisturbed.
+    /// Offered load in percent of the undisturbed capacity of all servers.
     load: u32,
 }
 
 impl Conditions {
-    /// Those around which each factor is varied.
+    /// The middle conditions, around which each factor is varied.
     const fn middle(server: ServerKind) -> Self {
         Self { server, neighbours: 3, seconds: 5, disturbed: 1, load: 70 }
     }
 
-    /// The middle of each server, and of the first one those that differ from it in one factor.
+    /// Returns the middle for each server, and for the first server the conditions that differ from it in one factor.
     fn around_middle(servers: &[ServerKind]) -> Vec<Self> {
         let mut all: Vec<Self> = servers.iter().map(|server| Self::middle(*server)).collect();
         if let Some(middle) = all.first().copied() {
@@ -119,7 +119,7 @@ impl Conditions {
         all
     }
 
-    /// The share of the disturbed servers, had each the same.
+    /// Returns the share of the disturbed servers if calls were distributed equally.
     fn fair_share(&self) -> f64 {
         self.disturbed as f64 / COUNT as f64
     }
@@ -136,23 +136,23 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// What was found out about the servers before the first run.
+/// Measurements of the servers before the first run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct ServerFigures {
-    /// Calls a second that all of them carry.
+    /// Capacity of all servers in calls a second.
     pub(super) capacity: f64,
-    /// The threshold of the queue, milliseconds.
+    /// The queue's threshold in milliseconds.
     pub(super) threshold_ms: f64,
 }
 
-/// The parts of a run, seconds.
+/// Phases of a run in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Timeline {
-    /// Does not count: the queue finds out what the servers take.
+    /// Not counted: the queue learns the servers' capacity.
     settle: f64,
     /// Undisturbed.
     before: f64,
-    /// After the contention; the last seconds only see late answers come.
+    /// After the contention. In the last seconds only late responses arrive.
     after: f64,
 }
 
@@ -165,20 +165,20 @@ impl Timeline {
         }
     }
 
-    /// Begin and end of the contention.
+    /// Returns start and end of the contention.
     fn contention(&self, cell: &Conditions) -> Range<f64> {
         let begin = self.settle + self.before;
         begin..begin + f64::from(cell.seconds)
     }
 
-    /// The whole run. Without contention there is nothing to come back from.
+    /// Returns the length of the run. Without contention no time to recover is needed.
     fn total(&self, cell: &Conditions) -> f64 {
         let after = if cell.neighbours == 0 { UNDISTURBED_AFTER } else { self.after };
         self.contention(cell).end + after
     }
 }
 
-/// What a run came to. Counts and times are of the calls that were due in the contention or within ten seconds after.
+/// Result of a run. Counts and times are of the calls due in the contention or within ten seconds after.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct CellSample {
     calls: f64,
@@ -186,29 +186,30 @@ pub(super) struct CellSample {
     p50_ms: f64,
     p95_ms: f64,
     p99_ms: f64,
-    /// Share of the disturbed servers among answered calls before, in and after the contention.
+    /// Share of the disturbed servers among answered calls before, during and after the contention.
     shares: [f64; 3],
     /// Seconds of contention until the share has fallen to half of the fair one; infinite if it never does.
     down_s: f64,
     /// Seconds from the end of the contention until the share is back at 80 % of the fair one; infinite likewise.
     back_s: f64,
-    /// INVITEs that callers sent again.
+    /// INVITEs that callers retransmitted.
     repeated: f64,
     refused: f64,
-    /// Calls that were neither answered nor refused when the run ended.
+    /// Calls neither answered nor refused when the run ended.
     lost: f64,
-    /// Longest that a call left after it was due, milliseconds: the callers' own lateness.
+    /// Greatest delay between the due time and the start of a call, in milliseconds: lateness of the callers
+    /// themselves.
     late_ms: f64,
 }
 
-/// The calls that were due in this time, in seconds.
+/// Returns the calls due in this time, in seconds.
 fn due(log: &CallLog, seconds: Range<f64>) -> &[CallRecord] {
     let [from, to] = [seconds.start, seconds.end].map(|at| (at * 1e9).round() as u64);
     let [from, to] = [from, to].map(|at| log.calls.partition_point(|call| call.due_ns < at));
     &log.calls[from..to]
 }
 
-/// The share of the first `disturbed` servers among calls that were answered; NaN of none.
+/// Returns the share of the first `disturbed` servers among answered calls; NaN if there are none.
 fn share(calls: &[CallRecord], disturbed: usize) -> f64 {
     let answered = calls.iter().filter_map(|call| call.server);
     let (its, all) =
@@ -216,7 +217,7 @@ fn share(calls: &[CallRecord], disturbed: usize) -> f64 {
     f64::from(its) / f64::from(all)
 }
 
-/// The set-up time that `percent` of the calls do not exceed, in milliseconds.
+/// Returns a percentile of the set-up times in milliseconds.
 fn percentile(calls: &[CallRecord], percent: usize) -> f64 {
     let mut took: Vec<u64> = calls.iter().map(|call| call.set_up_ns.unwrap_or(NEVER_NS)).collect();
     took.sort_unstable();
@@ -224,13 +225,13 @@ fn percentile(calls: &[CallRecord], percent: usize) -> f64 {
 }
 
 impl CellSample {
-    /// Of a run through these parts.
+    /// Evaluates a run with these phases.
     fn of(log: &CallLog, cell: &Conditions, times: &Timeline) -> Self {
         let Range { start: begin, end } = times.contention(cell);
         let counted = due(log, begin..end + RELIEF);
         let count = |is: fn(&&CallRecord) -> bool| counted.iter().filter(is).count() as f64;
         let of = |seconds| share(due(log, seconds), cell.disturbed);
-        // The first window of this time in which the share is as asked for: when it ends.
+        // Returns the end of the first window in which the share fulfils the condition.
         let until = |seconds: Range<f64>, is: &dyn Fn(f64) -> bool| {
             let steps = ((seconds.end - seconds.start - SHARE_WINDOW) / SHARE_STEP + 1e-6) as u32;
             let window = |step| seconds.start + f64::from(step) * SHARE_STEP;
@@ -254,7 +255,7 @@ impl CellSample {
     }
 }
 
-/// One if it is so: its mean over rounds is the part of the rounds in which it was.
+/// Returns 1 if true, else 0. Its mean over rounds is the fraction of rounds in which it was true.
 fn is(so: bool) -> f64 {
     f64::from(u8::from(so))
 }
@@ -280,7 +281,7 @@ fn measures() -> Vec<Measure<CellSample>> {
     ]
 }
 
-/// What is said of a queue in a cell, beside TLWL in the same rounds, which had the same arrivals.
+/// Statements about a queue in a cell, compared with TLWL in the same rounds, which have the same arrivals.
 fn questions(cell: &Conditions) -> Vec<Question> {
     let ways = [Way::Queue, Way::QueueResponses, Way::QueueMonitors];
     ways.into_iter().flat_map(|way| questions_of(cell, way)).collect()
@@ -307,7 +308,7 @@ fn questions_of(cell: &Conditions, way: Way) -> Vec<Question> {
         questions.push(beside("the 99th percentile of tlwl is halved by", "p99_ms", BETTER));
     }
     let in_time = |what, column| question(what, values(way, column), None, Bound::Above(0.5));
-    // A contention that is over before the share has to have fallen says nothing.
+    // A contention shorter than the limit for the share to fall says nothing.
     if cell.neighbours > 0 && f64::from(cell.seconds) >= DOWN_S {
         questions.push(in_time("the share of who is disturbed is halved within 2 s by", "down_in_time"));
     }
@@ -317,7 +318,7 @@ fn questions_of(cell: &Conditions, way: Way) -> Vec<Question> {
     questions
 }
 
-/// What the calls of a second came to.
+/// Results of the calls of a second.
 pub(super) struct Second {
     calls: f64,
     lost: f64,
@@ -325,12 +326,12 @@ pub(super) struct Second {
     p95_ms: f64,
     /// Share of the first server.
     share: f64,
-    /// Servers that run.
+    /// Running servers.
     servers: f64,
 }
 
 impl Second {
-    /// All seconds of a run, each with its middle. `servers` says how many ran in each.
+    /// Returns all seconds of a run, each with its middle. `servers` returns the number of running servers in each.
     pub(super) fn all(log: &CallLog, seconds: usize, servers: impl Fn(usize) -> f64) -> Vec<(f64, Self)> {
         let second = |second: usize| {
             let calls = due(log, second as f64..second as f64 + 1.0);
@@ -361,7 +362,7 @@ impl Second {
 }
 
 impl ElasticBench {
-    /// Measures what three of these servers carry, and how long 95 % of the calls take then; once.
+    /// Measures once the capacity of three of these servers, and the 95th percentile at a usual load.
     fn figures(&self, server: ServerKind, figures: &mut Figures) -> Result<ServerFigures> {
         let names = ["calls/s that three carry", "threshold in ms before"];
         let [capacity, threshold] = names.map(|what| format!("{what}: {}", name(&server)));
@@ -390,7 +391,7 @@ impl ElasticBench {
         Ok(ServerFigures { capacity, threshold_ms: (2.0 * p95_ms).ceil().max(THRESHOLD_MIN_MS) })
     }
 
-    /// Starts all programs, and plays the calls beside the contention.
+    /// Starts all programs, and plays the calls with the contention.
     fn play(&self, cell: &Conditions, way: Way, round: &mut Round<'_>) -> Result<CallLog> {
         let figures = self.figures(cell.server, round.figures)?;
         let mut generator = LoadGenerator::repeating(CALLERS, COUNT)?;
@@ -421,7 +422,7 @@ impl ElasticBench {
                     Ok(vec![(0.0, CellSample::of(&log, &conditions, &Timeline::of(self.quick)))])
                 })
             };
-            // Cells that differ from the middle in neighbours alone are drawn.
+            // Only cells that differ from the middle in the number of neighbours are drawn.
             let is_drawn = Conditions { neighbours: 3, ..conditions }
                 == Conditions::middle(conditions.server)
                 && servers.first() == Some(&conditions.server);
@@ -449,7 +450,7 @@ impl ElasticBench {
         }
     }
 
-    /// One of three servers shares its processor for a quarter of a minute.
+    /// One of three servers shares its processor for 15 s.
     pub(super) fn contention(&self) -> Study<'_, Second> {
         let middle = Conditions::middle(ServerKind::Kamailio);
         let cell = Conditions { neighbours: 1, seconds: if self.quick { 2 } else { 15 }, ..middle };
@@ -523,7 +524,7 @@ mod tests {
 
     const TIMES: Timeline = Timeline { settle: 1.0, before: 2.0, after: 12.0 };
 
-    /// 100 calls a second, the server and set-up time of each as `of` has it at its time.
+    /// Makes 100 calls a second. `of` decides server and set-up time of each.
     fn log(seconds: f64, of: impl Fn(u64, f64) -> (usize, Option<u64>)) -> CallLog {
         let call = |number: u64| {
             let due_ns = number * 10_000_000;
@@ -576,7 +577,7 @@ mod tests {
     #[test]
     fn a_share_falls_in_the_contention_and_returns_after_it() {
         let cell = Conditions::middle(ServerKind::Kamailio);
-        // No call for the first server from 4.25 s, a second and a quarter of contention, to 9.05 s.
+        // The first server gets no call from 4.25 s, 1.25 s after the start of the contention, to 9.05 s.
         let calls = log(20.0, |number, at| {
             let server = (number % 3) as usize;
             (if (4.25..9.05).contains(&at) { server.max(1) } else { server }, Some(7))
@@ -584,13 +585,13 @@ mod tests {
         let result = CellSample::of(&calls, &cell, &TIMES);
         let rounded = |value: f64| (value * 100.0).round() as i64;
         assert_eq!(result.shares.map(rounded), [33, 8, 30]);
-        // The window of half a second in which a sixth is left; and that in which a good quarter is there again.
+        // The half second in which a sixth is left, and the one in which a good quarter is back.
         assert!((1.45..=1.65).contains(&result.down_s), "{}", result.down_s);
         assert!((1.4..=1.6).contains(&result.back_s), "{}", result.back_s);
 
         let steady = CellSample::of(&log(20.0, |number, _| ((number % 3) as usize, Some(7))), &cell, &TIMES);
         assert_eq!([rounded(steady.down_s), rounded(steady.back_s)], [i64::MAX, 50]);
-        // Both of two servers that get nothing: half of two thirds.
+        // Two disturbed servers get no calls: half of two thirds.
         let two = Conditions { disturbed: 2, ..cell };
         let result =
             CellSample::of(&log(20.0, |_, at| (if at < 3.0 { 0 } else { 2 }, Some(7))), &two, &TIMES);

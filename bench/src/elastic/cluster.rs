@@ -1,4 +1,4 @@
-//! Three servers, each in its control group with its neighbours, and what stands before and beside them.
+//! Three servers, each in its control group with its neighbours, and the balancer and monitors.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -19,30 +19,30 @@ use crate::scratch::Scratch;
 const DISPATCHER: &str = include_str!("../../kamailio/kamailio.cfg");
 /// A server that answers calls by itself.
 const ANSWERER: &str = include_str!("../../answerer.py");
-/// What a server looks calls up in.
+/// Database in which a server looks calls up.
 const DATABASE: &str = include_str!("../../database.py");
 /// A neighbour on a network card.
 const NEIGHBOUR: &str = include_str!("../../neighbour.py");
-/// Processor time of a look-up, in microseconds: with the rest of its work a database takes twice the calls that its server
-/// does, on a part of a processor of the same size.
+/// Processor time of a look-up in microseconds. With its other work, a database on an equal fraction of a processor
+/// then carries twice as many calls as its server.
 const LOOK_UP_US: u32 = 100;
-/// Processor time of a new call there, in microseconds: so that it carries a little less than Kamailio, and no way is
-/// busier with the calls than the servers are.
+/// Processor time of a new call there in microseconds. It then carries a little less than Kamailio, so that the
+/// balancer of no way is busier than the servers.
 const WORK_US: u32 = 250;
-/// Where the balancer hears of the monitors.
+/// Port where the balancer receives capacity updates of the monitors.
 const REPORTS: u16 = 8061;
 
 /// All programs of a run.
 pub(super) struct Cluster {
     rig: Rig,
-    /// Busy loops or senders, which stand still until they are to disturb.
+    /// Busy loops or senders, stopped until they are to disturb.
     neighbours: Vec<usize>,
-    // They go last: the programs on them have to have ended.
+    // Dropped last, after the programs on them have ended.
     cards: Vec<Card>,
 }
 
-/// What the pool of a way has besides its members. Probes are off, so that ways differ by how they share calls out,
-/// and not by when a probe found a server dead.
+/// Returns the pool keys of a way apart from the members. Probes are off, so that ways differ by their distribution of
+/// calls and not by when a probe finds a server dead.
 fn lines(way: Way, figures: &ServerFigures) -> String {
     let capacity = (figures.capacity / COUNT as f64).round();
     let threshold = figures.threshold_ms;
@@ -59,7 +59,7 @@ fn lines(way: Way, figures: &ServerFigures) -> String {
 }
 
 impl Cluster {
-    /// Starts all, and waits until calls get through.
+    /// Starts all programs, and waits until calls get through.
     pub(super) fn start(
         bench: &ElasticBench,
         cell: &Conditions,
@@ -69,7 +69,7 @@ impl Cluster {
     ) -> Result<Self> {
         let rig = Rig::new(&bench.paths)?;
         let mut cluster = Self { rig, neighbours: Vec::new(), cards: Vec::new() };
-        // Those of the servers have their numbers.
+        // The groups of the servers have their numbers.
         for _ in 0..COUNT {
             cluster.rig.group(QUOTA)?;
         }
@@ -77,7 +77,7 @@ impl Cluster {
             cluster.start_server(cell, index, hop)?;
         }
         let Self { rig, cards, .. } = &mut cluster;
-        // Not by way of the balancer: a call that a server did not answer yet would be load of it for 32 s.
+        // Directly, not through the balancer: an unanswered call would count as load of the server for 32 s.
         rig.await_calls(generator, &[0, 1, 2].map(server))?;
         let (balancer, key) =
             (address(BALANCER), rig.scratch.write("capacity.key", "000102030405060708090a0b0c0d0e0f")?);
@@ -99,7 +99,7 @@ impl Cluster {
         };
         rig.start_beside("balancer", &mut command)?;
         for index in (0..COUNT).filter(|_| way == Way::QueueMonitors) {
-            // Where the server is, at its cost.
+            // On the server's machine and in its group, at its cost.
             let monitor = monitor(&rig.paths.sarabande()?, cell.server, index, figures, &key);
             let its_own = cards.get(index).map(|card| card.on_machine(&monitor));
             rig.start_in(index, &format!("monitor-{index}"), its_own.as_ref().unwrap_or(&monitor))?;
@@ -112,7 +112,7 @@ impl Cluster {
     fn start_server(&mut self, cell: &Conditions, index: usize, hop: SocketAddr) -> Result<()> {
         let count = if index < cell.disturbed { cell.neighbours } else { 0 };
         let rig = &mut self.rig;
-        // The group of its neighbours; `None`: they are at its network card.
+        // The group of its neighbours; `None`: they use its network card.
         let (program, place) = match cell.server {
             ServerKind::Kamailio => (kamailio(rig, index, hop)?, Some(index)),
             ServerKind::Python => (answerer(&rig.scratch, index, server(index), None)?, Some(index)),
@@ -145,15 +145,15 @@ impl Cluster {
         self.disturb(false)
     }
 
-    /// Lets the neighbours go on, or stand still.
+    /// Continues or stops the neighbours.
     pub(super) fn disturb(&self, are_busy: bool) -> Result<()> {
         self.neighbours.iter().try_for_each(|number| Ok(self.rig.program(*number)?.pause(!are_busy)?))
     }
 }
 
-/// The command of the monitor beside the server of this number.
+/// Returns the command of the monitor beside this server.
 fn monitor(sarabande: &Path, kind: ServerKind, index: usize, figures: &ServerFigures, key: &Path) -> Command {
-    // One that answers calls by itself passes no INVITE on.
+    // A server that answers calls by itself forwards no INVITE.
     let pair = if kind == ServerKind::Kamailio { "invite" } else { "provisional" };
     let interface = if kind == ServerKind::PythonCard { "eth0" } else { "lo" };
     let mut monitor = Command::new(sarabande);
@@ -164,7 +164,7 @@ fn monitor(sarabande: &Path, kind: ServerKind, index: usize, figures: &ServerFig
     monitor
 }
 
-/// The command of the answerer of this number at this address, and the database that it asks.
+/// Returns the command of an answerer at this address, with its database.
 fn answerer(
     scratch: &Scratch,
     index: usize,
@@ -178,7 +178,7 @@ fn answerer(
     Ok(python)
 }
 
-/// The command of a database at this address.
+/// Returns the command of a database at this address.
 fn database(scratch: &Scratch, address: SocketAddr) -> Result<Command> {
     let script = scratch.write("database.py", DATABASE)?;
     let mut python = Command::new("python3");
@@ -211,10 +211,10 @@ mod tests {
                 "{method} sip:a SIP/2.0\r\nVia: one\r\nRecord-Route: <sip:p;lr>\r\nv: two\r\nMax-Forwards: 9\r\n\
                  From: <sip:f>;tag=c\r\nTo: <sip:t>{tag}\r\nCall-ID: i\r\nCSeq: 1 {method}\r\n\r\n"
             );
-            // A port that nobody has opened yet is an error of the next call.
+            // A port that is not open yet causes an error at the next system call.
             let _ = caller.send_to(request.as_bytes(), server);
         };
-        // Until it listens. The OPTIONS that it answers late are read before the call.
+        // Wait until it listens. Late responses to OPTIONS are read before the call.
         let is_up = (0..50).any(|_| {
             send("OPTIONS", "");
             receive().is_some()
@@ -233,7 +233,7 @@ mod tests {
             answer.starts_with(&format!("SIP/2.0 200 OK\r\n{copied}{contact}Content-Type: ")),
             "{answer}"
         );
-        // Its 200 comes again, until the ACK.
+        // Its 200 is retransmitted until the ACK.
         let again = (0..20).find_map(|_| receive()).expect("200 again");
         assert_eq!(again, answer);
         send("ACK", ";tag=s2");
@@ -254,7 +254,7 @@ mod tests {
         caller.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
         let ask = |method: &str| {
             let request = format!("{method} sip:a SIP/2.0\r\nCall-ID: i\r\nCSeq: 1 {method}\r\n\r\n");
-            // A port that nobody has opened yet is an error of the next call.
+            // A port that is not open yet causes an error at the next system call.
             let _ = caller.send_to(request.as_bytes(), server);
             caller.recv(&mut [0; 4_096]).is_ok()
         };
@@ -283,7 +283,7 @@ mod tests {
         for way in Way::value_variants() {
             let tables = pool(&[0, 1, 2].map(server), &lines(*way, &figures));
             let text = crate::rig::configuration(address(BALANCER), LISTEN, &tables);
-            // The queue by monitors needs the table that says where they are heard.
+            // The queue by monitors also needs the table that says where updates arrive.
             let parsed = config::parse(&text, "sarabande.toml");
             assert!(parsed.is_ok() || *way == Way::QueueMonitors, "{text}\n{parsed:?}");
         }

@@ -1,10 +1,10 @@
-//! The Cloud paper's case, live: servers that share their processor with others, monitors beside them, our queue and
-//! scaler before them.
+//! The Cloud paper's case on running programs: servers that share their processor with others, with monitors beside
+//! them and our queue and scaler in front.
 //!
-//! - `cells`: one or two of three lose their processor, database or network card for a while, under many conditions and
-//!   by several ways; and one of these conditions second by second.
-//! - `scaling`: servers are started and stopped through a rise of calls and a crowd that comes at once.
-//! - `overhead`: what a monitor costs the server that it stands beside.
+//! - `cells`: one or two of three servers lose a part of their processor, database or network card for a while, under
+//!   many conditions and by several ways. One of these conditions is also shown second by second.
+//! - `scaling`: servers are started and stopped during a rise of calls and a sudden crowd.
+//! - `overhead`: cost of a monitor to its server.
 
 mod card;
 mod cells;
@@ -24,7 +24,7 @@ use cells::ServerKind;
 
 /// Kamailio as a proxy, with one next hop.
 const KAMAILIO: &str = include_str!("../../kamailio/proxy.cfg");
-/// What each server may use of a processor.
+/// Quota of each server, as a fraction of a processor.
 const QUOTA: f64 = 0.15;
 /// Sockets of the callers.
 const CALLERS: usize = 4;
@@ -37,7 +37,7 @@ const LISTEN: &str = "threads = 1";
 pub struct Arguments {
     #[command(flatten)]
     study: StudyArguments,
-    /// What is measured.
+    /// Parts to measure.
     #[arg(long, value_delimiter = ',', default_values = ["cells", "contention", "scaling", "overhead"])]
     parts: Vec<Part>,
     /// Programs of the servers of cells.
@@ -57,13 +57,13 @@ enum Part {
     Overhead,
 }
 
-/// What is measured with.
+/// The measurement set-up.
 pub(crate) struct ElasticBench {
     paths: ProgramPaths,
     quick: bool,
 }
 
-/// Measures the parts that are asked for.
+/// Measures the requested parts.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = ElasticBench { paths: arguments.study.programs.clone(), quick: arguments.study.quick };
     let mut session = Session::open("elastic", &arguments.study)?;
@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The command of Kamailio as the server of this number, which sends all calls to `hop`.
+/// Returns the command of Kamailio as the server of this number, which sends all calls to `hop`.
 fn kamailio(rig: &Rig, index: usize, hop: SocketAddr) -> Result<Command> {
     let mut kamailio = rig.kamailio(server(index), KAMAILIO, 512)?;
     kamailio.args(["-A", &format!("HOP=\"sip:{hop}\"")]);

@@ -1,7 +1,7 @@
-//! What a monitor costs the server that it stands beside: goodput and set-up time with it and without (figures 7 and 8).
+//! Cost of a monitor to its server: goodput and set-up time with it and without (figures 7 and 8).
 //!
-//! One Kamailio, held to a part of a processor, at rates up to more than it carries. The monitor is in its control
-//! group, so what it takes the server does not have.
+//! One Kamailio, limited to a fraction of a processor, at rates up to more than it carries. The monitor is in its
+//! control group, so its processor time is taken from the server.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,21 +17,22 @@ use crate::log::percentile_ms;
 use crate::rig::{Rig, server};
 use crate::study::{Alternative, Cell, Measure, Over, Picture, Rows, Study};
 
-/// Calls a second: those of the paper, and past the 1,150 to 1,500 that a Kamailio with 15 % of a processor carries.
+/// Calls a second: the rates of the paper, and beyond the 1,150 to 1,500 that a Kamailio with 15 % of a processor
+/// carries.
 const RATES: [u32; 11] = [100, 300, 500, 600, 700, 800, 900, 1_100, 1_300, 1_500, 1_800];
 /// The server alone, and with its monitor.
 const ALTERNATIVES: [(&str, bool); 2] = [("alone", false), ("with a monitor", true)];
-/// What the figures `smace-7` and `smace-8` are drawn from.
+/// Data of the figures `smace-7` and `smace-8`.
 const FILE: &str = "crates/study/papers/src/figures/smace/overhead.csv";
 
-/// What came of a rate.
+/// Result of a rate.
 pub(super) struct Overhead {
-    /// Calls a second that came to their end while calls were offered: what is in a queue at the end does not count.
+    /// Calls a second that ended while calls were offered. Calls still in a queue at the end do not count.
     goodput: f64,
-    /// Time to ring of the calls that did, milliseconds.
+    /// Time to ring of the calls that rang, milliseconds.
     p50_ms: f64,
     p95_ms: f64,
-    /// What the monitor took of a processor.
+    /// Fraction of a processor that the monitor used.
     monitor: f64,
 }
 

@@ -1,7 +1,7 @@
-//! Servers that are started and stopped as calls come and go, beside as many that always run.
+//! Servers that are started and stopped as calls come and go, compared with as many that always run.
 //!
-//! Kamailio, each held to a part of a processor, started and stopped by the balancer itself. Calls rise and fall,
-//! then a crowd comes at once. A call that the fixed servers carry and these do not is lost by scaling.
+//! Kamailio servers, each limited to a fraction of a processor, started and stopped by the balancer. Calls rise and
+//! fall, then a crowd comes at once. A call that fails only with scaling is lost by scaling.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,18 +16,18 @@ use crate::process::ask;
 use crate::rig::{BALANCER, MEASURED, Rig, address, at_port, beside, pool, server};
 use crate::study::{Alternative, Bound, Cell, Over, Picture, Question, Samples, Study, Values};
 
-/// Servers that there may be.
+/// Most servers.
 const COUNT: usize = 4;
-/// Calls a second of a server, as it is configured.
+/// Configured calls a second of a server.
 const CAPACITY: f64 = 150.0;
-/// Calls a second: at least, and at most.
+/// Lowest and highest rate in calls a second.
 const RATES: [f64; 2] = [60.0, 440.0];
 
 fn steady(rate: f64, seconds: usize) -> impl Iterator<Item = f64> {
     core::iter::repeat_n(rate, seconds)
 }
 
-/// From little to much and back, evenly: rates of each second.
+/// Evenly from the lowest rate to the highest and back: rates of each second.
 fn rise_and_fall() -> Vec<f64> {
     let [least, most] = RATES;
     let slope =
@@ -43,7 +43,7 @@ fn crowd() -> Vec<f64> {
     steady(least, 8).chain(steady(most, 17)).chain(steady(least, 15)).collect()
 }
 
-/// The table by which the balancer starts servers with this script. Times are shortened, as the courses of calls are.
+/// Returns the scaling table of the balancer for this script. Its times are short, like the courses of calls.
 fn scale(script: &Path) -> String {
     format!(
         "[pool.servers.scale]\ndriver = \"command\"\nstart = [\"sh\", \"{0}\", \"{{index}}\"]\n\
@@ -54,7 +54,7 @@ fn scale(script: &Path) -> String {
     )
 }
 
-/// Servers that the balancer has started, each with a file in this folder that has the number of its process.
+/// Servers started by the balancer. For each, a file in this folder contains its process ID.
 struct Started(PathBuf);
 
 impl Drop for Started {
@@ -63,7 +63,7 @@ impl Drop for Started {
     }
 }
 
-/// A line of a script that starts this command, on the servers' processor, where its argument is `index`.
+/// Returns a line of a script that runs this command, on the servers' processor, if its argument is `index`.
 fn start_line(index: usize, command: &Command) -> String {
     let words = core::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
@@ -73,7 +73,7 @@ fn start_line(index: usize, command: &Command) -> String {
     )
 }
 
-/// Servers that run, or are about to.
+/// Returns the number of servers that run, start or stop.
 fn running() -> Result<f64> {
     let shown = ask(at_port(address(BALANCER), 8060), "/api/scale/servers")?;
     let servers = shown["servers"].as_array().context("a list of servers")?;
@@ -108,7 +108,7 @@ impl ElasticBench {
         Ok((rig, started))
     }
 
-    /// Makes the calls and counts the servers meanwhile.
+    /// Plays the calls and counts the servers meanwhile.
     fn scaled(&self, rates: &[f64], is_scaled: bool, seed: u64) -> Result<Samples<Second>> {
         let mut generator = LoadGenerator::repeating(CALLERS, COUNT)?;
         let _servers = self.start_scaled(is_scaled, &mut generator)?;
@@ -120,7 +120,7 @@ impl ElasticBench {
         Ok(Second::all(&log, rates.len(), |second| servers[second]))
     }
 
-    /// Each course of calls with all servers and with those that are needed.
+    /// Each course of calls with all servers, and with scaling.
     pub(super) fn scaling(&self) -> Study<'_, Second> {
         let short = |rates: Vec<f64>| if self.quick { rates[..10].to_vec() } else { rates };
         let courses = [("rise and fall", short(rise_and_fall())), ("a crowd at once", short(crowd()))];

@@ -1,4 +1,4 @@
-//! Calls between a caller and an answerer, with nothing between them.
+//! Calls between a caller and an answerer without a proxy.
 
 use super::Length;
 use anyhow::{Result, ensure};
@@ -15,7 +15,7 @@ const CALLER: ([u8; 4], u16) = ([127, 0, 0, 1], 5070);
 const ANSWERER: ([u8; 4], u16) = ([127, 0, 0, 1], 5080);
 /// Calls a second.
 const RATE: f64 = 10.0;
-/// As many as begin in 64*T1 (32 s), after which the answerer forgets a transaction, and in a call's time.
+/// Calls of 64*T1 (32 s), after which the answerer forgets a transaction, and of a call's length.
 const WARM_UP: u64 = 400;
 const CALLS: u64 = 400;
 
@@ -53,7 +53,7 @@ fn answerer() -> Answerer {
     Answerer::new(config, Rng::from_seed(2))
 }
 
-/// Datagrams on their way; they take no time.
+/// Datagrams in flight, without delay.
 #[derive(Default)]
 struct Way(VecDeque<(SocketAddr, Vec<u8>)>);
 
@@ -64,7 +64,7 @@ impl Way {
     }
 }
 
-/// Calls until all have ended: a long time has more of them.
+/// Runs calls until all have ended; a long run has more of them.
 pub(super) fn calls(length: Length) -> Result<u64> {
     let calls = length.pick(WARM_UP, WARM_UP + CALLS);
     let (mut caller, mut answerer) = (caller(calls), answerer());

@@ -1,5 +1,5 @@
-//! Datagrams of calls: noted on one element, then passed to another one that is like it in all, so that the making of
-//! messages is no part of the work.
+//! Datagrams of calls: recorded at one element, then replayed to an equal one. The construction of messages is thus not
+//! part of the work.
 
 use super::Length;
 use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
@@ -11,20 +11,20 @@ use overload::MessageClass;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-/// Between two calls of the proxy.
+/// Time between two calls of the proxy.
 const BETWEEN: Duration = Duration::from_millis(320);
-/// As many calls of the proxy as begin in 64*T1 (32 s): from then on, transactions end as fast as they begin.
+/// Calls of the proxy in 64*T1 (32 s). From then on, transactions end as fast as they begin.
 const WARM_UP: u64 = 100;
 const CALLS: u64 = 200;
 
-/// What came in, and when.
+/// A recorded input.
 enum Noted {
     Datagram(SocketAddr, Vec<u8>),
     Waited(Duration),
     Timer,
 }
 
-/// A shard, and all that it was given.
+/// A shard with its recorded inputs and their times.
 pub(super) struct Notes {
     shard: Shard,
     inputs: Vec<(Instant, Noted)>,
@@ -35,7 +35,7 @@ impl Element for Notes {
         let noted = match input {
             ShardInput::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
             ShardInput::Waited { waited, .. } => Noted::Waited(waited),
-            // Nothing else comes to an element that shares nothing out.
+            // An element without sharing gets no other input.
             _ => Noted::Timer,
         };
         self.inputs.push((now, noted));
@@ -52,12 +52,12 @@ impl Bed<Notes> {
         Self::new(Notes { shard, inputs: Vec::new() })
     }
 
-    /// One call's INVITE, 180, 200 and ACK; returns its route.
+    /// INVITE, 180, 200 and ACK of a call. Returns its route.
     fn establish(&mut self, call: u64) -> Result<Vec<u8>> {
         self.establish_with(call, &request(call, "INVITE", 1, None))
     }
 
-    /// The same with an INVITE of one's own.
+    /// The same with a given INVITE.
     pub(super) fn establish_with(&mut self, call: u64, invite: &[u8]) -> Result<Vec<u8>> {
         let node = self.pass(CLIENT, invite)?;
         let route = self.route()?;
@@ -79,12 +79,12 @@ impl Bed<Notes> {
         }
     }
 
-    /// How many inputs were noted so far.
+    /// Returns the number of recorded inputs.
     pub(super) fn noted(&self) -> usize {
         self.element.inputs.len()
     }
 
-    /// Passes all that was noted, or the first `short` of it, to `shard`; returns how many datagrams that were.
+    /// Replays all recorded inputs, or the first `short`, to `shard`. Returns the number of datagrams.
     pub(super) fn replay(&self, mut shard: Shard, short: usize, length: Length) -> Result<u64> {
         let (mut out, mut passed) = (Outbox::default(), 0);
         let inputs = &self.element.inputs[..length.pick(short, self.element.inputs.len())];
@@ -106,7 +106,7 @@ impl Bed<Notes> {
     }
 }
 
-/// re-INVITE, 200 and ACK in calls that are established.
+/// re-INVITE, 200 and ACK in established calls.
 pub(super) fn balanced(length: Length) -> Result<u64> {
     let mut bed = Bed::noting(balancer());
     let routes = (0..CALLS).map(|call| bed.establish(call)).collect::<Result<Vec<_>>>()?;
@@ -120,7 +120,7 @@ pub(super) fn balanced(length: Length) -> Result<u64> {
     bed.replay(balancer(), short, length)
 }
 
-/// Whole calls, with the timers of the earlier ones in between.
+/// Whole calls, with the timers of earlier ones in between.
 pub(super) fn proxied(length: Length) -> Result<u64> {
     let (mut bed, mut short) = (Bed::noting(proxy()), 0);
     for call in 0..WARM_UP + CALLS {
@@ -138,12 +138,12 @@ pub(super) fn proxied(length: Length) -> Result<u64> {
     bed.replay(proxy(), short, length)
 }
 
-/// New INVITEs that overload control refuses, and their ACKs.
+/// New INVITEs refused by overload control, and their ACKs.
 pub(super) fn refused(length: Length) -> Result<u64> {
     let (mut bed, mut short) = (Bed::noting(balancer()), 0);
     let class = MessageClass::NewInvite;
     let late = || ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000, class };
-    // A wait counts that stays for 100 ms.
+    // Overload control reacts after 100 ms of waiting.
     bed.element.handle(bed.now, late(), &mut bed.out);
     bed.now += Duration::from_millis(100);
     for call in 0..CALLS {
@@ -159,7 +159,7 @@ pub(super) fn refused(length: Length) -> Result<u64> {
     Ok(bed.replay(balancer(), short, length)? / 2)
 }
 
-/// The ACK to a refusal.
+/// Makes the ACK to a refusal.
 fn acknowledgement(call: u64, refusal: &[u8]) -> Result<Vec<u8>> {
     let scanned = wire::scan(refusal).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
     let tag = scanned.to_tag().context("a refusal has a To tag")?;
@@ -169,7 +169,7 @@ fn acknowledgement(call: u64, refusal: &[u8]) -> Result<Vec<u8>> {
     Ok(invite.replace(to, &format!("{to};tag={}", String::from_utf8_lossy(tag))).into_bytes())
 }
 
-/// The messages of calls as they arrive at the balancer.
+/// Scans the messages of calls as they arrive at the balancer.
 pub(super) fn scan(length: Length) -> Result<u64> {
     let mut bed = Bed::noting(balancer());
     for call in 0..CALLS {

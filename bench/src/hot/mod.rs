@@ -1,9 +1,7 @@
-//! The hot paths, each as a function that does a given amount of work: the gate of instructions runs them under
-//! `callgrind`.
+//! Hot paths, each as a function that does a given amount of work. The instruction gate runs them under `callgrind`.
 //!
-//! Each path is run twice, a [`Length::Short`] and a [`Length::Long`] time. Both prepare the same, so that the
-//! difference is the work between the two alone. Nothing is random: seeds are fixed, hashes are keyed with constants,
-//! there is one thread.
+//! Each path is run with a [`Length::Short`] and a [`Length::Long`]. Both have the same preparations, so the difference
+//! is the work alone. Nothing is random: seeds are fixed, hashes have constant keys, there is one thread.
 
 mod agents;
 mod datagrams;
@@ -23,9 +21,9 @@ pub enum HotPath {
     Balanced,
     /// A message through the stateful proxy, transactions and timers included.
     Proxied,
-    /// A new INVITE that overload control refuses, and the ACK to that.
+    /// A new INVITE refused by overload control, and its ACK.
     Refused,
-    /// The life of a transaction: opened, answered, cleared away.
+    /// The life of a transaction: created, answered, removed.
     Transaction,
     /// A typed message of the simulator, in topology 3 of the Overload paper.
     Simulated,
@@ -33,17 +31,17 @@ pub enum HotPath {
     Called,
 }
 
-/// How much of the work is done.
+/// Amount of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Length {
-    /// Until the path is in its steady state.
+    /// Up to the steady state of the path.
     Short,
-    /// And then what is measured.
+    /// The same and the measured work.
     Long,
 }
 
 impl Length {
-    /// What of the two is asked for.
+    /// Returns the value for this length.
     fn pick<T>(self, short: T, long: T) -> T {
         match self {
             Self::Short => short,
@@ -53,7 +51,7 @@ impl Length {
 }
 
 impl HotPath {
-    /// What is counted, in the singular.
+    /// Counted unit, in the singular.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Scan | Self::Balanced | Self::Proxied | Self::Simulated => "message",
@@ -63,7 +61,7 @@ impl HotPath {
         }
     }
 
-    /// Does the work of this length; returns how many units that were.
+    /// Does the work of this length. Returns the number of units.
     pub fn run(self, length: Length) -> Result<u64> {
         match self {
             Self::Scan => datagrams::scan(length),

@@ -1,4 +1,4 @@
-//! Whole calls through a shard of the balancer with routes: each call is for another one of them.
+//! Whole calls through a shard of the balancer with routes, each call for the next route.
 
 use super::Length;
 use super::datagrams::Notes;
@@ -9,35 +9,35 @@ use node::{Routes, Shard};
 use route::{Conditions, Field, Part, Pattern, Place, Pools, Regex, Rule, Table, Target};
 use std::sync::Arc;
 
-/// As many calls as all routes have had one.
+/// At least one call for each route.
 const WARM_UP: u64 = 200;
 const CALLS: u64 = 400;
 
-/// What routes look at.
+/// Condition of the routes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Condition {
-    /// The beginning of the user in the Request-URI.
+    /// Prefix of the user in the Request-URI.
     Prefix,
     /// The host of the Request-URI.
     Host,
     /// The value of one header field.
     Header,
-    /// The value of a header field of its own for each.
+    /// Value of a header field, a different field for each route.
     Headers,
-    /// The user by a regular expression that begins with digits.
+    /// Regular expression for the user that begins with digits.
     Regex,
-    /// The user by a regular expression that says nothing of its beginning.
+    /// Regular expression for the user without a fixed beginning.
     RegexWithin,
 }
 
-/// What a call is routed by.
+/// Routes and pools of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// What the routes look at; nothing where there is none.
+    /// Condition of the routes; `None`: there are no routes.
     pub condition: Option<Condition>,
-    /// How many routes there are.
+    /// Number of routes.
     pub routes: u16,
-    /// How many pools.
+    /// Number of pools.
     pub pools: u16,
     /// Members of each pool.
     pub members: u16,
@@ -66,7 +66,7 @@ impl Condition {
         })
     }
 
-    /// An INVITE that the route is for.
+    /// Makes an INVITE that this route matches.
     fn invite(self, call: u64, route: u16) -> Vec<u8> {
         let text = String::from_utf8_lossy(&request(call, "INVITE", 1, None)).into_owned();
         let name = if self == Self::Headers { format!("X-Account-{route}") } else { "X-Account".to_owned() };
@@ -105,7 +105,7 @@ impl Case {
         Ok(shard(setup))
     }
 
-    /// Calls of this length of run; returns how many.
+    /// Runs the calls of this length. Returns their number.
     pub fn run(self, length: Length) -> Result<u64> {
         let mut bed = Bed::<Notes>::noting(self.shard()?);
         let mut short = 0;
@@ -114,7 +114,7 @@ impl Case {
                 short = bed.noted();
             }
             let invite = match self.condition {
-                // All have the same length, whatever is looked at.
+                // All have the same size, whatever the condition.
                 None => Condition::Header.invite(call, 0),
                 Some(condition) => condition.invite(call, (call % u64::from(self.routes)) as u16),
             };

@@ -1,4 +1,4 @@
-//! All four machines of RFC 3261 §17, each opened, answered and cleared away, over the layer alone.
+//! The four state machines of RFC 3261 §17 alone, each created, answered and removed.
 
 use super::Length;
 use anyhow::{Context, Result};
@@ -11,12 +11,12 @@ use transaction::{
 };
 use wire::Method;
 
-/// Between two rounds of all machines; 64*T1 is 32 s, so 1,000 rounds are alive.
+/// Time between two rounds of all machines. 64*T1 is 32 s, so 1,000 rounds are alive.
 const BETWEEN: Duration = Duration::from_millis(32);
 const WARM_UP: u64 = 1_500;
 const ROUNDS: u64 = 3_000;
 
-/// A message of no size.
+/// An empty message.
 struct Blank;
 
 impl KeptMessage for Blank {
@@ -31,7 +31,7 @@ impl KeptMessage for Blank {
     }
 }
 
-/// Where effects end.
+/// Discards all effects.
 struct Ignore;
 
 impl Effects<(), Blank> for Ignore {
@@ -48,7 +48,7 @@ impl Effects<(), Blank> for Ignore {
     }
 }
 
-/// A transaction of either side that is answered with `class`.
+/// Runs a transaction of either side that is answered with `class`.
 fn live(
     layer: &mut Layer<(), Blank>,
     now: Instant,
@@ -77,7 +77,7 @@ fn live(
     Ok(())
 }
 
-/// Four lives a round.
+/// Runs the rounds, each with four transactions.
 pub(super) fn lives(length: Length) -> Result<u64> {
     let (mut layer, mut now) = (Layer::new(Timers::default()), Instant::ZERO);
     let rounds = length.pick(WARM_UP, WARM_UP + ROUNDS);

@@ -1,11 +1,11 @@
-//! Overload control on running processes that may use a small part of a processor each: callers that repeat what is
-//! not answered offer them up to ten times what they can take (Overload paper, sections IV to VII).
+//! Overload control of running processes, each limited to a small fraction of a processor. Callers that retransmit
+//! offer them up to ten times their capacity (Overload paper, sections IV to VII).
 //!
-//! - `parts`: what stands between callers and answerers in each part, and in the simulator.
+//! - `parts`: the programs between callers and answerers in each part, and their models.
 //! - `registrations`: telephones that all register after an outage, beside calls.
 //!
-//! Capacity is measured first, once a part and session, with the first of its alternatives: by a number of calls that is
-//! always in progress. Offered load is given as a multiple of it.
+//! Capacity is measured first, once for each part and session, with the first alternative and a constant number of
+//! calls in progress. Offered load is given as a multiple of it.
 
 mod parts;
 mod registrations;
@@ -25,14 +25,14 @@ use crate::study::{
 };
 use parts::{Part, Start, Way};
 
-/// What each limited program may use of a processor.
+/// Quota of each limited program, as a fraction of a processor.
 const QUOTA: f64 = 0.05;
 /// Sockets of the callers.
 const CALLERS: usize = 4;
-/// Calls in progress while capacity is measured: enough for a period of the quota, and no queue that anybody repeats
-/// a request for.
+/// Calls in progress while capacity is measured: enough work for a period of the quota, with a queue too short for
+/// retransmissions.
 const IN_PROGRESS: usize = 40;
-/// Length of the windows of a course of time, in seconds.
+/// Length of the windows of a course over time, in seconds.
 const WINDOW: f64 = 0.5;
 
 /// Measures goodput and set-up delay under overload: of SIPp and Kamailio behind the balancer, and of the balancer
@@ -41,7 +41,7 @@ const WINDOW: f64 = 0.5;
 pub struct Arguments {
     #[command(flatten)]
     study: StudyArguments,
-    /// What is measured.
+    /// Parts to measure.
     #[arg(long, value_delimiter = ',', default_values = ["members", "chain", "local", "kamailio", "registrations"])]
     parts: Vec<PartName>,
 }
@@ -55,13 +55,13 @@ enum PartName {
     Registrations,
 }
 
-/// What is measured with.
+/// The measurement set-up.
 pub(crate) struct OverloadBench {
     paths: ProgramPaths,
     quick: bool,
 }
 
-/// Measures the parts that are asked for.
+/// Measures the requested parts.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = OverloadBench { paths: arguments.study.programs.clone(), quick: arguments.study.quick };
     let mut session = Session::open("overload", &arguments.study)?;
@@ -84,11 +84,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What came of a load, or of a window of a course.
+/// Result of a load, or of a window of a course.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     window: WindowResult,
-    /// Calls a second that the limited programs can take.
+    /// Capacity of the limited programs in calls a second.
     capacity: f64,
 }
 
@@ -107,12 +107,12 @@ fn measures() -> Vec<Measure<Sample>> {
 }
 
 impl OverloadBench {
-    /// Seconds of each load that do not count, and that do.
+    /// Returns the seconds of each load that do not count, and those that do.
     fn seconds(&self) -> [f64; 2] {
         if self.quick { [0.5, 1.0] } else { [1.5, 2.0] }
     }
 
-    /// Calls a second that the programs of a part can take without any control.
+    /// Returns the capacity of a part's programs without overload control, in calls a second.
     fn capacity(&self, name: &str, answerers: usize, first: &Start, round: &mut Round<'_>) -> Result<f64> {
         round.figures.once(&format!("calls/s that {name} takes"), || {
             let mut generator = LoadGenerator::new(CALLERS, answerers)?;
@@ -139,7 +139,7 @@ impl OverloadBench {
         Ok((rig, targets))
     }
 
-    /// The capacity of a part, and this way of it with callers.
+    /// Starts this alternative of a part with its callers, and returns the part's capacity too.
     fn prepare(
         &self,
         part: &Part,
@@ -202,7 +202,7 @@ impl OverloadBench {
             at: "load",
             cells: vec![Cell::new(part.title, live.chain(models).collect())],
             measures: measures(),
-            // The first way is without any control.
+            // The first way has no overload control.
             questions: part.ways[1..].iter().map(question).collect(),
             pictures: vec![
                 Picture {

@@ -1,4 +1,4 @@
-//! What stands between callers and answerers in each part.
+//! Programs between callers and answerers in each part.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -13,13 +13,13 @@ use super::QUOTA;
 use crate::rig::{BALANCER, NETWORK, Rig, address, pool};
 use crate::simulated::{BUFFER, MESSAGES, Model, groups};
 
-/// Starts programs before these answerers, of which the limited ones have this capacity where it is known; returns where
-/// callers send.
+/// Starts programs in front of these answerers, and returns the targets for callers. The number is the capacity of the
+/// limited programs, or NaN if unknown.
 pub(super) type Start = Box<dyn Fn(&mut Rig, &[SocketAddr], f64) -> Result<Vec<SocketAddr>>>;
-/// The same in the simulator, of this capacity.
+/// The same in the simulator, for this capacity.
 type Simulates = Box<dyn Fn(f64) -> Result<Model>>;
 
-/// One way of protection.
+/// An alternative of overload control.
 pub(super) struct Way {
     pub(super) name: &'static str,
     pub(super) start: Start,
@@ -34,35 +34,35 @@ impl Way {
     }
 }
 
-/// What is compared.
+/// A comparison of alternatives.
 pub(super) struct Part {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) answerers: usize,
-    /// In capacities.
+    /// Offered loads as multiples of the capacity.
     pub(super) loads: &'static [f64],
-    /// The first one is without any control.
+    /// The alternatives. The first one has no overload control.
     pub(super) ways: Vec<Way>,
     pub(super) models: Vec<(&'static str, Simulates)>,
     pub(super) courses: Vec<Course>,
 }
 
-/// What happens in the course of time.
+/// Loads and events over time.
 pub(super) struct Course {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// Loads in capacities, and seconds of each.
+    /// Loads as multiples of the capacity, and seconds of each.
     pub(super) loads: &'static [(f64, f64)],
-    /// What happens besides, and when, in seconds.
+    /// Names of the events, and their times in seconds.
     pub(super) events: &'static [(&'static str, f64)],
-    /// Has the event of this number happen.
+    /// Triggers the event of this number.
     pub(super) act: Option<fn(&mut Rig, usize) -> Result<()>>,
-    /// Of the part, by number.
+    /// Numbers of the compared alternatives.
     pub(super) ways: &'static [usize],
 }
 
 impl Course {
-    /// Events, and changes of the load.
+    /// Returns events and changes of the load, with their times.
     pub(super) fn marks(&self) -> Vec<(String, f64)> {
         let mut at = 0.0;
         let change = |pair: &[(f64, f64)]| {
@@ -75,7 +75,7 @@ impl Course {
     }
 }
 
-/// A step and back.
+/// A step up and back.
 const STEP: &[(f64, f64)] = &[(0.8, 4.0), (2.4, 8.0), (0.8, 8.0)];
 
 /// `sarabande run` with one thread.
@@ -83,9 +83,9 @@ fn sarabande(rig: &Rig, at: SocketAddr, tables: &str) -> Result<Command> {
     rig.sarabande(at, "threads = 1", tables)
 }
 
-/// Two SIPp servers, each held to a part of a processor, behind a balancer that is not.
+/// Two SIPp servers, each limited to a fraction of a processor, behind an unlimited balancer.
 pub(super) fn members() -> Part {
-    /// The servers' numbers; their programs are the first ones.
+    /// Numbers of the servers. Their programs are the first ones.
     const MEMBERS: [u8; 2] = [1, 2];
     fn sipp(rig: &mut Rig, at: SocketAddr) -> Result<()> {
         let mut sipp = Command::new("sipp");
@@ -147,7 +147,7 @@ pub(super) fn members() -> Part {
     }
 }
 
-/// Edges that are not limited send all calls to one core that is, before an answerer (Overload paper, section VII).
+/// Unlimited edges send all calls to one limited core, in front of an answerer (Overload paper, section VII).
 pub(super) fn chain() -> Part {
     const CORE: u8 = 97;
     const EDGES: [u8; 2] = [95, 96];
@@ -206,7 +206,7 @@ pub(super) fn chain() -> Part {
     }
 }
 
-/// One balancer that protects itself, held to a part of a processor, before an answerer that is not.
+/// One limited balancer with local overload control, in front of an unlimited answerer.
 pub(super) fn local() -> Part {
     /// Keys of `[overload]`, and those of a simulated host.
     const WAYS: [(&str, &str, &str); 4] = [
@@ -243,8 +243,8 @@ pub(super) fn local() -> Part {
     }
 }
 
-/// Kamailio as a stateful proxy, held to a part of a processor: up to twice its capacity and down again (Overload paper,
-/// section IV and figure 7); with the modules that it has against overload; and behind a balancer that limits it.
+/// Kamailio as a limited stateful proxy: up to twice its capacity and down again (Overload paper, section IV and figure
+/// 7). Also with its own overload modules, and behind a balancer that limits it.
 pub(super) fn kamailio() -> Part {
     const CONFIG: &str = include_str!("../../kamailio/overload.cfg");
     const KAMAILIO: u8 = 11;
@@ -292,17 +292,17 @@ pub(super) fn kamailio() -> Part {
     }
 }
 
-/// The table of a simulated server with this capacity and these keys of overload control: a proxy, since the simulator's
-/// balancers have no overload control. What a transaction of a proxy costs more than a balanced call is no part of
-/// its costs.
+/// Returns the table of a simulated server with this capacity and these overload keys. It is a proxy, since simulated
+/// balancers have no overload control. Its costs leave out the transactions of a proxy, which a balanced call does not
+/// have.
 fn proxy(name: &str, capacity: f64, overload: &str) -> String {
     format!("[host.{name}]\ncapacity = {capacity:.1}\nbuffer = {BUFFER}\noverload = {{ {overload} }}\n")
 }
 
-/// Messages of a millisecond each at the capacity that the costs are given for.
+/// A model with 1 ms a message at the capacity that the costs are given for.
 fn model(hosts: &str, path: &[&str]) -> Result<Model> {
-    /// What a refused call takes, with its ACK, as a share of a call that is set up: of a balancer, by the instructions of
-    /// both (`bench/instructions.toml`: a refusal, and six messages).
+    /// Cost of a refused call with its ACK, as a share of a call that is set up. From the instructions of a balancer
+    /// (`bench/instructions.toml`: a refusal, and six messages).
     const REFUSAL: f64 = 24_400.0 / (6.0 * 16_590.0);
     let message = Duration::from_millis(1);
     let refusal = message.mul_f64(MESSAGES * REFUSAL);

@@ -1,4 +1,4 @@
-//! Telephones that all register after an outage, beside calls, at a registrar that is held to a part of a processor.
+//! Telephones that all register after an outage, beside calls, at a registrar limited to a fraction of a processor.
 
 use std::net::SocketAddr;
 
@@ -14,10 +14,10 @@ use crate::study::{Alternative, Bound, Cell, Measure, Question, Samples, Study, 
 
 /// The registrar's number.
 const REGISTRAR: u8 = 93;
-/// Telephones that register, in calls that it can take a second, and when: from and to, in seconds.
+/// Number of telephones in multiples of the registrar's calls a second, and the seconds between which they register.
 const TELEPHONES: f64 = 20.0;
 const BURST: [f64; 2] = [4.0, 9.0];
-/// Calls beside, in capacities, and how long they last, in seconds.
+/// Other calls as a fraction of the capacity, and their length in seconds.
 const CALLS: (f64, f64) = (0.3, 30.0);
 const WAYS: [(&str, &str); 2] = [("none", "local = \"none\""), ("delay", "local = \"delay\"")];
 
@@ -34,14 +34,14 @@ fn start(keys: &'static str) -> Start {
     })
 }
 
-/// How many telephones have registered, and after how long from their first try; and the calls beside.
+/// Number of registered telephones, time from their first attempt, and the calls beside.
 pub(super) struct Registrations {
     telephones: f64,
     registered: f64,
     refused: f64,
     half_s: f64,
     nearly_all_s: f64,
-    /// Part of the calls that were set up in time.
+    /// Fraction of the calls that were set up in time.
     calls_in_time: f64,
 }
 
@@ -52,7 +52,7 @@ impl Registrations {
             telephones.calls.iter().filter_map(|telephone| telephone.set_up_ns).collect();
         delays.sort_unstable();
         let all = telephones.calls.len();
-        // Of all telephones: who has not registered at the end never did.
+        // Percentiles count all telephones: one that has not registered at the end counts as never.
         let after = |percent: usize| {
             let at = (all * percent).div_ceil(100).saturating_sub(1);
             delays.get(at).map_or(f64::INFINITY, |delay| *delay as f64 / 1e9)

@@ -1,4 +1,4 @@
-//! Which runs a session has, and in which order.
+//! Runs of a session and their order.
 
 use base::Rng;
 use rand::Rng as _;
@@ -11,9 +11,9 @@ pub(crate) struct RunId {
     pub(crate) round: u32,
 }
 
-/// All runs: round after round, so that a slow hour of the machine is in every cell, and the alternatives of a cell in
-/// random order, so that none is always the first. `models` says of each alternative of each cell whether it is one: they
-/// come last. The same for the same seed, also for the rounds that both of two numbers of rounds have.
+/// Returns all runs round by round, so that a slow hour of the machine affects every cell. The alternatives of a cell
+/// are in random order, except models (see `models`), which come last. Equal seeds give equal orders, even if the
+/// numbers of rounds differ.
 pub(crate) fn order(models: &[Vec<bool>], rounds: u32, seed: u64) -> Vec<RunId> {
     let mut rng = Rng::from_seed(seed);
     let mut runs = Vec::new();
@@ -51,7 +51,7 @@ mod tests {
         assert_ne!(firsts(1), firsts(2));
         assert_eq!(firsts(1).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([1, 2, 3]));
         assert!(order(&models, 20, 1).chunks(4).all(|round| round[3].alternative == 0));
-        // A session that goes on with more rounds has those of before.
+        // A session continued with more rounds keeps the earlier ones.
         assert_eq!(order(&models, 20, 1)[..12], order(&models, 3, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Tables and pictures of rows, and the page of the documentation that has them between its marks.
+//! Tables and pictures of rows, and the documentation page that contains them between its marks.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +12,7 @@ use super::verdict::{over, shown};
 use super::{Cell, Rows, Study};
 use crate::report::number;
 
-/// What is drawn.
+/// A picture of rows.
 pub(crate) struct Picture {
     pub(crate) title: &'static str,
     pub(crate) column: &'static str,
@@ -21,13 +21,13 @@ pub(crate) struct Picture {
     pub(crate) y: Axis,
 }
 
-/// What the horizontal axis has.
+/// Horizontal axis of a picture.
 pub(crate) enum Over {
-    /// Places of samples: a picture a cell, a line an alternative.
+    /// Places of samples: a picture for each cell, with a line for each alternative.
     Places(Axis),
-    /// Cells by their number: a line an alternative, of first samples.
+    /// Cells by their number: a line for each alternative, from first samples.
     Cells(&'static str),
-    /// Alternatives: a bar each, of first samples.
+    /// Alternatives: a bar for each, from first samples.
     Alternatives,
 }
 
@@ -72,12 +72,13 @@ impl Section {
         }
     }
 
-    /// Tables and references to pictures, as Markdown.
-    pub(crate) fn markdown(&self) -> String {
+    /// Returns the tables and references to pictures in a folder (`""`, or with a slash at its end) as Markdown.
+    pub(crate) fn markdown(&self, pictures: &str) -> String {
         let mut text = format!("{}\n\n", self.head);
         let figure = self.figure();
         for (index, plot) in self.plots.iter().enumerate() {
-            write!(text, "![{}]({}.svg)\n\n", plot.title, figure.stem(index)).expect("memory takes all");
+            write!(text, "![{}]({pictures}{}.svg)\n\n", plot.title, figure.stem(index))
+                .expect("memory takes all");
         }
         for table in &self.tables {
             let mut shown = crate::report::table(table.header.iter().map(String::as_str));
@@ -87,14 +88,15 @@ impl Section {
         text
     }
 
-    /// Writes pictures to a folder.
+    /// Writes the pictures to a folder.
     pub(crate) fn draw(&self, folder: &Path) -> Result<()> {
         report::prepare(folder).with_context(|| folder.display().to_string())?;
         report::write(folder, &[self.figure()])?;
         Ok(())
     }
 
-    /// Keeps what was drawn to `folder` and the rows of `file` in `kept`, and the tables in its page `measured.md`.
+    /// Copies the pictures of `folder` and the rows of `file` to the folder `kept`, and writes the tables to the page
+    /// beside it: `kept` with the extension `.md`.
     pub(crate) fn keep(&self, folder: &Path, file: &Path, kept: &Path) -> Result<()> {
         let figure = self.figure();
         for plot in 0..self.plots.len() {
@@ -102,25 +104,28 @@ impl Section {
             fs::copy(folder.join(&name), kept.join(&name)).with_context(|| name.clone())?;
         }
         fs::copy(file, kept.join(format!("{}.csv", self.name)))?;
-        let page = kept.join("measured.md");
-        let text = fs::read_to_string(&page).map_err(Into::into).and_then(|text| self.put_into(&text));
+        let page = kept.with_extension("md");
+        let pictures = kept.file_name().map(|name| format!("{}/", name.display())).unwrap_or_default();
+        let text = fs::read_to_string(&page).map_err(Into::into);
+        let text = text.and_then(|text| self.put_into(&text, &pictures));
         let text = text.with_context(|| page.display().to_string())?;
         fs::write(&page, text).with_context(|| page.display().to_string())
     }
 
-    /// The page with this section between its marks: `<!-- name -->` and `<!-- end -->`. At its end, if it has no such
-    /// mark.
-    fn put_into(&self, page: &str) -> Result<String> {
+    /// Returns the page with this section between its marks `<!-- name -->` and `<!-- end -->`, or at its end if it has
+    /// no such mark.
+    fn put_into(&self, page: &str, pictures: &str) -> Result<String> {
         let mark = format!("<!-- {} -->\n", self.name);
         let Some((head, rest)) = page.split_once(&mark) else {
-            return Ok(format!("{page}\n## {}\n\n{mark}{}<!-- end -->\n", self.title, self.markdown()));
+            let section = format!("## {}\n\n{mark}{}<!-- end -->\n", self.title, self.markdown(pictures));
+            return Ok(format!("{page}\n{section}"));
         };
         let (_, tail) = rest.split_once("<!-- end -->").with_context(|| format!("{mark} has no end"))?;
-        Ok(format!("{head}{mark}{}<!-- end -->{tail}", self.markdown()))
+        Ok(format!("{head}{mark}{}<!-- end -->{tail}", self.markdown(pictures)))
     }
 }
 
-/// Every statement that there are rows of.
+/// Table of all statements that there are rows for.
 fn verdicts<S>(study: &Study<'_, S>, rows: &Rows) -> Option<ReportTable> {
     let mut table = ReportTable::new(["verdict", "statement", "measured", "rounds", "source"]);
     for question in &study.questions {
@@ -136,7 +141,7 @@ fn verdicts<S>(study: &Study<'_, S>, rows: &Rows) -> Option<ReportTable> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Means over rounds with their intervals.
+/// Table of means over rounds with their intervals.
 fn values<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
     let has_cells = study.cells.len() > 1;
     let header =
@@ -169,7 +174,7 @@ fn values<S>(study: &Study<'_, S>, rows: &Rows) -> ReportTable {
     table
 }
 
-/// The mean of each round, leaving out what is no number.
+/// Returns the mean of each round without NaN.
 fn means(mut values: Vec<(u32, f64)>) -> Vec<f64> {
     values.sort_by_key(|(round, _)| *round);
     let mean = |round: &[(u32, f64)]| {
@@ -180,7 +185,7 @@ fn means(mut values: Vec<(u32, f64)>) -> Vec<f64> {
     values.chunk_by(|a, b| a.0 == b.0).map(mean).collect()
 }
 
-/// Places that have a line of the table together, and its name: each its own, or all up to a mark.
+/// Groups places by lines of the table, with the line's name: each place alone, or all up to a mark.
 fn groups<S>(study: &Study<'_, S>, places: &[f64]) -> Vec<(String, Vec<f64>)> {
     if study.marks.is_empty() {
         return places.iter().map(|place| (place.to_string(), vec![*place])).collect();
@@ -196,12 +201,12 @@ fn groups<S>(study: &Study<'_, S>, places: &[f64]) -> Vec<(String, Vec<f64>)> {
     names.zip(ends).map(group).filter(|(_, within): &(_, Vec<f64>)| !within.is_empty()).collect()
 }
 
-/// Each cell with each of its alternatives.
+/// Returns each cell with each of its alternatives.
 fn pairs<'s, S>(study: &'s Study<'_, S>) -> impl Iterator<Item = (&'s Cell<'s, S>, &'s str)> {
     study.cells.iter().flat_map(|cell| cell.alternatives.iter().map(move |it| (cell, it.name.as_str())))
 }
 
-/// Names of alternatives, each once.
+/// Returns the names of the alternatives, each once.
 fn alternatives<'s, S>(study: &'s Study<'_, S>) -> Vec<&'s str> {
     let mut names: Vec<&str> = Vec::new();
     for (_, name) in pairs(study) {
@@ -259,7 +264,7 @@ fn plots<S>(study: &Study<'_, S>, rows: &Rows, picture: &Picture) -> Vec<Plot> {
     }
 }
 
-/// A line, without bars where one round says nothing of chance.
+/// Makes a line, without bars if there is only one round.
 fn curve(name: &str, points: Vec<(f64, Interval)>) -> PlotSeries {
     if points.iter().all(|(_, value)| value.half_width.is_finite()) {
         PlotSeries::intervals(name, Style::Line, points)
@@ -268,7 +273,7 @@ fn curve(name: &str, points: Vec<(f64, Interval)>) -> PlotSeries {
     }
 }
 
-/// The last sample of a run in a line.
+/// Formats the last sample of a run as a line.
 pub(crate) fn line<S>(study: &Study<'_, S>, values: &[f64]) -> String {
     let value = |(measure, value): (&super::Measure<S>, &f64)| {
         Some(format!("{} {}", measure.column, number(*value, measure.digits?)))
@@ -327,7 +332,7 @@ mod tests {
             lines,
             ["few a 0 2 1.5 ± 6.4", "few a 1 2 3.0 ± 12.7", "few b 0 2 6.0 ± 25.4", "few b 1 2 6.0 ± 25.4"]
         );
-        // There is none of the cell without rows; bars have the first sample of each.
+        // No points for the cell without rows; bars have the first sample of each.
         let points: Vec<Vec<usize>> =
             section.plots.iter().map(|plot| plot.series.iter().map(|it| it.points.len()).collect()).collect();
         assert_eq!(points[..2], [vec![2, 2], vec![1, 1]]);
@@ -355,13 +360,13 @@ mod tests {
         };
         let page = "# Page\n<!-- other -->\nA\n<!-- end -->\n<!-- cells -->\nOld.\n<!-- end -->\nTail\n";
         let table = "New.\n\n| way  |\n|------|\n| tlwl |\n\n";
-        let written = section.put_into(page).expect("a page with marks");
+        let written = section.put_into(page, "").expect("a page with marks");
         let expected =
             format!("# Page\n<!-- other -->\nA\n<!-- end -->\n<!-- cells -->\n{table}<!-- end -->\nTail\n");
         assert_eq!(written, expected);
-        assert_eq!(section.put_into(&written).expect("a page with marks"), written);
-        let new = section.put_into("# Page\n").expect("a page without");
+        assert_eq!(section.put_into(&written, "").expect("a page with marks"), written);
+        let new = section.put_into("# Page\n", "").expect("a page without");
         assert_eq!(new, format!("# Page\n\n## Cells\n\n<!-- cells -->\n{table}<!-- end -->\n"));
-        assert!(section.put_into("<!-- cells -->\nno end").is_err());
+        assert!(section.put_into("<!-- cells -->\nno end", "").is_err());
     }
 }

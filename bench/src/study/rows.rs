@@ -1,7 +1,7 @@
-//! The rows of all runs, and their file: `cell;alternative;round;at;rows;others` and a column a measure.
+//! Rows of all runs, and their file: `cell;alternative;round;at;rows;others` and a column for each measure.
 //!
-//! A run has a row for each of its samples. All of them are written at once when the run has ended, and each says how many
-//! they are, so that a run which was not written to its end is known, and made again.
+//! A run has a row for each of its samples. They are written at once when the run has ended, each with their number. An
+//! incomplete run is thus recognized, and repeated.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -15,13 +15,13 @@ use anyhow::{Context, Result, ensure};
 pub(crate) struct Row {
     pub(crate) cell: String,
     pub(crate) alternative: String,
-    /// From 0.
+    /// Number of the round, from 0.
     pub(crate) round: u32,
-    /// The place of the sample within its run.
+    /// Place of the sample in its run.
     pub(crate) at: f64,
-    /// Processors that were busy with other work during the run.
+    /// Processors used by other work during the run.
     pub(crate) others: f64,
-    /// In the order of the columns.
+    /// Values in the order of the columns.
     pub(crate) values: Vec<f64>,
 }
 
@@ -43,17 +43,17 @@ pub(crate) struct Rows {
 const FIXED: [&str; 6] = ["cell", "alternative", "round", "at", "rows", "others"];
 
 impl Rows {
-    /// Those of the file, as far as whole runs are in it; none if there is no such file.
+    /// Reads the complete runs of the file, or none if there is no file.
     ///
     /// # Errors
-    /// It has other columns, or a line that is no row.
+    /// Fails if the file has other columns, or an invalid line.
     pub(crate) fn open(file: &Path, columns: &[&str]) -> Result<Self> {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         let mut rows = Self { columns, all: Vec::new(), file: file.to_owned() };
         if let Ok(text) = fs::read_to_string(file) {
             rows.all = rows.parse(&text).with_context(|| file.display().to_string())?;
         }
-        // Without what was not written to its end.
+        // Incomplete runs are removed.
         let text: String = rows.runs().map(lines).collect();
         fs::write(file, rows.header() + &text).with_context(|| file.display().to_string())?;
         Ok(rows)
@@ -77,7 +77,7 @@ impl Rows {
         Ok(whole.flatten().map(|(row, _)| row.clone()).collect())
     }
 
-    /// A row, and how many its run has.
+    /// Parses a row, and the number of rows of its run.
     fn row(&self, line: &str) -> Result<(Row, usize)> {
         let fields: Vec<&str> = line.split(';').collect();
         ensure!(fields.len() == FIXED.len() + self.columns.len(), "{} fields", fields.len());
@@ -87,12 +87,12 @@ impl Rows {
         Ok((Row { cell, alternative, round, at, others, values }, fields[4].parse()?))
     }
 
-    /// The rows of each run.
+    /// Returns the rows of each run.
     fn runs(&self) -> impl Iterator<Item = &[Row]> {
         self.all.chunk_by(|a, b| a.is_of(&b.cell, &b.alternative) && a.round == b.round)
     }
 
-    /// Whether this run is there.
+    /// Returns true if this run is complete.
     pub(crate) fn has(&self, cell: &str, alternative: &str, round: u32) -> bool {
         self.all.iter().any(|row| row.is_of(cell, alternative) && row.round == round)
     }
@@ -110,7 +110,7 @@ impl Rows {
         at.expect("measures, questions and pictures of a study name the same columns")
     }
 
-    /// Values of an alternative by round, in the order of rounds; of the first sample where there is no such place.
+    /// Returns the values of an alternative by round, in order. Without a place, those of the first sample.
     pub(crate) fn values(
         &self,
         cell: &str,
@@ -130,7 +130,7 @@ impl Rows {
         found
     }
 
-    /// Places of the samples of an alternative, in order.
+    /// Returns the places of an alternative's samples, in order.
     pub(crate) fn places(&self, cell: &str, alternative: &str) -> Vec<f64> {
         let mut places: Vec<f64> =
             self.all.iter().filter(|row| row.is_of(cell, alternative)).map(|row| row.at).collect();
@@ -140,7 +140,7 @@ impl Rows {
     }
 }
 
-/// The lines of a run.
+/// Returns the lines of a run.
 fn lines(run: &[Row]) -> String {
     let mut text = String::new();
     for Row { cell, alternative, round, at, others, values } in run {
@@ -159,7 +159,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// A run with a sample for each of these values, at places 0, 1 and so on.
+    /// Makes a run with a sample for each of these values, at places 0, 1 and so on.
     pub(crate) fn run(cell: &str, alternative: &str, round: u32, values: &[f64]) -> Vec<Row> {
         let [cell, alternative] = [cell, alternative].map(str::to_owned);
         let row = |(at, value): (u32, &f64)| Row {
@@ -173,7 +173,7 @@ pub(crate) mod tests {
         (0..).zip(values).map(row).collect()
     }
 
-    /// Rows that are in no file, of a column `ms`.
+    /// Makes rows without a file, with a column `ms`.
     pub(crate) fn rows(runs: &[Vec<Row>]) -> Rows {
         Rows { columns: vec!["ms".to_owned()], all: runs.concat(), file: PathBuf::new() }
     }

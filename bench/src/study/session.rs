@@ -1,4 +1,4 @@
-//! A session: the runs of a study that are not in its file yet, one after the other.
+//! A session: runs the missing runs of a study, one after the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use super::{Round, Rows, Study};
 use crate::process::{Others, adopt_orphans, busiest_other, reap_orphans};
 use crate::rig::ProgramPaths;
 
-/// Another process may take this part of a processor before a run.
+/// Highest usage of another process before a run, as a fraction of a processor.
 const BUSY_MAX: f64 = 0.05;
-/// How long is waited until none takes more.
+/// Longest wait for that.
 const CALM_WAIT: Duration = Duration::from_mins(2);
 
 /// Options of every study.
@@ -50,7 +50,7 @@ pub(crate) struct StudyArguments {
     record: bool,
 }
 
-/// Numbers that are found out once a session, since loads are parts of them.
+/// Numbers measured once a session, because loads are multiples of them.
 pub(crate) struct Figures {
     file: PathBuf,
     known: Vec<(String, f64)>,
@@ -66,12 +66,12 @@ impl Figures {
         Self { file, known: text.lines().filter_map(figure).collect() }
     }
 
-    /// The number of this name, if it is known.
+    /// Returns the number of this name, if it is known.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.known.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    /// The same, found out now if it is not.
+    /// Returns the number of this name, and measures it if it is not known.
     pub(crate) fn once(&mut self, name: &str, find: impl FnOnce() -> Result<f64>) -> Result<f64> {
         if let Some(value) = self.get(name) {
             return Ok(value);
@@ -89,12 +89,12 @@ impl Figures {
 pub(crate) struct Session<'a> {
     arguments: &'a StudyArguments,
     out: PathBuf,
-    /// Folder of the documentation for what is kept.
+    /// Folder of the documentation for pictures and rows. Its page has the same name with `.md`.
     kept: PathBuf,
     figures: Figures,
 }
 
-/// Rows of another program or seed are not gone on with: they would be compared as if they were of one session.
+/// Fails for rows of another program or seed, which must not be compared with those of this session.
 fn check_session(file: &Path, arguments: &StudyArguments) -> Result<()> {
     let program = arguments.programs.sarabande()?;
     let content = fs::read(&program).with_context(|| program.display().to_string())?;
@@ -110,7 +110,7 @@ fn check_session(file: &Path, arguments: &StudyArguments) -> Result<()> {
 }
 
 impl<'a> Session<'a> {
-    /// Of the study of this name.
+    /// Opens the session of the study of this name.
     pub(crate) fn open(name: &str, arguments: &'a StudyArguments) -> Result<Self> {
         let folder = if arguments.quick { format!("{name}-quick") } else { name.to_owned() };
         let out = arguments.out.join(folder);
@@ -120,10 +120,10 @@ impl<'a> Session<'a> {
         }
         adopt_orphans()?;
         let figures = Figures::open(out.join("figures.csv"));
-        Ok(Self { arguments, kept: Path::new("docs").join(name), figures, out })
+        Ok(Self { arguments, kept: Path::new("docs/evidence").join(name), figures, out })
     }
 
-    /// Makes the runs of a part that are not there yet, and prints what all rows say.
+    /// Makes the missing runs of a part, and prints the results of all rows.
     pub(crate) fn measure<S>(&mut self, study: &Study<'_, S>) -> Result<Rows> {
         let arguments = self.arguments;
         let file = self.out.join(format!("{}.csv", study.name));
@@ -171,20 +171,20 @@ impl<'a> Session<'a> {
         let rows = Rows::open(&file, &columns)?;
         let section = Section::of(study, &rows);
         section.draw(&self.out)?;
-        println!("## {}\n\n{}", study.title, section.markdown());
+        println!("## {}\n\n{}", study.title, section.markdown(""));
         if arguments.record {
             section.keep(&self.out, &file, &self.kept)?;
         }
         Ok(rows)
     }
 
-    /// Whether what is measured is to be kept.
+    /// Returns true if results are to be kept.
     pub(crate) fn records(&self) -> bool {
         self.arguments.record
     }
 }
 
-/// Waits until no other process takes more than a twentieth of a processor.
+/// Waits until no other process uses more than a twentieth of a processor.
 fn await_calm() -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -216,7 +216,7 @@ mod tests {
             programs: ProgramPaths { sarabande: Some("Cargo.toml".into()), ..ProgramPaths::default() },
             rounds,
             seed: 1,
-            // No wait for a calm machine, and one round.
+            // No wait for an idle machine, and one round.
             quick: rounds == 1,
             cell: String::new(),
             only: String::new(),
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Two models, of which one fails for the first time, and how often each was run.
+    /// Runs two models, of which one may fail, and records how often each ran.
     fn measure(
         arguments: &StudyArguments,
         made: &RefCell<Vec<(&'static str, u32)>>,
@@ -256,13 +256,14 @@ mod tests {
         assert_eq!(*made.borrow(), [("a", 0), ("a", 1), ("b", 0), ("b", 1)]);
         assert_eq!(rows.values("c", "a", None, "ms"), [(0, 2.5), (1, 2.5)]);
 
-        // Rows of another seed are not gone on with.
+        // A session does not continue with rows of another seed.
         let other = StudyArguments { seed: 2, ..arguments(scratch.path(), 2) };
         assert!(
             measure(&other, &made, false).is_err_and(|error| error.to_string().contains("another program"))
         );
 
-        // None are printed without a run; quick ones are others; and names choose.
+        // With zero rounds, rows are printed without a run. Quick runs have their own rows. Options select
+        // alternatives.
         let printed = measure(&arguments(scratch.path(), 0), &made, true).expect("nothing to run");
         assert_eq!((printed, made.borrow().len()), (rows, 4));
         let few = StudyArguments { only: "a".to_owned(), ..arguments(scratch.path(), 1) };

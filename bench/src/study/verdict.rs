@@ -1,15 +1,15 @@
-//! Statements, and what the rows say of them.
+//! Statements, and their verdicts from the rows.
 //!
-//! Two alternatives are compared by the ratio of their values within each round, which had the same arrivals and the same
-//! hour of the machine. An interval of 95 % over the rounds' ratios (of their logarithms) that lies on one side of the
-//! bound decides; one that does not, or a single round, leaves the statement open.
+//! Two alternatives are compared by the ratio of their values within each round, which had the same arrivals and the
+//! same hour of the machine. The 95 % interval of the ratios over rounds (from their logarithms) decides if it lies on
+//! one side of the bound. Otherwise, or with a single round, the statement stays open.
 
 use papers::report::ClaimVerdict;
 use sim::stats::Interval;
 
 use super::Rows;
 
-/// Which values: of a cell, an alternative, a place and a column.
+/// Selects values by cell, alternative, place and column.
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
     pub(crate) cell: String,
@@ -34,7 +34,7 @@ impl Values {
     }
 }
 
-/// What a value, or a ratio, is to be.
+/// Required range of a value, or of a ratio.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     Above(f64),
@@ -58,25 +58,25 @@ impl Bound {
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) statement: String,
-    /// Who states it.
+    /// Source of the statement.
     pub(crate) source: &'static str,
     pub(crate) left: Values,
-    /// The bound is that of left by right; `None`: of left alone.
+    /// The bound applies to left divided by right; `None`: to left alone.
     pub(crate) right: Option<Values>,
     pub(crate) bound: Bound,
 }
 
-/// What the rows say of a statement.
+/// Result of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Answer {
     pub(crate) verdict: ClaimVerdict,
     pub(crate) measured: String,
-    /// That the answer is from.
+    /// Number of rounds used.
     pub(crate) rounds: usize,
 }
 
 impl Question {
-    /// `None`: there are no rows of it.
+    /// Returns the answer; `None` if there are no rows for it.
     pub(crate) fn answer(&self, rows: &Rows) -> Option<Answer> {
         let left = self.left.of(rows);
         let found = match &self.right {
@@ -93,7 +93,7 @@ impl Question {
     }
 }
 
-/// The natural logarithms of how many times the left values are the right ones, of rounds that both have.
+/// Returns the natural logarithms of left divided by right, for rounds that both have.
 fn logarithms(left: &[(u32, f64)], right: &[(u32, f64)]) -> Vec<f64> {
     let ratio = |(round, value): &(u32, f64)| {
         let (_, other) = right.iter().find(|(other, _)| other == round)?;
@@ -102,12 +102,12 @@ fn logarithms(left: &[(u32, f64)], right: &[(u32, f64)]) -> Vec<f64> {
     left.iter().filter_map(ratio).collect()
 }
 
-/// The mean with its interval of 95 %; `None` of no values.
+/// Returns the mean with its 95 % interval; `None` if there are no values.
 pub(crate) fn over(values: Vec<f64>) -> Option<Interval> {
     (!values.is_empty()).then(|| Interval::over(values))
 }
 
-/// With its interval, if there is one; a dash for no number.
+/// Formats a value with its interval, if it has one; NaN as a dash.
 pub(crate) fn shown(value: Interval, digits: usize) -> String {
     match (value.mean.is_nan(), value.half_width.is_finite()) {
         (true, _) => "-".to_owned(),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use ClaimVerdict::{Fails, Holds, Open};
 
-    /// Rounds of `b` with 40, 44 and 36 ms, and of `a` with so many times that.
+    /// Rounds of `b` with 40, 44 and 36 ms, and of `a` with these multiples of them.
     fn ratios(of: &[f64]) -> Rows {
         let rounds = (0..).zip([40.0, 44.0, 36.0]).zip(of);
         let runs: Vec<_> = rounds
@@ -170,7 +170,7 @@ mod tests {
         of.all.reverse();
         let answer = question(Bound::Below(0.6)).answer(&of).expect("rows");
         assert_eq!((answer.measured.as_str(), answer.rounds), ("0.50 (0.50 - 0.50) times", 3));
-        // A round that the other one does not have yet says nothing.
+        // A round without values of the other alternative is ignored.
         of.all.retain(|row| (row.round, row.alternative.as_str()) != (2, "b"));
         let answer = question(Bound::Below(0.6)).answer(&of).expect("rows");
         assert_eq!((answer.measured.as_str(), answer.rounds), ("0.50 (0.50 - 0.50) times", 2));

@@ -30,18 +30,18 @@ pub struct Arguments {
     burst_us: u64,
 }
 
-/// Microseconds of processor time a call that completed.
+/// Processor time of a completed call in microseconds.
 fn call_us(run: &MeasuredRun) -> f64 {
     run.usage.total_ns as f64 / 1e3 / run.outcome.completed().max(1) as f64
 }
 
-/// Most and least calls of a server, by each other.
+/// Ratio of the most to the least calls of a server.
 fn evenness(run: &MeasuredRun) -> f64 {
     let ends = |all: &[u64]| Some((*all.iter().max()? as f64, *all.iter().min()? as f64));
     ends(&run.outcome.invites).map_or(f64::NAN, |(most, least)| most / least)
 }
 
-/// Measures the targets that are asked for.
+/// Measures the requested targets.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let (setup, plan) = (arguments.targets.setup(), plan(arguments));
     let alternative = |kind: &TargetKind| {

@@ -25,32 +25,32 @@ pub struct Arguments {
     seconds: u64,
 }
 
-/// Calls a second that the search for saturation starts at, and the factor from each step to the next.
+/// First rate of the search for saturation in calls a second, and the factor between steps.
 const SEARCH: (f64, f64) = (4_000.0, 1.15);
-/// A step of the search: long enough for a queue that grows by 0.1 % to be noticed.
+/// Length of a step of the search: enough to notice a queue that grows by 0.1 %.
 const STEP: Duration = Duration::from_secs(3);
-/// The driver is taken to be at its own limit when a burst leaves this late.
+/// A burst this late means that the driver is at its own limit.
 const LATE_NS: u64 = 50_000_000;
 
 /// Round trips at a percentile, in microseconds.
 struct RoundTrips {
     through: f64,
     direct: f64,
-    /// Calls that failed, of the whole run.
+    /// Failed calls of the whole run.
     failed: f64,
     rate: f64,
 }
 
-/// Percentiles that are reported, as places of samples.
+/// Reported percentiles, in percent.
 const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
 
-/// Evenly spaced calls from a driver that never sleeps: what it measures is not its own waking up.
+/// Evenly spaced calls from a driver that never sleeps, so that its own wake-ups are not measured.
 fn spinning(rate: f64, duration: Duration) -> RunPlan {
     let (hold, burst) = (Duration::from_millis(200), Duration::ZERO);
     RunPlan { hold, burst, spin: true, ..RunPlan::at(rate, duration) }
 }
 
-/// The highest rate that a target carries: until calls fail or the driver is late.
+/// Returns the highest rate that a target carries: until calls fail or the driver is late.
 fn saturation(setup: &BenchSetup, kind: TargetKind) -> Result<f64> {
     let mut generator = LoadGenerator::new(SERVERS, SERVERS)?;
     let target = setup.start(kind, &mut generator)?;
@@ -70,7 +70,7 @@ fn saturation(setup: &BenchSetup, kind: TargetKind) -> Result<f64> {
     }
 }
 
-/// Calls through a fresh process: none of the debris of the search is in its tables or queues. And the same without it.
+/// Measures calls through a new process, whose tables and queues are not affected by the search, and without a target.
 fn measure(
     (setup, kind): (&BenchSetup, TargetKind),
     (rate, seconds): (Option<f64>, u64),
@@ -97,7 +97,7 @@ fn measure(
     Ok(PERCENTILES.map(at).into())
 }
 
-/// Measures the targets that are asked for.
+/// Measures the requested targets.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let setup = arguments.targets.setup();
     let seconds = if arguments.targets.study.quick { 1 } else { arguments.seconds };

@@ -1,4 +1,4 @@
-//! What is measured: how each of the balancers is started in front of the driver's servers.
+//! The measured programs, and how each is started in front of the driver's servers.
 
 pub mod call;
 pub mod latency;
@@ -22,17 +22,17 @@ use crate::study::StudyArguments;
 /// Callers and servers of every measurement.
 pub const SERVERS: usize = 4;
 
-/// How long a balancer may take until the first call passes through it.
+/// Longest time of a target from its start to the first call through it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the command line does not say about Kamailio.
+/// Configurations of Kamailio, apart from the command line.
 const KAMAILIO_CONFIG: &str = include_str!("../../kamailio/kamailio.cfg");
 const KAMAILIO_PROXY_CONFIG: &str = include_str!("../../kamailio/proxy.cfg");
 
-/// What a target says, in its directory.
+/// Log file of a target, in its directory.
 const LOG: &str = "log";
 
-/// What stands between callers and servers.
+/// A measured target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TargetKind {
     /// The blind relay: the floor.
@@ -47,7 +47,7 @@ pub enum TargetKind {
     KamailioTm,
 }
 
-/// What is measured, and how it runs.
+/// Targets and programs of a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct BenchSetup {
     /// The targets.
@@ -58,10 +58,10 @@ pub struct BenchSetup {
     pub programs: Programs,
 }
 
-/// What stands between callers and servers.
+/// Targets and their settings.
 #[derive(Args, Clone, Debug)]
 pub struct TargetOptions {
-    /// What to measure.
+    /// Targets to measure.
     #[arg(long = "targets", value_delimiter = ',', default_values = ["relay", "sarabande", "kamailio"])]
     pub kinds: Vec<TargetKind>,
     /// Further keys of the pool or of `[proxy]`, such as `max_sessions = 100000`.
@@ -69,7 +69,7 @@ pub struct TargetOptions {
     keys: String,
 }
 
-/// Where the programs are and how they run.
+/// Paths of the programs, and their processors.
 #[derive(Args, Clone, Debug)]
 pub struct Programs {
     #[command(flatten)]
@@ -107,19 +107,19 @@ impl TargetArguments {
     }
 }
 
-/// A balancer that calls pass through.
+/// A running target.
 pub struct BenchTarget {
     program: Program,
     address: SocketAddr,
-    /// Its configuration and its log.
+    /// Directory of its configuration and log.
     scratch: Scratch,
 }
 
 /// A run through a target.
 pub struct MeasuredRun {
-    /// What became of the calls.
+    /// Results of the calls.
     pub outcome: CallLog,
-    /// What the target used.
+    /// Processor time of the target.
     pub usage: Usage,
 }
 
@@ -144,13 +144,13 @@ impl BenchSetup {
     }
 }
 
-/// The first of the driver's servers, as Kamailio's configurations name it.
+/// Returns the first of the driver's servers, as Kamailio's configurations name it.
 pub(crate) fn hop(driver: &LoadGenerator) -> String {
     format!("HOP=\"sip:{}\"", driver.answerers()[0])
 }
 
 impl Programs {
-    /// Starts a target that listens on `address`, on a processor of its own where there is one.
+    /// Starts a target that listens on `address`, on a processor of its own if there is one.
     pub(crate) fn launch(
         &self,
         command: &mut Command,
@@ -168,7 +168,7 @@ impl Programs {
         Ok(BenchTarget { program, address, scratch })
     }
 
-    /// The processors that target and driver are tied to, where there is one for each.
+    /// Returns the processors that target and driver are tied to, if there are enough.
     pub fn processors(&self) -> Option<[usize; 2]> {
         let TiedThreads { threads, swap } = self.tied;
         let processors = if swap { [1, 0] } else { [0, 1] };
@@ -184,7 +184,7 @@ impl Programs {
         Ok(command)
     }
 
-    /// `sarabande run` with these tables.
+    /// Returns the command of `sarabande run` with these tables.
     pub(crate) fn sarabande(&self, address: SocketAddr, role: &str, scratch: &Scratch) -> Result<Command> {
         let text = format!(
             "[listen]\nudp = [\"{address}\"]\nthreads = {}\n\n\
@@ -205,7 +205,7 @@ impl Programs {
         Ok(command)
     }
 
-    /// Kamailio with this configuration and these definitions.
+    /// Returns the command of Kamailio with this configuration and these definitions.
     pub(crate) fn kamailio(
         &self,
         address: SocketAddr,
@@ -213,7 +213,7 @@ impl Programs {
         defines: &[String],
         scratch: &Scratch,
     ) -> Result<Command> {
-        // 2 GiB hold the transactions of five seconds, which tm keeps, at any rate.
+        // 2 GiB hold the transactions that tm keeps for five seconds, at any rate.
         let size = (self.tied.threads, 2_048);
         let mut command = kamailio(&self.paths.kamailio, scratch, "kamailio", config, address, size)?;
         for define in defines {
@@ -224,17 +224,17 @@ impl Programs {
 }
 
 impl BenchTarget {
-    /// Where each caller sends.
+    /// Returns the target of each caller.
     pub fn addresses(&self) -> [SocketAddr; SERVERS] {
         [self.address; SERVERS]
     }
 
-    /// Memory that it has now, in bytes.
+    /// Returns its resident memory in bytes.
     pub fn resident(&self) -> Result<u64> {
         Ok(self.program.resident()?)
     }
 
-    /// Plays `plan`, after a second of it that does not count.
+    /// Plays `plan`, after a warm-up of a second.
     pub fn measure(&self, driver: &mut LoadGenerator, plan: &RunPlan) -> Result<MeasuredRun> {
         driver.run(&self.addresses(), &RunPlan { duration: Duration::from_secs(1), ..*plan })?;
         let before = self.program.usage()?;
@@ -242,7 +242,7 @@ impl BenchTarget {
         Ok(MeasuredRun { outcome, usage: self.program.usage()?.since(before) })
     }
 
-    /// What it has said so far.
+    /// Returns its log so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.scratch.path().join(LOG)).unwrap_or_default()
     }
@@ -265,7 +265,7 @@ impl BenchTarget {
     }
 }
 
-/// The table of a balancer in front of all servers.
+/// Returns the table of a balancer in front of all servers.
 fn pool(driver: &LoadGenerator) -> String {
     let members: Vec<String> = driver.answerers().iter().map(|server| format!("\"{server}\"")).collect();
     format!(
@@ -274,12 +274,12 @@ fn pool(driver: &LoadGenerator) -> String {
     )
 }
 
-/// The table of a proxy in front of the first server.
+/// Returns the table of a proxy in front of the first server.
 fn proxy(driver: &LoadGenerator) -> String {
     format!("[proxy]\nnext = [\"{}\"]\n", driver.answerers()[0])
 }
 
-/// A loopback address whose port is free now.
+/// Returns a loopback address whose port is free now.
 pub(crate) fn free_port() -> Result<SocketAddr> {
     Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -3,68 +3,68 @@
 use crate::Instant;
 use core::time::Duration;
 
-/// What a [`Bucket`] lets pass: so many units a second, and a burst of so many after a pause.
+/// Rate and burst of a [`Bucket`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
     /// Units a second in the long run; not 0.
     pub per_second: u32,
-    /// Units that may come at once.
+    /// Units that may come at once after a pause.
     pub burst: u32,
 }
 
 impl Rate {
-    /// How long it takes until that much may pass again.
+    /// Time in which that many units are refilled.
     fn time_of(self, units: u32) -> Duration {
         Duration::from_nanos(u64::from(units) * 1_000_000_000 / u64::from(self.per_second.max(1)))
     }
 }
 
-/// A token bucket, kept as one instant as the generic cell rate algorithm does (ITU-T I.371): how much is left
-/// follows from the time until it is full again.
+/// Token bucket, stored as the instant at which it is full again, as in the generic cell rate algorithm (ITU-T I.371).
 ///
-/// What passes may cost more than is left, as long as anything is left: the rest is owed, and nothing else passes
-/// until it has been made up for. So nothing is too large for ever, and the rate holds.
+/// A request may cost more than is left, as long as anything is left. The bucket is then overdrawn and lets nothing
+/// pass until it is above zero again. So no request is too large for ever, and the rate holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bucket {
     full_at: Instant,
 }
 
 impl Bucket {
-    /// Whether anything is left.
+    /// Whether any unit is left.
     pub fn has_some(&self, now: Instant, rate: Rate) -> bool {
         self.full_at.saturating_since(now) < rate.time_of(rate.burst)
     }
 
-    /// Takes so many units, whether they are there or not.
+    /// Takes that many units, even if fewer are left.
     pub fn take(&mut self, now: Instant, rate: Rate, units: u32) {
         self.full_at = self.full_at.max(now) + rate.time_of(units);
     }
 
-    /// Gives back what was taken and turned out to cost nothing.
+    /// Returns units that were taken for work that turned out to cost nothing.
     pub fn put_back(&mut self, rate: Rate, units: u32) {
         let nanos = u64::try_from(rate.time_of(units).as_nanos()).unwrap_or(u64::MAX);
         self.full_at = Instant::from_nanos(self.full_at.as_nanos().saturating_sub(nanos));
     }
 
-    /// Takes one unit, whether it is there or not, and owes no more than that one: for a bucket that has several
-    /// takers, of whom some may take although it is empty.
+    /// Takes one unit, even if none is left, and overdraws the bucket by one unit at most. For a bucket with several
+    /// takers, some of which may take from an empty bucket.
     pub fn take_one(&mut self, now: Instant, rate: Rate) {
         let one = rate.time_of(1);
         self.full_at = (self.full_at.max(now) + one).min(now + rate.time_of(rate.burst) + one);
     }
 }
 
-/// A bucket for each key, in fixed memory: keys whose hashes meet share one, so hash with a secret.
+/// Fixed number of token buckets for any number of keys. Keys with colliding hashes share a bucket, so use a secret
+/// hash.
 #[derive(Clone, Debug)]
 pub struct Buckets(Box<[Bucket]>);
 
 impl Buckets {
-    /// So many buckets, 8 bytes each, all full.
+    /// Makes that many full buckets of 8 bytes each.
     pub fn new(count: usize) -> Self {
         Self(vec![Bucket::default(); count.max(1)].into())
     }
 
-    /// That of the key with this hash.
+    /// Returns the bucket of the key with this hash.
     pub fn of(&mut self, hash: u64) -> &mut Bucket {
         let count = self.0.len() as u64;
         &mut self.0[(hash % count) as usize]

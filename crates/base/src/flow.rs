@@ -1,11 +1,11 @@
-//! How messages are carried, and the way between this process and a peer.
+//! Transports, peers, and flows: the path of a message between this process and a peer.
 
 use core::fmt;
 use core::num::NonZeroU32;
 use core::str::FromStr;
 use std::net::SocketAddr;
 
-/// What carries messages (RFC 3261 §18, RFC 7118).
+/// Transport protocol of SIP messages (RFC 3261 §18, RFC 7118).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Transport {
     /// UDP.
@@ -22,10 +22,10 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
 
-    /// As a Via names it (RFC 3261 §20.42, RFC 7118 §5.2).
+    /// Name in a Via header field (RFC 3261 §20.42, RFC 7118 §5.2).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "UDP",
@@ -36,12 +36,12 @@ impl Transport {
         }
     }
 
-    /// The one that a Via or a `transport` parameter names; in a URI, TLS is said by the scheme as well.
+    /// Transport named in a Via or a `transport` parameter. In a URI, the scheme `sips` names TLS as well.
     pub fn parse(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|transport| name.eq_ignore_ascii_case(transport.name().as_bytes()))
     }
 
-    /// The port of an address without one (RFC 3261 §19.1.2, RFC 7118 §5.3).
+    /// Port of an address that names none (RFC 3261 §19.1.2, RFC 7118 §5.3).
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Udp | Self::Tcp => 5060,
@@ -62,9 +62,9 @@ impl Transport {
         }
     }
 
-    /// The parameter of a URI that says how its address is reached (RFC 3261 §19.1.1), with its semicolon. A URI with
-    /// an address and without the parameter means UDP (RFC 3263 §4.1): it is left out there. RFC 7118 has one name for
-    /// `WebSocket` with and without TLS.
+    /// Parameter of a URI that names the transport (RFC 3261 §19.1.1), with its semicolon. Empty for UDP, which a URI
+    /// with an IP address and without the parameter means (RFC 3263 §4.1). RFC 7118 has one name for `WebSocket` with
+    /// and without TLS.
     pub const fn uri_param(self) -> &'static str {
         match self {
             Self::Udp => "",
@@ -74,45 +74,46 @@ impl Transport {
         }
     }
 
-    /// Whether what is sent arrives, or the sender learns that it did not: nothing is sent again (RFC 3261 §17).
+    /// Whether the transport delivers each message or reports a failure, so that nothing is retransmitted (RFC 3261
+    /// §17).
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
-    /// Whether nobody on the way can read what is sent.
+    /// Whether messages are encrypted on the way.
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Tls | Self::Wss)
     }
 
-    /// The longest message, in bytes. Of UDP the payload of a datagram over IPv4: 65,535 less the headers of IP and
-    /// UDP. It is the limit for IPv6 too, since whoever takes a request over the one may forward it over the other.
-    /// The others have the same, since they may have to forward over UDP.
+    /// Longest message, in bytes: the payload of a UDP datagram over IPv4, which is 65,535 less the headers of IP and
+    /// UDP. The same limit holds for IPv6 and for the other transports, since a proxy may forward their messages over
+    /// IPv4 UDP.
     pub const fn longest(self) -> usize {
         65_507
     }
 }
 
-/// The other end of a way: two transports at one address are two peers.
+/// Remote end of a flow. Two transports at one address are two peers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer {
-    /// What carries messages to it.
+    /// Transport to the peer.
     pub transport: Transport,
-    /// Where it is.
+    /// Address of the peer.
     pub address: SocketAddr,
 }
 
 impl Peer {
-    /// The peer at this address that is reached over this transport.
+    /// Makes a peer from its transport and address.
     pub const fn new(transport: Transport, address: SocketAddr) -> Self {
         Self { transport, address }
     }
 }
 
-/// As people and configurations have it: `10.0.0.1:5060` over UDP, and `10.0.0.1:5060;transport=tcp` over anything else.
+/// As written in configurations: `10.0.0.1:5060` over UDP, `10.0.0.1:5060;transport=tcp` over another transport.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transport == Transport::Udp {
-            // With the width that is asked for.
+            // Keeps the width of the formatter.
             return self.address.fmt(f);
         }
         let name = self.transport.name().to_ascii_lowercase();
@@ -132,7 +133,7 @@ impl FromStr for Peer {
     }
 }
 
-/// A text is no address of a peer.
+/// Error: the text is not the address of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoPeer;
 
@@ -142,38 +143,39 @@ impl fmt::Display for NoPeer {
     }
 }
 
-/// A connection of this process. A number is given once in the life of a process. Another process may have given the
-/// same, so who sends by it looks whether the other end has the IP address of the flow's peer.
+/// Number of a connection of this process, used once in the life of the process. Another process may have used the same
+/// number, so a sender checks that the connection leads to the IP address of the flow's peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Connection(pub NonZeroU32);
 
-/// The way of a message between this process and a peer: what it came by, or leaves by.
+/// Path of a message between this process and a peer: its ingress or egress.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Flow {
-    /// What carries it.
+    /// Transport of the message.
     pub transport: Transport,
-    /// Index of the local port: its address is ours.
+    /// Index of the local port, whose address is ours.
     pub listener: u16,
-    /// The other end.
+    /// Address of the peer.
     pub peer: SocketAddr,
-    /// The connection that it came by, or has to leave by: a response goes back by the one of its request, and to
-    /// `peer` by a new one where that is closed (RFC 3261 §18.2.2). `None`: any to `peer`, or the transport has none.
+    /// Connection that the message came by, or has to leave by. A response leaves by the connection of its request, or
+    /// by a new connection to `peer` if that is closed (RFC 3261 §18.2.2). `None`: any connection to `peer`, or the
+    /// transport has none.
     pub connection: Option<Connection>,
 }
 
 impl Flow {
-    /// One over UDP.
+    /// Makes a flow over UDP.
     pub const fn udp(listener: u16, peer: SocketAddr) -> Self {
         Self { transport: Transport::Udp, listener, peer, connection: None }
     }
 
-    /// The other end with its transport.
+    /// The peer with its transport.
     pub const fn remote(&self) -> Peer {
         Peer::new(self.transport, self.peer)
     }
 
-    /// Whether what was sent this way is lost where `failed` leads nowhere: to the same peer, and by the same
-    /// connection if both name one. A link-local address may come with its interface or without.
+    /// Whether a message on this flow is lost if `failed` leads nowhere: both have the same peer, and the same
+    /// connection if both name one. A link-local address matches with or without its interface.
     pub fn meets(&self, failed: Self) -> bool {
         let is_same_connection = match (self.connection, failed.connection) {
             (Some(ours), Some(failed)) => ours == failed,

@@ -2,11 +2,11 @@
 
 use core::ops::{Add, AddAssign, Index, Sub};
 
-/// Work of an INVITE in units of a BYE's (TLWL paper, section III A 3): what it takes a server, and what it weighs in
-/// the load of one unless something else is said. TLWL-1.75 is the ratio that the paper found to be the best.
+/// Work of an INVITE relative to a BYE (TLWL paper, section III A 3): its service time at a server, and its default
+/// weight in a server's load. The paper found the ratio 1.75 (TLWL-1.75) to be the best.
 pub const INVITE_WORK: f64 = 1.75;
 
-/// The operations that cost something. Live they are counted; a simulator prices them as service time.
+/// Operations that cost processor time. A live server counts them; a simulator prices them as service time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Operation {
@@ -36,11 +36,11 @@ pub enum Operation {
     Match,
     /// Sending a message again: a timer fired, or the peer repeated its own.
     Retransmit,
-    /// Taking a message that is for nobody above: a repetition, or the ACK to a failure.
+    /// Taking a message that is not passed on: a retransmission, or the ACK to a failure.
     Absorb,
     /// A timer of a transaction firing.
     TimerFire,
-    /// Ending a transaction and freeing what it kept.
+    /// Ending a transaction and freeing its memory.
     ExpireTransaction,
 }
 
@@ -88,7 +88,7 @@ impl Operation {
     }
 }
 
-/// How often each [`Operation`] was done.
+/// Counts of each [`Operation`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ledger([u64; Operation::ALL.len()]);
 
@@ -98,7 +98,7 @@ impl Ledger {
         self.0[operation as usize] += 1;
     }
 
-    /// The operations with their counts.
+    /// Returns the operations with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Operation, u64)> + '_ {
         Operation::ALL.into_iter().map(|operation| (operation, self[operation]))
     }
@@ -124,7 +124,7 @@ impl Add for Ledger {
 impl Sub for Ledger {
     type Output = Self;
 
-    /// What was done since `earlier`, an earlier state of the same ledger.
+    /// Work since `earlier`, an earlier state of the same ledger.
     fn sub(mut self, earlier: Self) -> Self {
         for (count, before) in self.0.iter_mut().zip(earlier.0) {
             *count -= before;

@@ -1,7 +1,7 @@
-//! What every other crate stands on: time, timers, randomness, transports, effects, and the price list of work.
+//! Types that every other crate uses: time, timers, randomness, transports, effects, and a ledger of work.
 //!
-//! Pure: no sockets, no clock, no threads, no operating system randomness. Time comes in as an argument of
-//! type [`Instant`]; effects leave through an [`Outbox`]; work done is charged to a [`Ledger`].
+//! Pure: no sockets, no clock, no threads, no operating system randomness. Time is an argument of type [`Instant`],
+//! effects go into an [`Outbox`], and work done is charged to a [`Ledger`].
 #![forbid(unsafe_code)]
 
 mod bucket;

@@ -1,21 +1,21 @@
-//! The effects of a step: messages to send, and events to tell.
+//! Effects of a step: messages to send, and events.
 
 use crate::Flow;
 use core::ops::Range;
 
-/// One message to be sent: its bytes are a range of [`Outbox::bytes`].
+/// Message to send; its bytes are a range of [`Outbox::bytes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where it goes, and how.
+    /// Flow that it leaves by.
     pub flow: Flow,
     /// Its bytes, as a range of [`Outbox::bytes`].
     pub range: Range<usize>,
 }
 
-/// Bytes of the arena that are kept from batch to batch: a batch of 64 usual messages takes some 100 kB.
+/// Bytes of the arena that are kept between batches: a batch of 64 usual messages takes some 100 kB.
 const KEPT: usize = 4 << 20;
 
-/// All effects of a step, in order: messages to send and events to tell.
+/// All effects of a step, in order: messages to send, and events.
 ///
 /// One byte arena holds every message of a batch, so a step allocates nothing once the arena is warm.
 #[derive(Debug)]
@@ -75,12 +75,12 @@ impl<E> Outbox<E> {
         self.events.drain(..)
     }
 
-    /// The events told so far.
+    /// Events so far.
     pub fn events(&self) -> &[E] {
         &self.events
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all effects and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         // One burst of huge messages must not hold its memory for ever.

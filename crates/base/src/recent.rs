@@ -1,11 +1,11 @@
-//! A map that remembers what was used lately, in bounded memory.
+//! Map that remembers its last used entries, in bounded memory.
 
 use core::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// A map of two generations: when the young one is full, it becomes the old one, and what was in the old one and not
-/// used since is forgotten. So the `generation` entries used last are always there, and never more than twice as
-/// many.
+/// Map of two generations. When the young generation is full, it becomes the old one, and the entries of the old one
+/// are dropped. A use moves an old entry to the young generation. So the last `generation` used entries are always
+/// present, and the map never holds more than twice as many.
 #[derive(Clone, Debug)]
 pub struct Recent<K, V> {
     young: BTreeMap<K, V>,
@@ -19,7 +19,7 @@ impl<K: Ord, V> Recent<K, V> {
         Self { young: BTreeMap::new(), old: BTreeMap::new(), generation: generation.max(1) }
     }
 
-    /// The value of a key, which counts as used now.
+    /// Value of a key, which counts as used now.
     pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -30,7 +30,7 @@ impl<K: Ord, V> Recent<K, V> {
         self.young.get_mut(key)
     }
 
-    /// The value of a key.
+    /// Value of a key, without counting as a use.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -49,17 +49,17 @@ impl<K: Ord, V> Recent<K, V> {
         self.young.insert(key, value);
     }
 
-    /// Begins another generation: what has been in the old one and not been used since is forgotten.
+    /// Starts another generation, and drops the entries that were old and not used since.
     pub fn age(&mut self) {
         self.old = core::mem::take(&mut self.young);
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -77,7 +77,7 @@ mod tests {
             generation in 1..6_usize,
         ) {
             let mut map = Recent::new(generation);
-            // All keys, the one used last at the end, with their latest values.
+            // All keys with their latest values, in order of use.
             let mut used: Vec<(u8, usize)> = Vec::new();
             for (at, (key, insert)) in steps.into_iter().enumerate() {
                 let before = used.iter().position(|(known, _)| *known == key);

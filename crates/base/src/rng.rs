@@ -6,8 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use siphasher::sip::SipHasher13;
 
-/// A seeded generator whose forks are named, so that drawing more numbers in one place
-/// never changes what another place draws from the same seed.
+/// Seeded generator with named forks: drawing more numbers in one place never changes the numbers drawn elsewhere from
+/// the same seed.
 #[derive(Clone, Debug)]
 pub struct Rng {
     seed: u64,
@@ -15,13 +15,12 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The generator of this seed.
+    /// Makes the generator of this seed.
     pub fn from_seed(seed: u64) -> Self {
         Self { seed, stream: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// An independent generator, decided by this one's seed and the label alone,
-    /// not by how much has been drawn.
+    /// Independent generator that depends only on this generator's seed and the label, not on the numbers drawn so far.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0x5a5a_5a5a_5a5a_5a5a);
@@ -29,8 +28,8 @@ impl Rng {
         Self::from_seed(hasher.finish())
     }
 
-    /// A number for a thing that has a number: decided by this generator's seed and that number alone, the same
-    /// whenever it is asked for, and as unlike the numbers of other things as a draw.
+    /// Pseudo-random number that depends only on this generator's seed and `thing`. It is the same at each call, and
+    /// numbers of different things are as independent as draws.
     #[must_use]
     pub fn number_of(&self, thing: u64) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0xa5a5_a5a5_a5a5_a5a5);
@@ -66,9 +65,8 @@ mod tests {
         assert_ne!(Rng::from_seed(8).fork("arrivals").next_u64(), drawn.fork("arrivals").next_u64());
     }
 
-    /// Of a sequence that is spread too evenly, such as the multiples of an irrational number, every thousand numbers
-    /// hold almost the same share of each tenth; of random ones the shares scatter by the square root of what they
-    /// count.
+    /// In a sequence that is spread too evenly, such as the multiples of an irrational number, every thousand numbers
+    /// hold almost the same share of each tenth. Shares of random numbers vary by the square root of their count.
     #[test]
     fn numbers_of_things_in_a_row_scatter_as_draws_do() {
         let rng = Rng::from_seed(7);

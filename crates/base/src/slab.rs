@@ -1,37 +1,36 @@
-//! Storage with stable number keys, which grows and shrinks without moving anything.
+//! Storage with stable number keys that grows and shrinks without moving entries.
 
 use core::ops::{Index, IndexMut};
 
-/// Entries a chunk. A power of two; small enough that a new chunk is a matter of microseconds.
+/// Entries of a chunk. A power of two; small enough that a new chunk takes microseconds.
 const CHUNK: usize = 1 << 10;
 
-/// Places that a chunk has free again before it is filled again: else one that is full would be looked for anew with
-/// every entry that goes and comes.
+/// Free places at which a full chunk is filled again. With fewer, a full chunk would enter and leave the search for
+/// room with each entry that is removed and added.
 const WORTH: usize = 32;
 
-/// Storage with stable `u32` keys that grows and shrinks chunk by chunk: an entry never moves, so growth costs the
-/// same at a million entries as at a thousand, and after a peak the memory goes back.
+/// Storage with stable `u32` keys that grows and shrinks chunk by chunk. An entry never moves, so growth costs the same
+/// at a million entries as at a thousand, and memory is freed after a peak.
 ///
-/// The lowest chunk with room is filled first, so that those above it become empty. One empty chunk is kept: at the
-/// edge of a chunk, entries come and go without an allocation.
+/// The lowest chunk with room is filled first, so that higher chunks become empty. One empty chunk is kept, so that
+/// adding and removing entries at the edge of a chunk does not allocate.
 #[derive(Debug)]
 pub struct Slab<T> {
     chunks: Vec<Chunk<T>>,
-    /// A bit for each chunk that is to be filled, 64 a word. The others are full but for fewer than [`WORTH`] places.
+    /// A bit for each chunk to fill, 64 in each word. The other chunks have fewer than [`WORTH`] free places.
     open: Vec<u64>,
-    /// The lowest of them, or as many as there are chunks.
+    /// Number of the lowest chunk to fill; the number of chunks if none is.
     lowest: usize,
-    /// Chunks without an entry that have their memory.
+    /// Number of chunks without entries that have memory.
     empty: usize,
     len: usize,
 }
 
 #[derive(Debug)]
 struct Chunk<T> {
-    /// Of a length that is known, so that only the number of the chunk needs to be compared with a bound. `None`
-    /// after the memory has gone back.
+    /// An array, so that only the number of the chunk needs a bounds check. `None` after its memory was freed.
     entries: Option<Box<[Option<T>; CHUNK]>>,
-    /// Places without an entry, as many as `room` says; the last one is taken next.
+    /// Free places, of which the first `room` are valid; the last of these is taken next.
     free: Box<[u16; CHUNK]>,
     room: usize,
 }
@@ -52,7 +51,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Stores a value and returns its key. Keys of removed entries are used again.
+    /// Stores a value and returns its key. Keys of removed entries are reused.
     ///
     /// # Panics
     /// When nearly 2^32 entries are stored.
@@ -64,7 +63,7 @@ impl<T> Slab<T> {
         let number = self.lowest;
         let chunk = &mut self.chunks[number];
         let Some(entries) = &mut chunk.entries else { unreachable!("an open chunk has memory") };
-        // It has room.
+        // Chunk `lowest` has room.
         chunk.room -= 1;
         let left = chunk.room;
         let at = usize::from(chunk.free[left % CHUNK]);
@@ -82,7 +81,7 @@ impl<T> Slab<T> {
     #[cold]
     fn grow(&mut self) {
         let number = self.lowest;
-        // No key is u32::MAX: that stands for none in many a list of keys.
+        // No key is u32::MAX, which means "none" in many lists of keys.
         assert!(number < u32::MAX as usize / CHUNK, "a slab holds nearly 2^32 entries at most");
         if number == self.chunks.len() {
             self.chunks.push(Chunk::new());
@@ -94,7 +93,7 @@ impl<T> Slab<T> {
         self.empty += 1;
     }
 
-    /// A chunk has no room any more.
+    /// Notes that a chunk is full.
     #[cold]
     fn filled(&mut self, number: usize) {
         self.open[number / 64] &= !(1 << (number % 64));
@@ -108,7 +107,7 @@ impl<T> Slab<T> {
         };
     }
 
-    /// Takes an entry out; `None` when there is none.
+    /// Removes an entry and returns it; `None` if the key has none.
     #[inline]
     pub fn remove(&mut self, key: u32) -> Option<T> {
         let number = key as usize / CHUNK;
@@ -127,7 +126,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// A chunk has no entry any more: its memory goes back, unless it is the only such one.
+    /// Frees the memory of a chunk that has become empty, unless it is the only empty chunk with memory.
     #[cold]
     fn emptied(&mut self, number: usize) {
         if self.empty == 0 {
@@ -143,29 +142,29 @@ impl<T> Slab<T> {
         self.lowest = self.lowest.min(self.chunks.len());
     }
 
-    /// The entry of this key.
+    /// Entry of this key.
     #[inline]
     pub fn get(&self, key: u32) -> Option<&T> {
         self.chunks.get(key as usize / CHUNK)?.entries.as_ref()?[key as usize % CHUNK].as_ref()
     }
 
-    /// The entry of this key, to be changed.
+    /// Mutable entry of this key.
     #[inline]
     pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
         self.chunks.get_mut(key as usize / CHUNK)?.entries.as_mut()?[key as usize % CHUNK].as_mut()
     }
 
-    /// How many entries are stored.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is stored.
+    /// Whether no entry is stored.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// For how many entries there is memory now.
+    /// Number of entries that fit into the memory allocated now.
     pub fn capacity(&self) -> usize {
         self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count() * CHUNK
     }
@@ -175,7 +174,7 @@ impl<T> Slab<T> {
         self.iter_from(0)
     }
 
-    /// The entries with keys from `key` on, in order: for walks that stop and go on later.
+    /// Entries with keys from `key` on, in order: for walks that pause and continue later.
     pub fn iter_from(&self, key: u32) -> impl Iterator<Item = (u32, &T)> {
         let (first, within) = (key as usize / CHUNK, key as usize % CHUNK);
         let chunks = self.chunks.iter().enumerate().skip(first);
@@ -215,7 +214,7 @@ mod tests {
     fn keys_are_reused_and_entries_stay() {
         let mut slab = Slab::default();
         let keys: Vec<_> = (0..3 * CHUNK).map(|n| slab.insert(n)).collect();
-        // As many as a chunk is worth being filled again for.
+        // As many as make a full chunk fill again.
         let some = &keys[CHUNK..CHUNK + WORTH];
         for (number, &key) in (CHUNK..).zip(some) {
             assert_eq!(slab.remove(key), Some(number));
@@ -231,7 +230,7 @@ mod tests {
         assert!(slab.iter_from(keys[CHUNK + 5]).map(|(key, _)| key).eq(keys[CHUNK + 5..].iter().copied()));
     }
 
-    /// What is left after a peak is what lives, and one chunk.
+    /// After a peak, memory remains for the live entries and one chunk.
     #[test]
     fn memory_goes_back_after_a_peak() {
         let mut slab = Slab::default();
@@ -240,7 +239,7 @@ mod tests {
         let mut living = Vec::new();
         for (count, key) in keys.drain(..).enumerate() {
             slab.remove(key);
-            // A few come meanwhile, and stay for long.
+            // A few long-lived entries are added meanwhile.
             if count % 1_000 == 0 {
                 living.push(slab.insert(count));
             }
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!((slab.len(), slab.capacity()), (0, CHUNK));
     }
 
-    /// At the edge of a chunk, nothing is allocated and freed over and over.
+    /// At the edge of a chunk, memory is not allocated and freed again and again.
     #[test]
     fn an_empty_chunk_is_kept() {
         let mut slab = Slab::default();
@@ -266,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a map does it, whatever comes and goes.
+        /// Behaves like a map in any sequence of operations.
         #[test]
         fn it_is_a_map(steps in prop::collection::vec((0..6_u8, any::<prop::sample::Index>()), 1..60)) {
             let mut slab = Slab::default();

@@ -1,12 +1,12 @@
-//! Time as the pure crates know it: an argument, never a clock.
+//! Time in the pure crates: an argument, never a clock.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point in time: nanoseconds since an origin that the caller chooses (process start, or simulation zero).
+/// Point in time: nanoseconds since an origin that the caller chooses (process start, or start of the simulation).
 ///
-/// A type of our own, so that no clock can be read from inside the core.
+/// It differs from the `Instant` of the standard library, so that pure crates cannot read a clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Instant(u64);
 
@@ -34,7 +34,7 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// The earlier of two deadlines, either of which may not be set.
+    /// The earlier of two deadlines, each of which may be unset.
     pub fn earliest(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -42,7 +42,7 @@ impl Instant {
         }
     }
 
-    /// The time from `earlier` until this instant; zero when `earlier` is later.
+    /// Time from `earlier` until this instant; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -51,9 +51,9 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Saturates at the far end (584 years after the origin) rather than wrap to the past.
+    /// Saturates 584 years after the origin rather than wrap to the past.
     fn add(self, after: Duration) -> Self {
-        // Simpler than by the 128 bits of `Duration::as_nanos`, and the same.
+        // Same result as with the 128 bits of `Duration::as_nanos`, but cheaper.
         let nanos = after.as_secs().saturating_mul(1_000_000_000).saturating_add(after.subsec_nanos().into());
         Self(self.0.saturating_add(nanos))
     }

@@ -1,24 +1,24 @@
-//! Timers of few lengths, in one queue for each length.
+//! Timers of few different lengths, in one queue for each length.
 
 use crate::Instant;
 use std::collections::VecDeque;
 
-/// No timer waits in a queue.
+/// Deadline of an empty queue.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// How many void timers one look clears away behind the one it hands out: enough to keep pace with any mix of timers,
-/// of which each transaction or call sets a few, and some hundred nanoseconds at most.
+/// Void timers that one call of `pop` removes behind the timer it returns. It keeps pace with any mix of timers, since
+/// each transaction or call sets a few, and takes some hundred nanoseconds at most.
 const SWEEP_MAX: usize = 32;
 
-/// How many void timers at the front of queues one look passes over, each with its sweep: a thousand in all, some ten
-/// microseconds. After a long stall there may be more; they are due again at once.
+/// Void timers at the front of queues that one call of `pop` passes over, each with its sweep: a thousand timers in
+/// all, some ten microseconds. After a long stall there may be more; the next call continues with them at once.
 const PASSED_MAX: usize = 32;
 
-/// Places of a queue below which it is not made shorter.
+/// Capacity of a queue below which it is not shrunk.
 const SHORT: usize = 1 << 10;
 
-/// Gives back what memory a peak has left to a queue. One that is an eighth full is copied to a quarter of its size,
-/// so this costs little for each entry that has gone.
+/// Frees memory that a peak has left to a queue. A queue that is an eighth full is copied to a quarter of its capacity,
+/// so the cost per removed entry is small.
 pub fn shrink_queue<T>(queue: &mut VecDeque<T>) {
     let places = queue.capacity();
     if places > SHORT && queue.len() < places / 8 {
@@ -26,14 +26,14 @@ pub fn shrink_queue<T>(queue: &mut VecDeque<T>) {
     }
 }
 
-/// A timer in its queue.
+/// Timer with its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneTimer {
-    /// When it fires.
+    /// Deadline.
     pub deadline: Instant,
-    /// Which queue it is in.
+    /// Number of its queue.
     pub queue: u8,
-    /// What it is about: the place of an entry, and who has the place.
+    /// Entry that the timer belongs to: its place, and its generation in this place.
     pub place: u32,
     /// See [`Self::place`].
     pub generation: u32,
@@ -46,46 +46,46 @@ struct Waiting {
     generation: u32,
 }
 
-/// Timers of few different lengths: a queue for each length, in which the first to be set is the first to fire.
+/// Timers of few different lengths, with a queue for each length: the first timer set is the first to fire.
 ///
-/// Set and fire touch 16 bytes at the end and at the front of a queue, whatever the number of timers, and a timer
-/// fires at its very instant. There is no cancel: whoever set a timer knows whether it still waits for it, and is
-/// asked when its turn comes, so a void timer costs its 16 bytes until its time is over. Where lengths are many or
-/// most timers are called off long before their time, [`crate::TimerWheel`] is the better choice.
+/// Setting and firing touch 16 bytes at the end and at the front of a queue, whatever the number of timers. A timer
+/// fires exactly at its deadline. There is no cancel. The owner of a timer knows whether it is void and says so to
+/// [`pop`](Self::pop), so a void timer holds its 16 bytes until its deadline. [`crate::TimerWheel`] is better if there
+/// are many lengths, or if most timers are cancelled long before their deadline.
 ///
 /// - Setting: [`set`](Self::set).
 /// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again.
 #[derive(Debug)]
 pub struct TimerQueues {
     queues: Vec<Queue>,
-    /// The first queue with the earliest deadline at its front, and that.
+    /// The first queue with the earliest deadline at its front, and this deadline.
     first: (usize, Instant),
 }
 
 #[derive(Clone, Debug)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// The deadline at its front.
+    /// Deadline of the timer at the front.
     front: Instant,
-    /// The deadline at its back; once it is empty, that of the last one that was there.
+    /// Deadline of the timer at the back; in an empty queue, of its last timer.
     back: Instant,
 }
 
 impl TimerQueues {
-    /// So many queues, each empty.
+    /// Makes that many empty queues.
     pub fn new(count: usize) -> Self {
         let queue = Queue { waiting: VecDeque::new(), front: NEVER, back: Instant::ZERO };
         Self { queues: vec![queue; count], first: (0, NEVER) }
     }
 
-    /// Sets a timer, and says when it will fire: at `deadline`, unless its queue holds a later one already, behind
-    /// which it waits.
+    /// Sets a timer, and returns when it will fire: at `deadline`, or with the last timer of its queue if that is
+    /// later.
     #[expect(clippy::inline_always, reason = "a few instructions, several times a message")]
     #[inline(always)]
     pub fn set(&mut self, queue: u8, deadline: Instant, place: u32, generation: u32) -> Instant {
         let number = queue as usize;
         let queue = &mut self.queues[number];
-        // Where the queue is empty there is nothing to wait behind.
+        // An empty queue has no timer to wait behind.
         let deadline = if queue.front == NEVER { deadline } else { queue.back.max(deadline) };
         if queue.front == NEVER {
             queue.front = deadline;
@@ -99,12 +99,12 @@ impl TimerQueues {
         deadline
     }
 
-    /// The next timer that is due at `now` and not void; among those of one instant, that of the first queue. `None`
-    /// too when very many void ones are before it: then [`deadline`](Self::deadline) is not after `now`, and the next
-    /// call goes on from there.
+    /// Next timer that is due at `now` and not void. Of timers with one deadline, the timer of the first queue comes
+    /// first. Also `None` after very many void timers: then [`deadline`](Self::deadline) is not after `now`, and the
+    /// next call continues there.
     #[inline]
     pub fn pop(&mut self, now: Instant, is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
-        // Asked far more often than something is due.
+        // Called far more often than a timer is due.
         if self.first.1 > now { None } else { self.pop_due(now, is_void) }
     }
 
@@ -122,7 +122,7 @@ impl TimerQueues {
                 generation,
             };
             let timer = queue.waiting.pop_front().as_ref().map(named)?;
-            // So that nobody is woken for them.
+            // Void timers are removed here, so that no wake-up is scheduled for them.
             for _ in 0..SWEEP_MAX {
                 if queue.waiting.front().is_none_or(|next| !is_void(&named(next))) {
                     break;
@@ -139,7 +139,7 @@ impl TimerQueues {
         None
     }
 
-    /// When [`pop`](Self::pop) should be called next; a lower bound, as the timer may be void.
+    /// Time of the next call of [`pop`](Self::pop); a lower bound, as the timer may be void.
     pub fn deadline(&self) -> Option<Instant> {
         Some(self.first.1).filter(|&deadline| deadline != NEVER)
     }

@@ -1,14 +1,14 @@
-//! Time that outlives the process and that hosts have in common: for nonces and for what is stored.
+//! Time that is valid beyond the process and on several hosts: for nonces and for stored data.
 
 use core::fmt;
 use core::ops::Add;
 use core::time::Duration;
 
-/// A point in time: milliseconds since 1970-01-01 00:00 UTC, an argument like [`Instant`](crate::Instant).
+/// Point in time: milliseconds since 1970-01-01 00:00 UTC, an argument like [`Instant`](crate::Instant).
 ///
-/// `Instant` counts from an origin of this process alone and never goes back, so it serves timers. What is written to
-/// a file, kept by a server for several proxies, or sent to a client and taken back, needs a time that all of them
-/// know. It may be set back.
+/// `Instant` counts from an origin of this process and never goes back, so it serves timers. `UnixTime` serves data
+/// that is written to a file, kept by a server for several proxies, or sent to a client and taken back. It may be set
+/// back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct UnixTime(u64);
 
@@ -28,7 +28,7 @@ impl UnixTime {
         self.0
     }
 
-    /// The time from `earlier` until this one; zero when `earlier` is later.
+    /// Time from `earlier` until this time; zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -37,14 +37,14 @@ impl UnixTime {
 impl Add<Duration> for UnixTime {
     type Output = Self;
 
-    /// Saturates at the far end.
+    /// Saturates at the end of the range.
     fn add(self, after: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 
 impl UnixTime {
-    /// As RFC 3339 has it, in UTC with milliseconds: `2010-11-13T23:29:00.000Z`.
+    /// Formats in UTC with milliseconds, as RFC 3339 does: `2010-11-13T23:29:00.000Z`.
     pub fn rfc3339(self) -> String {
         let (year, month, day) = self.date();
         let secs = self.0 / 1000;
@@ -54,20 +54,20 @@ impl UnixTime {
 
     /// Year, month and day of the month, in UTC.
     fn date(self) -> (u64, u64, u64) {
-        // Years begin in March here, so that the leap day is the last of one; 400 of them have 146,097 days. Day 0 is
-        // 0000-03-01, 719,468 days before the epoch.
+        // Years start in March here, so that the leap day is the last day of a year; 400 years have 146,097 days. Day 0
+        // is 0000-03-01, 719,468 days before the epoch.
         let since_march = self.0 / 86_400_000 + 719_468;
         let (era, day) = (since_march / 146_097, since_march % 146_097);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
         let day_of_year = day - (365 * year + year / 4 - year / 100);
-        // Months from March on have 153 days in each run of five.
+        // From March on, each five months in a row have 153 days.
         let month = (5 * day_of_year + 2) / 153;
         let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
         (year + era * 400 + u64::from(month >= 10), (month + 2) % 12 + 1, day_of_month)
     }
 }
 
-/// As the Date header field has it (RFC 3261 §20.17, RFC 1123): `Sat, 13 Nov 2010 23:29:00 GMT`.
+/// In the format of the Date header field (RFC 3261 §20.17, RFC 1123): `Sat, 13 Nov 2010 23:29:00 GMT`.
 impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -91,7 +91,7 @@ impl fmt::Display for UnixTime {
 mod tests {
     use super::*;
 
-    /// Made with `date -u -d @SECONDS -R`.
+    /// Expected texts are from `date -u -d @SECONDS -R`.
     #[test]
     fn dates() {
         let cases = [

@@ -1,14 +1,14 @@
-//! A timer wheel for deadlines of any length.
+//! Timer wheel for deadlines of any length.
 
 use crate::{Instant, Slab};
 use core::time::Duration;
 
-/// Bits of a tick: 2^20 ns, about 1.05 ms: a retransmission in a simulation is not visibly late.
+/// Bits of a tick: 2^20 ns, about 1.05 ms, so that a retransmission in a simulation is not visibly late.
 const TICK_BITS: u32 = 20;
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Four levels of 256 slots reach 2^32 ticks, about 52 days; later deadlines wait in the last slot and are
-/// sorted in again when it comes round.
+/// Four levels of 256 slots reach 2^32 ticks, about 52 days. Later deadlines wait in the last slot and are sorted again
+/// when its turn comes.
 const LEVELS: usize = 4;
 const NONE: u32 = u32::MAX;
 
@@ -24,20 +24,20 @@ struct Timer {
 /// A hierarchical timer wheel (Varghese and Lauck, SOSP 1987): set, cancel and expire in constant time,
 /// whatever the number of timers. A timer fires at most one tick (1.05 ms) late and never early.
 ///
-/// - Setting: [`set`](Self::set) gives a key, [`cancel`](Self::cancel) takes it.
-/// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again. [`next`](Self::next)
-///   tells what is in front.
+/// - Setting: [`set`](Self::set) returns a key, which [`cancel`](Self::cancel) takes.
+/// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again. [`next`](Self::next) returns the
+///   value in front.
 #[derive(Debug)]
 pub struct TimerWheel {
     timers: Slab<Timer>,
-    /// First and last timer of each slot, level by level: first in, first out within a slot.
+    /// First and last timer of each slot, level by level; a slot is first in, first out.
     slots: Vec<(u32, u32)>,
-    /// A bit a slot that holds timers.
+    /// A bit for each slot that holds timers.
     occupied: [[u64; SLOTS / 64]; LEVELS],
     /// The next tick whose slot has not been run.
     now: u64,
-    /// No tick before this has a slot that holds something to run or to sort in again. Setting a timer keeps it
-    /// exact, cancelling one leaves it too low, which costs one look in vain.
+    /// Lower bound of the tick at which a slot has timers to run or to sort again. It is exact after setting a timer.
+    /// After cancelling one it may be too low, which costs one search in vain.
     first: u64,
 }
 
@@ -54,7 +54,7 @@ impl Default for TimerWheel {
 }
 
 impl TimerWheel {
-    /// Sets a timer that will hand out `value` at `deadline` or up to a tick later.
+    /// Sets a timer that returns `value` at `deadline` or up to a tick later. Returns its key.
     pub fn set(&mut self, deadline: Instant, value: u32) -> u32 {
         // Rounded up, so that no timer fires early.
         let tick = deadline.as_nanos().div_ceil(1 << TICK_BITS).max(self.now);
@@ -63,7 +63,7 @@ impl TimerWheel {
         key
     }
 
-    /// Takes a timer back; one that has fired must not be cancelled (its key may be in use again).
+    /// Cancels a timer. A timer that has fired must not be cancelled, as its key may be in use again.
     pub fn cancel(&mut self, key: u32) {
         self.unlink(key);
         self.timers.remove(key);
@@ -76,7 +76,7 @@ impl TimerWheel {
         self.link(key);
     }
 
-    /// The next timer that is due at `now`: its key, no longer valid, and its value.
+    /// Next timer that is due at `now`: its key, which is no longer valid, and its value.
     pub fn pop(&mut self, now: Instant) -> Option<(u32, u32)> {
         let target = now.as_nanos() >> TICK_BITS;
         while self.now <= target {
@@ -102,20 +102,20 @@ impl TimerWheel {
         None
     }
 
-    /// The value of a timer of the slot whose turn comes next. Of timers that are all set for the same time, at most
-    /// a minute, it is the one that was set first.
+    /// Value of the first timer of the next occupied slot. If all timers were set with the same length of at most a
+    /// minute, it is the timer that was set first.
     pub fn next(&self) -> Option<u32> {
         let places = (0..LEVELS).filter_map(|level| self.next_place(level));
         let place = places.min_by_key(|&place| self.start(place))?;
         Some(self.timers[self.slots[place].0].value)
     }
 
-    /// When a timer is due.
+    /// Deadline of a timer, rounded up to a tick.
     pub fn deadline_of(&self, key: u32) -> Instant {
         Instant::ZERO + Duration::from_nanos(self.timers[key].tick << TICK_BITS)
     }
 
-    /// The occupied slot of a level whose turn comes next.
+    /// The next occupied slot of a level.
     fn next_place(&self, level: usize) -> Option<usize> {
         let at = (self.now >> (level as u32 * SLOT_BITS)) as usize % SLOTS;
         let here = level * SLOTS + at;
@@ -125,8 +125,8 @@ impl TimerWheel {
         self.next_slot(level, at).map(|ahead| level * SLOTS + (at + ahead as usize) % SLOTS)
     }
 
-    /// When [`pop`](Self::pop) should be called next; a lower bound: further ahead than 0.27 s timers are only
-    /// roughly sorted, and one that was cancelled may still count.
+    /// Time of the next call of [`pop`](Self::pop); a lower bound. Timers further ahead than 0.27 s are only roughly
+    /// sorted, and a cancelled timer may still count.
     pub fn deadline(&self) -> Option<Instant> {
         if self.timers.is_empty() {
             return None;
@@ -134,7 +134,7 @@ impl TimerWheel {
         Some(Instant::ZERO + Duration::from_nanos(self.first << TICK_BITS))
     }
 
-    /// How many timers are set.
+    /// Number of timers.
     pub fn len(&self) -> usize {
         self.timers.len()
     }
@@ -144,7 +144,7 @@ impl TimerWheel {
         self.timers.is_empty()
     }
 
-    /// What `first` is exactly.
+    /// Computes the exact value of `first`.
     fn first_tick(&self) -> u64 {
         if self.slots[self.now as usize % SLOTS].0 != NONE {
             return self.now;
@@ -160,7 +160,7 @@ impl TimerWheel {
         next
     }
 
-    /// How many slots after `from`, going round, the next occupied one is (1 to 256).
+    /// Number of slots from `from` to the next occupied one, going round (1 to 256).
     fn next_slot(&self, level: usize, from: usize) -> Option<u64> {
         let words = &self.occupied[level];
         for step in 0..=words.len() {
@@ -180,7 +180,7 @@ impl TimerWheel {
         None
     }
 
-    /// Sorts the slots that begin at `now` on the upper levels into the levels below.
+    /// Sorts the slots of the upper levels that start at `now` into the levels below.
     fn cascade(&mut self) {
         for level in (1..LEVELS).rev() {
             let shift = level as u32 * SLOT_BITS;
@@ -204,7 +204,7 @@ impl TimerWheel {
         let level =
             (0..LEVELS - 1).find(|&l| ahead < 1 << ((l as u32 + 1) * SLOT_BITS)).unwrap_or(LEVELS - 1);
         let shift = level as u32 * SLOT_BITS;
-        // The furthest slot of the last level, for what lies beyond its reach.
+        // Deadlines beyond the reach of the last level go into its furthest slot.
         let reach = (self.now >> shift) + SLOTS as u64 - 1;
         let place = level * SLOTS + (tick >> shift).min(reach) as usize % SLOTS;
         let last = core::mem::replace(&mut self.slots[place].1, key);
@@ -237,7 +237,7 @@ impl TimerWheel {
         }
     }
 
-    /// The tick at which a slot's turn comes: on the lowest level now at the earliest, above that after now.
+    /// Tick at which a slot's turn comes: on the lowest level now at the earliest, on higher levels after now.
     fn start(&self, place: usize) -> u64 {
         let (level, slot) = (place / SLOTS, place % SLOTS);
         let shift = level as u32 * SLOT_BITS;

@@ -1,4 +1,4 @@
-//! Queues against the obvious model: a sorted list of deadlines.
+//! Queues compared with a simple model: a sorted list of deadlines.
 use base::{Instant, TimerQueues};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ const LENGTHS: [u64; 4] = [0, 7, 500, 32_000];
 #[derive(Debug, Clone)]
 enum Step {
     Set(u8),
-    /// Nobody waits for this timer any more.
+    /// Voids a timer.
     Void(usize),
     Run(u64),
 }

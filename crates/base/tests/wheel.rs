@@ -1,4 +1,4 @@
-//! The wheel against the obvious model: a sorted list of deadlines.
+//! The wheel compared with a simple model: a sorted list of deadlines.
 use base::{Instant, TimerWheel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // From under a tick to past the reach of the wheel (52 days), in microseconds.
+    // From less than a tick to beyond the reach of the wheel (52 days), in microseconds.
     let span = prop_oneof![
         0..3_000_u64,
         0..400_000_u64,

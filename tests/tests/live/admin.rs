@@ -8,13 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use sarabande_tests::http::{Reply, request, request_with};
 use sarabande_tests::{RunningBalancer, SippServer, TestSettings, TestSite, Tool, until};
 
-/// A port that no other process has on any address, to listen on a wildcard.
+/// Returns a port that is free on all addresses, to listen on a wildcard.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("[::]:0").expect("some port is free");
     listener.local_addr().expect("it is bound").port()
 }
 
-/// A balancer that other machines could ask, with these lines more in `[admin]`.
+/// Starts a balancer that other machines can reach, with these further lines in `[admin]`.
 fn exposed(field: &TestSite, listen: &str, more: &[&str]) -> RunningBalancer {
     let admin = format!("{listen}:{}", free_port()).parse().expect("an address");
     let admin_more = more.iter().map(ToString::to_string).collect();
@@ -25,13 +25,13 @@ fn status_of(reply: std::io::Result<Reply>) -> u16 {
     reply.expect("the admin interface answers").status
 }
 
-/// Whether `sarabande status` with these arguments shows the member.
+/// Returns true if `sarabande status` with these arguments shows the member.
 fn shows(field: &TestSite, arguments: &[&str]) -> bool {
     let (status, text) = Tool::run(field, &[&["status"], arguments].concat());
     status.success() && text.contains(&field.ip(11).to_string())
 }
 
-/// On an address that others can reach each request needs the token that the server has made; the commands find it.
+/// On an address that others can reach, each request needs the server's token, which the commands find.
 #[test]
 fn strangers_need_the_token() {
     let field = TestSite::new("admin-token");
@@ -56,12 +56,12 @@ fn strangers_need_the_token() {
     assert_eq!(balancer.ended(), None);
     for open in ["/healthz", "/readyz"] {
         assert_eq!(status_of(request(address, "GET", open)), 200, "{open}");
-        // One answer for a connection: a few strangers that ask on and on would keep the operator out.
+        // One response for each connection: otherwise a few strangers with many requests would keep the operator out.
         let mut stream = TcpStream::connect(address).expect("it takes connections");
         let asked = format!("GET {open} HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(3);
         stream.write_all(asked.as_bytes()).expect("it reads");
         let mut answers = Vec::new();
-        // Closing with requests unread may reset the connection.
+        // Closing with unread requests may reset the connection.
         let _ = stream.read_to_end(&mut answers);
         assert_eq!(String::from_utf8_lossy(&answers).matches("HTTP/1.1 ").count(), 1, "{open}");
     }
@@ -81,7 +81,7 @@ fn strangers_need_the_token() {
     assert!(Tool::run(&field, &["reload", "--config", &file]).0.success());
 }
 
-/// A page in a browser on this machine is refused where `[::]` is asked over IPv4, too.
+/// Requests of a web page in a local browser are refused, also over IPv4 at `[::]`.
 #[test]
 fn pages_are_refused_on_a_listener_of_both_families() {
     let field = TestSite::new("admin-mapped");
@@ -97,8 +97,7 @@ fn pages_are_refused_on_a_listener_of_both_families() {
     assert_eq!(ask(&format!("Host: {address}\r\nOrigin: http://evil.example\r\n")), 403);
 }
 
-/// A hundred connections that ask for nothing, more than there are descriptors: the operator is answered all the
-/// same.
+/// A hundred idle connections, more than there are descriptors, do not keep the operator out.
 #[test]
 fn idle_connections_do_not_keep_the_operator_out() {
     let field = TestSite::new("admin-idle");

@@ -7,7 +7,7 @@ use sarabande_tests::{
     status, value,
 };
 
-/// What a peer of a browser offers or answers: encryption and candidates are there as RFC 8829 wants them, and nothing is
+/// Adds a session description as a browser's peer sends it, with the encryption and candidates of RFC 8829. No media is
 /// sent. `role` is `actpass` in an offer and `active` in an answer.
 fn with_session(message: &[u8], role: &str) -> Vec<u8> {
     let fingerprint = vec!["AB"; 32].join(":");
@@ -46,7 +46,7 @@ fn a_web_page_registers_is_called_and_calls() {
     let mut page = WebPhone::open(&field, 1, ("alice", "sesame"), at, &certificate);
     page.says("registered");
 
-    // Called, and the caller ends the call.
+    // The page is called, and the caller ends the call.
     let mut invite = AgentRequest::new("INVITE", "to-page");
     invite.uri = "sip:alice@example.com".to_owned();
     phone.send(proxy.address(), &with_session(&invite.bytes(phone.address()), "actpass"));
@@ -61,7 +61,7 @@ fn a_web_page_registers_is_called_and_calls() {
     assert_eq!(status(&phone.final_response("to-page")), Some(200));
     page.says("call Terminated");
 
-    // It calls and hangs up; then it calls and is hung up on.
+    // The page calls and hangs up; then it calls, and the callee hangs up.
     for page_ends in [true, false] {
         page.does("call sip:4711@example.com");
         let invite = next(&phone, "INVITE ");
@@ -81,7 +81,7 @@ fn a_web_page_registers_is_called_and_calls() {
     }
 }
 
-/// The next request of this method; copies of others are passed over.
+/// Returns the next request of this method, skipping copies of others.
 fn next(phone: &Agent, method: &str) -> Vec<u8> {
     loop {
         let message = phone.receive();

@@ -1,4 +1,4 @@
-//! Calls as they should be.
+//! Calls without faults.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -8,8 +8,8 @@ use sarabande_tests::{
 
 use super::{SERVERS, SOME, Scene, finish_clean, scenario, servers};
 
-/// Calls succeed, their load shows while they last, every count is zero afterwards, and each server saw every
-/// call that it was given from INVITE to BYE.
+/// Calls succeed, their load is shown while they last, and every count is zero afterwards. Each server saw its calls
+/// from INVITE to BYE.
 #[test]
 fn plain_calls_are_complete_and_leave_nothing_behind() {
     let scene = Scene::new("plain", "call");
@@ -29,7 +29,7 @@ fn plain_calls_are_complete_and_leave_nothing_behind() {
     }
 }
 
-/// A CANCEL and the ACK to the 487 reach the server that rings, with the branch of the INVITE.
+/// A CANCEL and the ACK to the 487 reach the ringing server, with the branch of the INVITE.
 #[test]
 fn a_cancelled_call_ends_where_it_rang() {
     scenario("cancel", SOME);
@@ -41,13 +41,13 @@ fn a_re_invite_stays_on_its_server() {
     scenario("reinvite", SOME);
 }
 
-/// The INVITE that answers a challenge reaches the server that challenged: any other one would challenge again.
+/// An INVITE that answers a challenge reaches the server that sent it. Any other server would challenge again.
 #[test]
 fn a_challenged_invite_comes_back_to_its_challenger() {
     scenario("auth", SOME);
 }
 
-/// A BYE from the server's side finds the caller, and ends the lease as one from the caller does.
+/// A BYE of the server reaches the caller, and ends the lease like one of the caller.
 #[test]
 fn the_called_side_may_end_a_call() {
     scenario("callee_bye", SOME);
@@ -59,8 +59,8 @@ fn prack_update_and_info_stay_in_their_dialog() {
     scenario("in_dialog", SOME);
 }
 
-/// SIPp's stock server copies no Record-Route into its answers, and sends what it has to say to whoever sent it the
-/// INVITE: ACK and BYE have to go through the balancer all the same.
+/// SIPp's own server copies no Record-Route into its responses, and sends requests to the source of the INVITE. ACK and
+/// BYE must still go through the balancer.
 #[test]
 fn calls_to_answerers_without_record_route_are_ended() {
     let field = TestSite::new("stock");
@@ -76,7 +76,7 @@ fn calls_to_answerers_without_record_route_are_ended() {
     finish_clean(servers, 60);
 }
 
-/// Callers on IPv6 reach servers on IPv4, and requests of the servers come back to them: the called side ends these calls.
+/// Callers on IPv6 reach servers on IPv4, and requests of the servers reach them: the called side ends these calls.
 #[test]
 fn ipv6_callers_reach_ipv4_servers() {
     let field = TestSite::new("six_to_four");

@@ -6,10 +6,10 @@ use sarabande_tests::{
 
 use super::{SERVERS, Scene, finish_clean, servers};
 
-/// Steady load, long enough for what the tests do meanwhile; a call lasts a second.
+/// Steady load, long enough for the tests. A call lasts a second.
 const STEADY: CallLoad = CallLoad { calls: 800, rate: 40, hold_ms: 1000 };
 
-/// Waits until `member` was given `more` calls than it had; returns all members as they are then.
+/// Waits until `member` has got `more` calls than before. Returns all members at that time.
 pub(super) fn after_more(
     balancer: &RunningBalancer,
     member: std::net::SocketAddr,
@@ -24,15 +24,15 @@ pub(super) fn assigned(members: &[ShownMember], address: std::net::SocketAddr) -
     members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
 }
 
-/// SIGHUP with one member more; the admin interface with one less and another four times as strong; then a file
-/// with an error, which changes nothing. No call is lost, and the calls of the removed member end on it.
+/// Reloads under load. SIGHUP adds a member, the admin interface removes one and makes another four times as strong,
+/// and a file with an error changes nothing. No call is lost, and calls of the removed member end there.
 #[test]
 fn reload_under_load_loses_no_call() {
     let field = TestSite::new("reload");
     let [removed, light, heavy] = SERVERS.map(|host| field.sip(host));
     let servers = servers(&field, "uas_call", &SERVERS);
     let mut settings = TestSettings::new(&field, &SERVERS[..2]);
-    // By live calls: their shares follow the capacities even when no server has much to do.
+    // By live calls, since their shares follow the capacities even at low load.
     settings.pool.push("policy = \"cjsq\"".to_owned());
     let mut balancer = RunningBalancer::start(&field, settings);
     let mut caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), STEADY);
@@ -60,7 +60,7 @@ fn reload_under_load_loses_no_call() {
     finish_clean(servers, STEADY.calls);
 }
 
-/// A draining member gets no new call, keeps the ones it has until they end, and takes calls again when it may.
+/// A draining member gets no new call, keeps its calls until they end, and takes calls again after the drain.
 #[test]
 fn drain_under_load_loses_no_call() {
     let scene = Scene::new("drain", "call");

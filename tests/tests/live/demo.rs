@@ -1,9 +1,9 @@
-//! The demonstration, as the README offers it.
+//! The demonstration of the README.
 
 use sarabande_tests::{TestSite, Tool};
 
-/// `sarabande demo --quick` plays to its end, exits with success, and its summary has a row for each policy and the
-/// account of the crash.
+/// `sarabande demo --quick` runs to its end and exits with success. Its summary has a row for each policy and a report
+/// of the crash.
 #[test]
 fn the_quick_demo_plays_to_its_end() {
     let field = TestSite::new("demo");
@@ -32,15 +32,15 @@ fn the_quick_demo_plays_to_its_end() {
     }
 }
 
-/// `sarabande demo proxy --quick` plays to its end and exits with success; the state of calls moves from the first
-/// proxy to the second when load rises, and back. With the model: what processors really carry depends on what else runs.
+/// `sarabande demo proxy --quick` runs to its end and exits with success. Call state moves from the first proxy to the
+/// second under load, and back. It uses modelled costs, since real ones depend on the machine's other work.
 #[test]
 fn state_moves_between_the_proxies_of_the_demo() {
     let field = TestSite::new("demo-proxy");
     let (status, output) = Tool::run(&field, &["demo", "proxy", "--quick"]);
     assert!(status.success(), "{status}\n{output}");
     let (_, summary) = output.split_once("At the end of each phase:").expect(&output);
-    // Of edge and core: the calls whose state each keeps, in percent.
+    // Percentages of the calls whose state edge and core keep.
     let keeps = |phase: &str| {
         let row = summary.lines().find_map(|line| line.trim().strip_prefix(phase)?.strip_prefix("  "));
         let row = row.unwrap_or_else(|| panic!("{phase}: {summary}"));
@@ -56,8 +56,8 @@ fn state_moves_between_the_proxies_of_the_demo() {
     assert!(summary.contains("\n2 phones registered, "), "{summary}");
 }
 
-/// `sarabande demo elastic --quick` plays to its end and exits with success: no call is lost, servers come and go
-/// with the calls, and the one with a busy neighbour gets fewer of them as long as it has it.
+/// `sarabande demo elastic --quick` runs to its end and exits with success. No call is lost, servers come and go with
+/// the calls, and the one with a busy neighbour gets fewer calls during that time.
 #[test]
 fn servers_of_the_demo_come_and_go_and_one_is_disturbed() {
     let field = TestSite::new("demo-elastic");
@@ -70,7 +70,7 @@ fn servers_of_the_demo_come_and_go_and_one_is_disturbed() {
     for line in ["a neighbour takes 85 % of pbx-1's processor", "the neighbour of pbx-1 is gone"] {
         assert_eq!(count(line), 1, "{line}: {story}");
     }
-    // Servers, and the first one's part of the calls in percent.
+    // Number of servers, and the first one's percentage of the calls.
     let figures = |phase: &str| {
         let row = summary.lines().find_map(|line| line.trim().strip_prefix(phase)?.strip_prefix("  "));
         let row = row.unwrap_or_else(|| panic!("{phase}: {summary}"));

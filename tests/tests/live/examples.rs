@@ -1,4 +1,4 @@
-//! Every file of `examples/` at work: its calls get through, and strangers do not.
+//! Runs every file of `examples/`: its calls get through, and calls of strangers do not.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +13,10 @@ use sarabande_tests::{
 /// A number that routes of the examples send to a pool.
 const NUMBER: &str = "sip:4989123@example.com";
 
-/// A host of nobody's network.
+/// A host outside all networks of the examples.
 const STRANGER: u8 = 200;
 
-/// Addresses of the examples and the hosts of a field that stand for them, the longer ones first.
+/// Addresses in the examples and the hosts of the site that replace them, longer ones first.
 const HOSTS: [(&str, u8); 25] = [
     ("198.51.100.20", 53),
     ("10.0.0.100:", 1),
@@ -45,11 +45,11 @@ const HOSTS: [(&str, u8); 25] = [
     ("0.0.0.0:", 1),
 ];
 
-/// A field with answering servers, and names for some of them.
+/// A site with answering servers, and DNS names for some of them.
 struct Site {
     names: NameServer,
     servers: Vec<AnsweringAgent>,
-    // The last to be dropped: another test takes the addresses at once.
+    // Dropped last, since another test takes the addresses at once.
     field: TestSite,
 }
 
@@ -61,7 +61,7 @@ impl Site {
         Self { names, servers, field }
     }
 
-    /// The example with the addresses of the field. What it tells its readers to make is beside it.
+    /// Starts the example with the addresses of the site. Files that its readers must create stand beside it.
     fn start(&self, example: &str) -> RunningProxy {
         self.start_as(example, example)
     }
@@ -98,7 +98,7 @@ impl Site {
         RunningProxy::with_text(&self.field, &place, &text)
     }
 
-    /// The final response to a request from this host; `None`: there is none.
+    /// Returns the final response to a request from this host; `None`: there is none.
     fn ask(&self, host: u8, request: &AgentRequest) -> Option<Vec<u8>> {
         let agent = Agent::bind(self.field.sip(host));
         agent.send(self.field.sip(1), &request.bytes(agent.address()));
@@ -110,14 +110,14 @@ impl Site {
         }
     }
 
-    /// The status of an INVITE from this host, if it has any.
+    /// Returns the status of an INVITE from this host, if it is answered.
     fn invite(&self, host: u8, uri: &str) -> Option<u16> {
         let request =
             AgentRequest { uri: uri.to_owned(), ..AgentRequest::new("INVITE", &format!("{host}-{uri}")) };
         self.ask(host, &request).and_then(|answer| status(&answer))
     }
 
-    /// A whole call from this host; where it was answered.
+    /// Makes a call from this host. Returns the address that answered.
     fn call(&self, host: u8, uri: &str) -> String {
         let request = AgentRequest {
             uri: uri.to_owned(),
@@ -169,7 +169,7 @@ fn pools_and_proxies_carry_calls() {
     }
 }
 
-/// The address moves: what began at one ends at the other.
+/// The address moves: calls that began at one balancer end at the other.
 #[test]
 fn peers_end_calls_of_each_other() {
     let site = Site::new("peers", &[11, 12]);

@@ -11,8 +11,8 @@ use super::{SERVERS, finish_clean, servers};
 /// One datagram in twenty.
 const FIVE_PERCENT: u64 = 50;
 
-/// 5 % of the datagrams are lost each way, between caller and balancer and again between balancer and every
-/// server. All calls succeed, and each is one call at one server: a retransmitted INVITE never becomes a second.
+/// 5 % of the datagrams are lost each way, between caller and balancer, and between balancer and servers. All calls
+/// succeed, each at one server: a retransmitted INVITE never becomes a second call.
 #[test]
 fn five_percent_loss_each_way_loses_no_call() {
     let field = TestSite::new("loss");
@@ -23,7 +23,7 @@ fn five_percent_loss_each_way_loses_no_call() {
     let mut settings = TestSettings::new(&field, &[]);
     let doors: Vec<_> = SERVERS.iter().map(|host| field.sip(host + 10)).collect();
     settings.members = doors.iter().map(quoted).collect();
-    // Probes are lost, too, and a server taken for dead is another test.
+    // Probes would be lost too; another test covers servers taken for dead.
     settings.probe = vec!["enabled = false"];
     let balancer = RunningBalancer::start(&field, settings);
     let mut links = vec![LossyLink::start(link, caller, balancer.address(), FIVE_PERCENT, 1)];
@@ -38,8 +38,8 @@ fn five_percent_loss_each_way_loses_no_call() {
     assert!(links.iter().all(|link| link.lost() > 0), "a link has lost nothing: {links:?}");
 }
 
-/// A server dies under load: no call that begins after it is marked fails, and it gets calls again once it is
-/// back. How long the mark took is printed.
+/// A server dies under load. No call that begins after it is marked dead fails, and it gets calls again after its
+/// return. The time until the mark is printed.
 #[test]
 fn no_new_call_fails_once_a_dead_server_is_marked() {
     let field = TestSite::new("killed");
@@ -61,8 +61,8 @@ fn no_new_call_fails_once_a_dead_server_is_marked() {
     after.finish_clean();
     let before = before.finish();
     println!("of the {} calls around its death {} failed", load.calls, before.failed);
-    // A successful call has two 200, one for its INVITE; a call that failed for want of the second one had been
-    // answered by the dead server. So every INVITE was answered: those that were not have moved away.
+    // A successful call has two 200, one of them for its INVITE. A failed call without the second one had been answered
+    // by the dead server. So every INVITE was answered, and unanswered ones have moved.
     assert_eq!(before.received("200"), 2 * load.calls - before.failed, "unanswered calls failed: {before:?}");
     let given = state().assigned;
     balancer.wait_until_idle();
@@ -77,8 +77,8 @@ fn no_new_call_fails_once_a_dead_server_is_marked() {
     }
 }
 
-/// A server hangs and leaves INVITEs unanswered: once it is known dead their retransmissions go elsewhere, and
-/// every call succeeds.
+/// A server hangs and leaves INVITEs unanswered. After it is known to be dead, their retransmissions go to another
+/// server, and every call succeeds.
 #[test]
 fn unanswered_invites_move_away_from_a_hung_server() {
     let field = TestSite::new("hung");
@@ -97,7 +97,7 @@ fn unanswered_invites_move_away_from_a_hung_server() {
     finish_clean(servers, load.calls);
 }
 
-/// A server answers 503 with Retry-After: that call and the next ones go elsewhere, although the server answers its
+/// A server answers 503 with Retry-After. This call and the next ones go to other servers, although it answers its
 /// probes.
 #[test]
 fn a_server_that_is_busy_is_left_alone() {
@@ -106,7 +106,7 @@ fn a_server_that_is_busy_is_left_alone() {
     let others = servers(&field, "uas_call", &[12, 13]);
     let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &SERVERS));
     let load = CallLoad { calls: 40, rate: 20, hold_ms: 0 };
-    // One call at a time: each knows the outcome of those before it.
+    // One call at a time: each sees the outcome of those before it.
     let ends = (field.sip(2), balancer.address());
     SippCaller::start(&field, "uac_call", ends, load, &["-l", "1"]).finish_clean();
     assert_eq!(busy.finish_clean().calls(), 1);

@@ -1,10 +1,11 @@
-//! The guide to the simulator, as its readers follow it.
+//! The commands of the guide to the simulator.
 
 use sarabande_tests::{TestSite, Tool};
 use std::fs;
 use std::path::Path;
 
-/// The picture in docs/will-my-cluster-survive.md is the one that its command draws; `UPDATE_DOCS=1` writes it anew.
+/// Checks that the picture in docs/will-my-cluster-survive.md is what its command draws. `UPDATE_DOCS=1` writes it
+/// anew.
 #[test]
 fn the_guide_shows_what_its_command_draws() {
     let field = TestSite::new("guide");
@@ -24,10 +25,10 @@ fn the_guide_shows_what_its_command_draws() {
     );
 }
 
-/// Stands in the guide above what it prints.
+/// The command that stands above its output in the guide.
 const VARIED: &str = "    $ sarabande sim run steady.toml --vary calls.main.rate=200..320/20\n";
 
-/// The table in docs/will-my-cluster-survive.md is the one that its command prints; `UPDATE_DOCS=1` writes it anew.
+/// Checks that the table in docs/will-my-cluster-survive.md is what its command prints. `UPDATE_DOCS=1` writes it anew.
 #[test]
 fn the_guide_shows_what_its_command_prints() {
     let field = TestSite::new("guide-table");

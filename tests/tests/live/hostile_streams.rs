@@ -1,5 +1,5 @@
-//! Clients of streams that break the rules: each is cut off for a reason that is counted, and the others notice nothing.
-//! The crate `streams` tests each rule; here a process has all of them from its configuration, with the kernel's buffers.
+//! Stream clients that break rules. Each is disconnected for a counted reason, and the others are not affected. The
+//! crate `streams` tests each rule. Here a configured process applies all of them, with the kernel's buffers.
 
 use std::net::SocketAddr;
 
@@ -8,26 +8,26 @@ use sarabande_tests::{
     until,
 };
 
-/// The host of the server behind the balancer, of the client that behaves, and of the one that does not.
+/// Hosts of the server behind the balancer, of a normal client, and of the attacker.
 const SERVER: u8 = 11;
 const NEIGHBOUR: u8 = 2;
 const ATTACKER: u8 = 3;
 
-/// Connections from one address at a time.
+/// Limit on connections from one address.
 const MOST_PER_ADDRESS: usize = 20;
 
-/// A balancer with listeners of TCP and TLS, a server that answers everything, and a client beside the attack.
+/// A balancer with TCP and TLS listeners, a server that answers everything, and a normal client.
 struct Scene {
     balancer: RunningBalancer,
     neighbour: StreamClient,
     requests: u32,
     _server: AnsweringAgent,
-    // The last to be dropped: then another test may have its addresses.
+    // Dropped last, since another test may then take the addresses.
     field: TestSite,
 }
 
 impl Scene {
-    /// At most `new_per_second` connections a second from one address; `access` is the access list of both listeners.
+    /// At most `new_per_second` connections a second from one address. `access` is the access list of both listeners.
     fn new(name: &str, new_per_second: u32, access: &str) -> Self {
         let field = TestSite::new(name);
         let server = AnsweringAgent::start(field.sip(SERVER), |_| true);
@@ -57,21 +57,21 @@ impl Scene {
         StreamClient::connect(self.field.ip(ATTACKER), tls(&self.field))
     }
 
-    /// Whether a new connection of the attacker is served.
+    /// Returns true if a new connection of the attacker is served.
     fn attacker_is_served(&self, call_id: &str) -> bool {
         let mut client = self.attacker();
         let request = options(&client, call_id);
         client.send(&request).is_ok() && client.receive().is_some()
     }
 
-    /// By the connection that the neighbour has had from the beginning.
+    /// Checks that the neighbour is served on its first connection.
     fn neighbour_is_served(&mut self) {
         self.requests += 1;
         let request = AgentRequest::new("OPTIONS", &format!("neighbour-{}", self.requests));
         assert_eq!(self.neighbour.ask(&request), 200);
     }
 
-    /// Waits until so many connections have been ended for this reason. The neighbour is served then as before.
+    /// Waits until this many connections were closed for this reason. The neighbour must still be served.
     fn closes(&mut self, reason: &str, count: u64) {
         until(&format!("{count} ended for {reason}"), || {
             (self.balancer.closed(reason) >= count).then_some(())
@@ -93,8 +93,8 @@ fn options(client: &StreamClient, call_id: &str) -> Vec<u8> {
     client.request(&AgentRequest::new("OPTIONS", call_id))
 }
 
-/// Messages that stand still or come byte by byte, bytes that are no messages, TLS that does not go on, resets, and at last
-/// requests whose answers are not read.
+/// Stalled messages, messages byte by byte, garbage, stalled TLS handshakes, resets, and finally requests whose
+/// responses are not read.
 #[test]
 fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
     const RESETS: u64 = 2 * MOST_PER_ADDRESS as u64;
@@ -104,7 +104,7 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
     silent.send(&half[..half.len() / 2]).expect("it is open");
     let mut slow = scene.attacker();
     let text = [b"OPTIONS sip:b@x SIP/2.0\r\nX: ".to_vec(), vec![b'x'; 30_000]].concat();
-    // Each byte by itself, a byte in some milliseconds.
+    // Byte by byte, one every few milliseconds.
     let mut bytes = text.iter();
     until("the slow client is cut off", || match bytes.next() {
         Some(byte) => slow.send(&[*byte]).err().map(drop),
@@ -128,7 +128,7 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
         scene.closes(reason, 1);
     }
 
-    // No TLS, the beginning of a ClientHello, and nothing at all.
+    // No TLS, the beginning of a ClientHello, and no bytes at all.
     let [mut garbage, mut begun, mut nothing] = [(); 3].map(|()| scene.attacker_over_tls());
     garbage.send(b"OPTIONS sip:b@x SIP/2.0\r\nl: 0\r\n\r\n").expect("it is open");
     begun.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").expect("it is open");
@@ -138,7 +138,8 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
     scene.closes("tls", 1);
     scene.closes("handshake", 2);
 
-    // In the middle of a message, and while its answer is on its way. Each has its place among those of its address back.
+    // In the middle of a message, and while its response is on its way. Each frees its place in the limit of its
+    // address.
     for round in 0..RESETS {
         let mut client = scene.attacker();
         let text = options(&client, &format!("reset-{round}"));
@@ -149,7 +150,7 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
     }
     scene.closes("error", RESETS);
 
-    // The answer repeats From, so that it is long; it is refused here, and no server is asked.
+    // The response repeats a long From. The balancer refuses the request itself, so no server is involved.
     let mut deaf = scene.attacker();
     let text = show(&options(&deaf, "deaf")).replace("Max-Forwards: 70", "Max-Forwards: 0");
     let from = text.lines().find(|line| line.starts_with("From:")).expect("a From").to_owned();
@@ -162,7 +163,7 @@ fn who_breaks_the_rules_is_cut_off_and_disturbs_nobody() {
     scene.closes("not_reading", 1);
 }
 
-/// Neither other addresses nor the connections of before suffer, and a place that is left can be taken.
+/// Other addresses and earlier connections are not affected, and a freed place can be taken.
 #[test]
 fn one_address_has_its_share_of_connections() {
     const MORE: usize = 200;
@@ -183,7 +184,7 @@ fn one_address_has_its_share_of_connections() {
     until("the place is free", || scene.attacker_is_served("again").then_some(()));
 }
 
-/// The access list is asked before TLS, and where a client sends nothing at all.
+/// The access list applies before TLS, and to clients that send nothing.
 #[test]
 fn who_may_not_send_may_not_connect_and_nobody_too_often() {
     let mut scene = Scene::new("denied", 0, ", deny = [\"ATTACKER\"]");

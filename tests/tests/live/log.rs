@@ -1,4 +1,4 @@
-//! The log: whatever becomes of it, the traffic goes on.
+//! Faults of the log, which must not affect the traffic.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -14,7 +14,7 @@ use sarabande_tests::{
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
-/// Calls succeed, a reload is obeyed, and lines of the log are counted as lost.
+/// Checks that calls succeed, a reload works, and lost lines of the log are counted.
 fn works_without_its_log(field: &TestSite, log: Stdio) -> RunningBalancer {
     let servers = servers(field, "uas_call", &SERVERS);
     let mut balancer =
@@ -29,14 +29,14 @@ fn works_without_its_log(field: &TestSite, log: Stdio) -> RunningBalancer {
     balancer
 }
 
-/// A stop ends the process with success, log or not.
+/// Checks that a stop ends the process with success.
 fn stops(mut balancer: RunningBalancer) {
     balancer.terminate();
     let status = balancer.wait();
     assert!(status.success(), "{status}");
 }
 
-/// Each write to it fails as on a full disk (ENOSPC, full(4)).
+/// Each write fails as on a full disk (ENOSPC, full(4)).
 #[test]
 fn a_full_disk_kills_nobody() {
     let field = TestSite::new("log-full");
@@ -46,7 +46,7 @@ fn a_full_disk_kills_nobody() {
     stops(balancer);
 }
 
-/// Whoever read the log has gone.
+/// The reader of the log has gone.
 #[test]
 fn a_closed_pipe_kills_nobody() {
     let field = TestSite::new("log-closed");
@@ -57,7 +57,7 @@ fn a_closed_pipe_kills_nobody() {
     stops(balancer);
 }
 
-/// A pipe that takes not one byte more.
+/// Returns a pipe that is full.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe can be made");
     let room = fcntl_getpipe_size(&writer).expect("a pipe has a size");
@@ -65,7 +65,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// Whoever reads the log stands still: calls, the admin interface and the stop go on.
+/// The reader of the log hangs: calls, the admin interface and the stop still work.
 #[test]
 fn a_reader_that_stalls_blocks_nobody() {
     let field = TestSite::new("log-stalled");
@@ -73,14 +73,14 @@ fn a_reader_that_stalls_blocks_nobody() {
     stops(works_without_its_log(&field, writer.into()));
 }
 
-/// Whoever reads the log goes away, and another one comes: the log goes on, and says how many lines were lost.
+/// The reader of the log goes away and another one comes: logging continues, and the number of lost lines is logged.
 #[test]
 fn the_log_says_what_was_lost() {
     let field = TestSite::new("log-back");
     let _server = SippServer::plain(&field, 11);
     let path = field.folder().join("log.fifo");
     mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("a named pipe can be made");
-    // Without waiting for the other end.
+    // Opens without waiting for the other end.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
     let read = || File::options().read(true).custom_flags(nonblocking).open(&path).expect("it is there");
     let reader = read();
@@ -97,7 +97,7 @@ fn the_log_says_what_was_lost() {
     let mut text = Vec::new();
     until("the log says what was lost", || {
         balancer.post("/api/reload");
-        // Nothing there yet is an error, too.
+        // An empty pipe is an error too.
         let _ = reader.read_to_end(&mut text);
         String::from_utf8_lossy(&text).contains("lines of the log were lost").then_some(())
     });
@@ -105,7 +105,7 @@ fn the_log_says_what_was_lost() {
     assert!(text.contains("configuration reloaded"), "what comes after them is written: {text}");
 }
 
-/// The file has reached the largest size that it may have (`ulimit -f`), and then may grow again.
+/// The file has reached its size limit (`ulimit -f`), and may grow again later.
 #[test]
 fn a_limit_of_file_sizes_kills_nobody() {
     let field = TestSite::new("log-limit");
@@ -124,7 +124,7 @@ fn a_limit_of_file_sizes_kills_nobody() {
     assert_eq!(balancer.ended(), None);
 }
 
-/// Every call is answered 503: the log says so, and does not say it each time.
+/// Every call is answered 503: the log says so, but not for each call.
 #[test]
 fn one_cause_fills_no_log() {
     let field = TestSite::new("log-flood");
@@ -139,8 +139,8 @@ fn one_cause_fills_no_log() {
     assert!((1..100).contains(&lines), "{lines} lines about 503:\n{log}");
 }
 
-/// The log says that no member is left, and that calls are refused for it; at level `debug` it says of each call that
-/// failed why.
+/// The log says that no member is left, and that calls are refused for it. At level `debug` it gives the reason of each
+/// failed call.
 #[test]
 fn the_log_says_why_calls_fail() {
     let field = TestSite::new("log-debug");

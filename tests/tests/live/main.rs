@@ -1,9 +1,8 @@
 //! Live tests: real SIPp callers and servers, and the real `sarabande` between them.
 //!
-//! One binary, so that tests of all kinds share the machine a few at a time. A server that is given a message of
-//! a call that it does not know fails that call in its own account: wherever a test calls
-//! [`SippServer::finish_clean`], it shows that ACK, BYE and all the rest of each dialog reached the server that
-//! answered the INVITE.
+//! One binary, so that a few tests at a time share the machine. SIPp counts a call as failed if it gets a message of an
+//! unknown call. A test with [`SippServer::finish_clean`] therefore shows that all messages of each dialog reached the
+//! server that answered the INVITE.
 
 mod admin;
 mod browser;
@@ -40,7 +39,7 @@ mod transports;
 
 use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, Stats, TestSettings, TestSite};
 
-/// The hosts of a field that are servers, where a test doesn't say otherwise.
+/// Default hosts of a site's servers.
 const SERVERS: [u8; 3] = [11, 12, 13];
 
 /// A few dozen calls in a second.
@@ -51,14 +50,14 @@ fn servers(field: &TestSite, scenario: &str, hosts: &[u8]) -> Vec<SippServer> {
     hosts.iter().map(|host| SippServer::start(field, scenario, field.sip(*host), 500)).collect()
 }
 
-/// Ends the servers, insists that none had a failed call, and that they had `calls` together.
+/// Ends the servers, and checks that no call failed and that they had `calls` together.
 fn finish_clean(servers: Vec<SippServer>, calls: u64) -> Vec<Stats> {
     let stats: Vec<Stats> = servers.into_iter().map(SippServer::finish_clean).collect();
     assert_eq!(stats.iter().map(Stats::calls).sum::<u64>(), calls, "calls at the servers: {stats:?}");
     stats
 }
 
-/// Three servers behind a balancer. Ends in this order.
+/// Three servers behind a balancer, dropped in this order.
 struct Scene {
     balancer: RunningBalancer,
     servers: Vec<SippServer>,
@@ -72,7 +71,7 @@ impl Scene {
         Self::with_threads(name, scenario, 0)
     }
 
-    /// The same with so many threads of the balancer; 0 is one a core.
+    /// The same with this many threads of the balancer; 0: one for each core.
     fn with_threads(name: &str, scenario: &'static str, threads: usize) -> Self {
         let field = TestSite::new(name);
         let servers = servers(&field, &format!("uas_{scenario}"), &SERVERS);
@@ -80,27 +79,27 @@ impl Scene {
         Self { balancer: RunningBalancer::start(&field, settings), servers, field, scenario }
     }
 
-    /// Calls from this host.
+    /// Starts calls from this host.
     fn call(&self, host: u8, load: CallLoad) -> SippCaller {
         let ends = (self.field.sip(host), self.balancer.address());
         SippCaller::start(&self.field, &format!("uac_{}", self.scenario), ends, load, &[])
     }
 
-    /// The same, all of which are answered now.
+    /// Starts calls, and waits until all are answered.
     fn established(&self, load: CallLoad) -> SippCaller {
         let caller = self.call(2, load);
         caller.wait_until_answered();
         caller
     }
 
-    /// Insists that all leases have ended, and that the servers had `calls`, none of which failed.
+    /// Checks that all leases have ended, and that the servers had `calls`, none of which failed.
     fn finish_clean(self, calls: u64) {
         self.balancer.wait_until_idle();
         finish_clean(self.servers, calls);
     }
 }
 
-/// `uac_NAME` calls three `uas_NAME` through a balancer: every call succeeds at both ends, all leases end.
+/// `uac_NAME` calls three `uas_NAME` through a balancer. Every call succeeds at both ends, and all leases end.
 fn scenario(name: &'static str, load: CallLoad) {
     let scene = Scene::new(name, name);
     scene.call(2, load).finish_clean();

@@ -1,4 +1,4 @@
-//! The monitor beside a real Kamailio, which knows nothing of it: what it counts is what SIPp counts at both ends.
+//! The monitor beside a real Kamailio: its counts equal those of SIPp at both ends.
 
 use sarabande_tests::{
     CallLoad, KamailioProxy, Measured, RunningMonitor, SippCaller, SippServer, TestSite, http, until,
@@ -6,7 +6,7 @@ use sarabande_tests::{
 
 const LOAD: CallLoad = CallLoad { calls: 80, rate: 60, hold_ms: 300 };
 
-/// Of each call so many INVITEs were measured, and nothing was lost on the way.
+/// Checks that this many INVITEs were measured, and no packet was lost.
 fn check(measured: &Measured, invites: u64) {
     for (name, count) in [("requests", invites), ("measured", invites)] {
         assert_eq!(measured.sum(name), count, "{name}: {measured:?}");
@@ -17,13 +17,13 @@ fn check(measured: &Measured, invites: u64) {
     let latencies = measured.latencies();
     assert!(!latencies.is_empty());
     for [min, median, p95, max] in latencies {
-        // No server takes no time, and no call here waited for a retransmission.
+        // No latency is zero, and no call here waited for a retransmission.
         assert!(0.0 < min && min <= median && median <= p95 && p95 <= max, "{min} {median} {p95} {max}");
     }
 }
 
-/// Calls with re-INVITEs through Kamailio over UDP: live, from the file that is written meanwhile, and to other
-/// answers.
+/// Calls with re-INVITEs through Kamailio over UDP are measured live, and from the capture file written meanwhile, with
+/// several ways of pairing.
 #[test]
 fn a_proxy_is_measured_over_udp() {
     let field = TestSite::new("monitor-udp");
@@ -75,7 +75,7 @@ fn a_proxy_is_measured_over_tcp() {
     check(&measured, LOAD.calls);
 }
 
-/// Where capturing is not allowed: Kamailio sends copies of its messages itself.
+/// Without permission to capture: Kamailio itself sends copies of its messages.
 #[test]
 fn a_proxy_is_measured_by_hep() {
     let field = TestSite::new("monitor-hep");
@@ -92,7 +92,7 @@ fn a_proxy_is_measured_by_hep() {
     assert_eq!((measured.sum("not_hep"), measured.sum("wrong_time")), (0, 0));
 }
 
-/// What goes wrong is said with its remedy.
+/// Errors are reported with a remedy.
 #[test]
 fn what_cannot_be_measured_is_told() {
     let field = TestSite::new("monitor-errors");

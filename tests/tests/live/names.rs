@@ -1,4 +1,4 @@
-//! Members by name: addresses come and go in the DNS while calls run; and what else a reload changes.
+//! Members by name: addresses come and go in the DNS while calls run. Also further effects of a reload.
 
 use sarabande_tests::{
     Agent, AgentRequest, CallLoad, Data, NameServer, RunningBalancer, RunningProxy, SippCaller, SippServer,
@@ -8,7 +8,7 @@ use sarabande_tests::{
 use super::change::after_more;
 use super::{SERVERS, SOME, Scene, finish_clean, servers};
 
-/// Long enough for what the tests do meanwhile.
+/// Long enough for the tests.
 const STEADY: CallLoad = CallLoad { calls: 800, rate: 40, hold_ms: 1000 };
 
 fn name_server(field: &TestSite, host: u8) -> NameServer {
@@ -21,8 +21,8 @@ fn dns(server: &NameServer) -> Vec<String> {
     vec!["refresh = \"1s\"".to_owned(), format!("servers = [{}]", quoted(&server.address()))]
 }
 
-/// A name with two addresses and an SRV name: all are members. One address more joins, one leaves with its calls,
-/// a name that is not found any more keeps its last answer, and another DNS server is asked after a reload.
+/// A name with two addresses and an SRV name: all addresses are members. One more joins, and one leaves with its calls.
+/// A name that is not found any more keeps its last answer. After a reload another DNS server is asked.
 #[test]
 fn members_join_and_leave_by_dns_under_load() {
     let field = TestSite::new("names");
@@ -75,8 +75,8 @@ fn members_join_and_leave_by_dns_under_load() {
     finish_clean(servers, STEADY.calls);
 }
 
-/// A name of both families: the AAAA record is a member beside the A record. All ends share `::1`, so ports tell
-/// them apart, and the name has one port.
+/// A name with an A and an AAAA record: both addresses are members. All ends share `::1`, so they differ by port, and
+/// the name has one port.
 #[test]
 fn a_name_stands_for_its_addresses_of_both_families() {
     let field = TestSite::new("families");
@@ -100,7 +100,7 @@ fn a_name_stands_for_its_addresses_of_both_families() {
     finish_clean(servers.into(), load.calls);
 }
 
-/// A caller whose Contact is a name, with a port and without one (SRV): the requests of the called side find it.
+/// The Contact of a caller is a name, with a port and without one (SRV). Requests of the called side reach it.
 #[test]
 fn a_callee_hangs_up_on_a_caller_with_a_name() {
     let field = TestSite::new("callers");
@@ -125,8 +125,8 @@ fn a_callee_hangs_up_on_a_caller_with_a_name() {
     finish_clean(servers, contacts.len() as u64 * SOME.calls);
 }
 
-/// RFC 3263 §4.1: a member sends a request to a domain, whose NAPTR record says that it is reached over TCP, though there
-/// is an SRV record of UDP as well.
+/// RFC 3263 §4.1: a member sends a request to a domain. Its NAPTR record selects TCP, although there is an SRV record
+/// for UDP too.
 #[test]
 fn the_dns_says_over_what_a_domain_is_reached() {
     let field = TestSite::new("naptr");
@@ -187,8 +187,8 @@ fn a_proxied_callee_hangs_up_on_a_caller_with_a_name() {
     assert_eq!(server.finish_clean().calls(), SOME.calls);
 }
 
-/// A new token key by reload, under established calls: theirs is still accepted, and new calls get tokens of the new
-/// one, as a restart shows that knows no other.
+/// A reload changes the token key under established calls. Their tokens are still accepted, and new calls get tokens of
+/// the new key: a restart shows this, as it knows no other.
 #[test]
 fn a_new_key_is_used_from_the_reload_on() {
     let load = CallLoad { calls: 40, rate: 100, hold_ms: 4000 };

@@ -1,10 +1,10 @@
-//! Servers that answer calls and know no OPTIONS, as SIPp's own `uas` and many a gateway.
+//! Servers that answer calls but no OPTIONS, like SIPp's own `uas` and many gateways.
 
 use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, until};
 
 use super::{SERVERS, servers};
 
-/// Longer than it takes until probes alone would have every member dead.
+/// Longer than probes alone need to mark every member dead.
 const LONG: CallLoad = CallLoad { calls: 250, rate: 50, hold_ms: 0 };
 
 fn settings(field: &TestSite) -> TestSettings {
@@ -13,7 +13,7 @@ fn settings(field: &TestSite) -> TestSettings {
     settings
 }
 
-/// No call fails, whether calls come before the probes have found the members dead or after.
+/// No call fails, before the probes have found the members dead or after.
 #[test]
 fn servers_that_answer_no_options_take_calls() {
     let field = TestSite::new("options");
@@ -25,14 +25,14 @@ fn servers_that_answer_no_options_take_calls() {
     for member in balancer.members() {
         assert!(member.accepting && member.assigned > LONG.calls / 10, "{member:?}");
     }
-    // What was recognised stays so without calls.
+    // The result remains valid without calls.
     let probes = servers[0].stats().unexpected;
     until("some probes went unanswered", || (servers[0].stats().unexpected > probes + 3).then_some(()));
     assert!(!down(&balancer), "{:?}", balancer.members());
     balancer.wait_until_idle();
 }
 
-/// One is killed, which its closed port tells, and comes back: a trial call finds it.
+/// A server is killed, which its closed port shows, and comes back. A trial call finds it.
 #[test]
 fn a_killed_server_that_answers_no_options_comes_back() {
     let field = TestSite::new("options-killed");

@@ -1,11 +1,10 @@
-//! A member that fails what the others answer.
+//! A member that fails requests which the others answer.
 
 use sarabande_tests::{
     Agent, AgentRequest, AnsweringAgent, RunningBalancer, TestSettings, TestSite, status, until,
 };
 
-/// One of four answers every call with 500 at once, so that it never has anything to do. Its first calls fail, no
-/// more.
+/// One of four answers every call with 500 at once, so that it always has least load. Only its first calls fail.
 #[test]
 fn a_member_that_fails_at_once_does_not_get_the_calls() {
     let field = TestSite::new("outlier");
@@ -30,7 +29,7 @@ fn a_member_that_fails_at_once_does_not_get_the_calls() {
         (member().state == "ejected").then_some(())
     });
     assert!((5..40).contains(&failed), "{failed}");
-    // The threads hear of it a moment later.
+    // The threads get the new state a moment later.
     let late = (0..100).filter(|_| fails()).count();
     assert!(late < 5, "{late} of 100");
     assert!(balancer.log().contains("member is ejected"), "{}", balancer.log());
@@ -38,7 +37,7 @@ fn a_member_that_fails_at_once_does_not_get_the_calls() {
     assert!(balancer.post(&format!("/api/up?member={}", field.sip(11))).contains("\"state\":\"up\""));
 }
 
-/// One of three answers OPTIONS and no INVITE. Each of its calls is answered by another member after `invite_timeout`,
+/// One of three answers OPTIONS but no INVITE. Each of its calls is answered by another member after `invite_timeout`,
 /// until it is ejected.
 #[test]
 fn a_member_that_hangs_costs_a_moment_and_is_ejected() {

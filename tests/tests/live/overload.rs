@@ -1,4 +1,4 @@
-//! Too many calls: neighbours that understand each other, and servers that know nothing of overload control.
+//! Too many calls: neighbours with overload control, and servers without.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ fn overload(text: &str) -> Value {
     health["overload"].clone()
 }
 
-/// What the first neighbour asks for, and what became of it.
+/// Returns the feedback of the first neighbour, and its effect.
 fn neighbour(health: &str) -> Value {
     overload(health)["neighbours"][0].clone()
 }
@@ -26,7 +26,7 @@ fn count(of: &Value, key: &str) -> u64 {
     of[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {of}"))
 }
 
-/// Two processes in a chain: the second one tells the first in every response what it asks for, at ease nothing.
+/// Two processes in a chain: every response of the second carries its feedback. Without load it asks for no reduction.
 #[test]
 fn two_processes_of_a_chain_understand_each_other() {
     let field = TestSite::new("overload-chain");
@@ -49,7 +49,7 @@ fn two_processes_of_a_chain_understand_each_other() {
 /// Call-IDs of the INVITEs that a server got.
 type Seen = Arc<Mutex<BTreeSet<String>>>;
 
-/// A server that answers one INVITE after the other, and takes so long for each.
+/// Starts a server that answers one INVITE at a time, each after this time.
 fn slow_server(field: &TestSite, host: u8, takes: Duration) -> (AnsweringAgent, Seen) {
     let seen = Seen::default();
     let noted = Arc::clone(&seen);
@@ -63,8 +63,8 @@ fn slow_server(field: &TestSite, host: u8, takes: Duration) -> (AnsweringAgent, 
     (server, seen)
 }
 
-/// A server that knows nothing of overload control gets four times what it can do. What it cannot do in time is
-/// refused in front of it, and never reaches it; each call that was let in is answered.
+/// A server without overload control gets four times its capacity. Excess calls are refused in front of it and never
+/// reach it. Each admitted call is answered.
 #[test]
 fn a_slow_server_gets_what_it_can_do_and_the_rest_is_refused_in_front_of_it() {
     let field = TestSite::new("overload-member");
@@ -97,7 +97,7 @@ fn a_slow_server_gets_what_it_can_do_and_the_rest_is_refused_in_front_of_it() {
     let line = format!("of {} held back", few.calls + many.calls);
     let text = text.replace(" new requests", "");
     assert!(text.contains(&line) && text.contains("(gradient)"), "{text}");
-    // Nothing is held against it later.
+    // Its state recovers.
     until("it takes calls again", || (balancer.members()[0].state == "up").then_some(()));
     balancer.wait_until_idle();
     SippCaller::plain(&field, (field.sip(4), balancer.address()), CallLoad { rate: 20, ..SOME })

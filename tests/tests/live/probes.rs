@@ -1,12 +1,12 @@
-//! Probes: each member answers for itself alone.
+//! Probes of members.
 
 use sarabande_tests::{
     Agent, AgentRequest, AnsweringAgent, Authority, Carrier, LoadServer, RunningBalancer, TestSettings,
     TestSite, Tool, until,
 };
 
-/// A member over TLS is asked over TLS: it is down while nobody is there, or somebody who does not show a good
-/// certificate for it, and `status` says why.
+/// A member over TLS is probed over TLS. It is down while no server listens, or one without a valid certificate, and
+/// `status` says why.
 #[test]
 fn a_member_over_tls_is_probed_over_tls() {
     let field = TestSite::new("probe-tls");
@@ -48,8 +48,8 @@ fn a_member_over_tls_is_probed_over_tls() {
     is("up");
 }
 
-/// All were dead, and one is back: the others are asked at once. With their next probes an hour away, it would have
-/// all calls for as long.
+/// All were dead, and one is back: the others are probed at once. Their next probes are an hour away, so one member
+/// would otherwise have all calls for as long.
 #[test]
 fn when_the_first_of_all_is_back_the_others_are_asked() {
     let field = TestSite::new("probe-revival");

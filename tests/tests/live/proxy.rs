@@ -1,4 +1,4 @@
-//! The proxy: a chain of two, with everything that calls may meet on the way.
+//! The proxy in a chain of two, with calls under all kinds of faults.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use sarabande_tests::{
 
 use super::SOME;
 
-/// A chain of two proxies at hosts 1 and 5 in front of `server`.
+/// Starts a chain of two proxies at hosts 1 and 5 in front of `server`.
 fn chain(field: &TestSite, server: SocketAddr) -> [RunningProxy; 2] {
     let second = RunningProxy::start(field, 5, &[server], "");
     [RunningProxy::start(field, 1, &[second.address()], ""), second]
@@ -22,8 +22,7 @@ fn through_a_chain(name: &str, load: CallLoad) -> [RunningProxy; 2] {
     between(name, &format!("uas_{name}"), load)
 }
 
-/// `uac_NAME` calls `scenario` through the chain: every call succeeds at both ends, and nothing is left to be
-/// answered.
+/// `uac_NAME` calls `scenario` through the chain. Every call succeeds at both ends, and no request is left unanswered.
 fn between(name: &str, scenario: &str, load: CallLoad) -> [RunningProxy; 2] {
     let field = TestSite::new(&format!("proxy-{name}"));
     let server = SippServer::start(&field, scenario, field.sip(11), 500);
@@ -35,7 +34,7 @@ fn between(name: &str, scenario: &str, load: CallLoad) -> [RunningProxy; 2] {
     proxies
 }
 
-/// Every message of a call passes both proxies, ACK and BYE by the routes recorded; both stop in good order.
+/// Every message of a call passes both proxies, ACK and BYE by the recorded routes. Both proxies stop in good order.
 #[test]
 fn plain_calls_pass_a_chain() {
     let load = CallLoad { calls: 300, rate: 100, hold_ms: 500 };
@@ -49,7 +48,7 @@ fn plain_calls_pass_a_chain() {
     }
 }
 
-/// CANCEL is answered at once and goes on hop by hop, the 487 comes back, and its ACKs are each hop's own.
+/// CANCEL is answered at once and forwarded hop by hop, the 487 comes back, and each hop sends its own ACK.
 #[test]
 fn a_cancelled_call_ends_at_every_hop() {
     for proxy in between("cancel", "uas_cancel_chain", SOME) {
@@ -58,7 +57,7 @@ fn a_cancelled_call_ends_at_every_hop() {
     }
 }
 
-/// Re-INVITEs, and requests that the called side begins, follow the route that was recorded.
+/// Re-INVITEs, and requests of the called side, follow the recorded route.
 #[test]
 fn dialogs_follow_their_route_in_both_directions() {
     through_a_chain("reinvite", SOME);
@@ -66,13 +65,13 @@ fn dialogs_follow_their_route_in_both_directions() {
     through_a_chain("in_dialog", SOME);
 }
 
-/// An INVITE that answers a challenge comes to the challenger.
+/// An INVITE that answers a challenge reaches the challenger.
 #[test]
 fn a_challenged_invite_passes() {
     through_a_chain("auth", SOME);
 }
 
-/// 5 % of the datagrams are lost each way, before, between and behind the proxies: all calls succeed, and each is one
+/// 5 % of the datagrams are lost each way, before, between and behind the proxies. All calls succeed, and each is one
 /// call at the server.
 #[test]
 fn five_percent_loss_each_way_loses_no_call() {
@@ -95,8 +94,8 @@ fn five_percent_loss_each_way_loses_no_call() {
     assert!(links.iter().all(|link| link.lost() > 0), "a link has lost nothing: {links:?}");
 }
 
-/// Nobody listens at the first next hop: ICMP says so, the other one gets the call at once, and those after it do not
-/// even try. Then `status` tells, and `explain` says who is asked.
+/// The first next hop has a closed port. After the ICMP error the other one gets the call at once, and later calls do
+/// not try the first. `status` shows it, and `explain` names the next hop.
 #[test]
 fn a_dead_next_hop_is_passed_by() {
     let field = TestSite::new("proxy-dead");
@@ -105,8 +104,8 @@ fn a_dead_next_hop_is_passed_by() {
     let load = CallLoad { calls: 200, rate: 100, hold_ms: 100 };
     SippCaller::plain(&field, (field.sip(2), proxy.address()), load).finish_clean();
     let retried = proxy.figure("retried_total");
-    // Half of the calls have the dead hop first. How many of them meet it before its failure is read is the machine's
-    // affair; were it not passed by from then on, it would be all of them, about 100.
+    // Half of the calls have the dead hop first. The number of calls that try it before its failure is read depends on
+    // the machine. If it were not skipped afterwards, all of them would, about 100.
     assert!((1..load.calls * 2 / 5).contains(&retried), "{retried} of {} calls were tried twice", load.calls);
     let admin = format!("http://{}", proxy.admin());
     let (status, shown) = Tool::run(&field, &["status", "--admin", &admin]);
@@ -122,8 +121,8 @@ fn a_dead_next_hop_is_passed_by() {
     server.finish_clean();
 }
 
-/// The kernel tells one thread of the closed port, whichever has the INVITE. All calls go on to the other next hop at
-/// once, long before an INVITE that nobody answers is given up (64*T1 = 32 s), and no thread tries the dead hop
+/// The kernel reports the closed port to one thread, which need not be the one with the INVITE. All calls go to the
+/// other next hop at once, long before an unanswered INVITE is given up (64*T1 = 32 s). No thread tries the dead hop
 /// again.
 #[test]
 fn a_closed_port_is_known_to_all_threads() {
@@ -163,7 +162,7 @@ fn a_closed_port_is_known_to_all_threads() {
     }
 }
 
-/// A next hop hangs: after 64*T1 its INVITEs go to the other one. Their callers have had their 100 and wait.
+/// A next hop hangs. After 64*T1 its INVITEs go to the other one. Their callers have had a 100 and wait.
 #[test]
 fn a_next_hop_that_hangs_is_given_up() {
     let field = TestSite::new("proxy-hung");
@@ -180,7 +179,7 @@ fn a_next_hop_that_hangs_is_given_up() {
     assert_eq!(server.finish_clean().calls(), load.calls);
 }
 
-/// A next hop that answers 503 loses its call to the other one; the caller never hears of it.
+/// A next hop answers 503 and its call goes to the other one. The caller does not get the 503.
 #[test]
 fn after_a_503_the_other_next_hop_gets_the_call() {
     let field = TestSite::new("proxy-busy");

@@ -17,8 +17,8 @@ fn calls(balancer: &RunningBalancer, outcome: &str) -> u64 {
     balancer.metric(&format!("sarabande_queue_calls_total{{pool=\"servers\",outcome=\"{outcome}\"}}")) as u64
 }
 
-/// Bursts of callers are evened out: each call waits for its turn, repetitions go no further, nobody is refused and
-/// each call is at one server.
+/// Bursts of callers are smoothed. Each call waits for its turn and is at one server, copies are absorbed, and no call
+/// is refused.
 #[test]
 fn a_burst_waits_for_its_turn() {
     let field = TestSite::new("queue-burst");
@@ -36,7 +36,7 @@ fn a_burst_waits_for_its_turn() {
     finish_clean(servers, load.calls);
 }
 
-/// More calls than servers take for as long as a call may wait: what is left over is refused, and all else succeeds.
+/// More calls than servers take while calls may wait: the excess is refused, and all others succeed.
 #[test]
 fn what_nobody_has_room_for_is_refused() {
     let field = TestSite::new("queue-full");
@@ -55,8 +55,8 @@ fn what_nobody_has_room_for_is_refused() {
     finish_clean(servers, delivered);
 }
 
-/// A server that stands still, and that nobody asks whether it does, gets a call now and then: each of them goes on to
-/// another server before its caller would send it again.
+/// A server hangs, and probes are off. It gets a call now and then, which goes to another server before its caller
+/// would retransmit.
 #[test]
 fn a_server_that_stands_still_costs_no_call() {
     let field = TestSite::new("queue-still");
@@ -71,7 +71,7 @@ fn a_server_that_stands_still_costs_no_call() {
     SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
     balancer.wait_until_idle();
     assert_eq!((calls(&balancer, "delivered"), calls(&balancer, "refused")), (load.calls, 0));
-    // A few calls in the beginning, then one now and then.
+    // A few calls at the start, then one now and then.
     let address = servers[0].address();
     let tried = balancer.member(address).expect("it stays a member").assigned;
     assert!((1..=60).contains(&tried), "{tried}");
@@ -82,8 +82,8 @@ fn a_server_that_stands_still_costs_no_call() {
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Kamailio three times, each with its monitor, which says what it takes. While two
-/// of the monitors are killed, operators are told, and response times say that the servers do well: no call is lost.
+/// Three Kamailio servers, each with a monitor that announces its capacity. While two of the monitors are dead,
+/// operators are told, and response times show that the servers are fine. No call is lost.
 #[test]
 fn monitors_say_what_servers_take() {
     let field = TestSite::new("queue-monitors");
@@ -111,7 +111,7 @@ fn monitors_say_what_servers_take() {
     let capacities = || SERVERS.map(|host| of("queue_capacity", host) as u64);
     assert_eq!(capacities(), [50; 3]);
 
-    // Ten seconds and more of calls, of which each server has a third.
+    // Ten seconds and more of calls, a third for each server.
     let load = CallLoad { calls: 300, rate: 20, hold_ms: 500 };
     let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     drop(monitors.drain(..2));

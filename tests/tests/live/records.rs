@@ -1,5 +1,4 @@
-//! Calls whose dialogs are kept, and what is written of them: a record each, which no end of the process or of the
-//! database loses.
+//! Calls with dialogs, and their records: one for each call, which no end of the process or the database loses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +8,14 @@ use std::time::Duration;
 use sarabande_tests::{CallLoad, PostgresServer, RunningProxy, SippCaller, SippServer, TestSite, until};
 use serde_json::Value;
 
-/// A proxy in front of this server, and the file of its records.
+/// Starts a proxy in front of this server. Returns it with the file of its records.
 fn proxy(field: &TestSite, server: &SippServer, more: &str) -> (RunningProxy, PathBuf) {
     let file = field.folder().join("calls.jsonl");
     let tables = format!("forward = \"dialog\"\n[calls]\nrecords = \"{}\"\n{more}", file.display());
     (RunningProxy::with_threads(field, 1, &[server.address()], 2, &tables), file)
 }
 
-/// What the file and those that were put aside have.
+/// Returns the records in the file and in rotated ones.
 fn records(file: &Path) -> Vec<Value> {
     let numbered = (1..100).map(|number| PathBuf::from(format!("{}.{number}", file.display())));
     let all = numbered.chain([file.to_owned()]).filter_map(|path| fs::read_to_string(path).ok());
@@ -57,7 +56,7 @@ fn each_call_has_one_record() {
     proxy.stop();
 }
 
-/// Who was told that a call has ended finds its record, however often the proxy is killed.
+/// Each call whose end was acknowledged has a record, however often the proxy is killed.
 #[test]
 fn kill_loses_no_acknowledged_record() {
     let field = TestSite::new("records-kill");
@@ -65,8 +64,8 @@ fn kill_loses_no_acknowledged_record() {
     let server = SippServer::start(&field, "uas_call", field.sip(11), 32_000);
     let (mut proxy, file) = proxy(&field, &server, "");
     let load = CallLoad { calls: 400, rate: 80, hold_ms: 700 };
-    // A call whose INVITE is under way when the proxy is killed is told 100 and nothing more: it fails, as no other
-    // one does.
+    // A call whose INVITE is pending when the proxy is killed gets a 100 and nothing more. It fails, and no other call
+    // does.
     let patience = ["-recv_timeout", "10000"];
     let ends = (field.sip(2), proxy.address());
     let caller = SippCaller::start(&field, "uac_call", ends, load, &patience);
@@ -85,7 +84,7 @@ fn kill_loses_no_acknowledged_record() {
     assert!(found_again > 0, "calls went on when the proxy was killed");
 }
 
-/// A database gets each record once, and those of the time when it was gone later; no call waits for it.
+/// A database gets each record once, after an outage those of that time too. No call waits for it.
 #[test]
 fn a_database_gets_each_record_once() {
     let field = TestSite::new("records-database");
@@ -99,7 +98,7 @@ fn a_database_gets_each_record_once() {
     database.kill();
     caller.finish_clean();
     until("the trouble is seen", || proxy.get("/api/proxy").contains("records_trouble\":\"").then_some(()));
-    // What waits is not lost with the process.
+    // Pending records are not lost with the process.
     proxy.kill_and_restart();
     database.restart();
     let count =

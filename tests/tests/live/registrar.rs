@@ -1,4 +1,4 @@
-//! The registrar and proxy of a domain: phones register, prove who they are, and call each other.
+//! The registrar and proxy of a domain: phones register, authenticate, and call each other.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,13 +20,14 @@ const PASSWORD: &str = "sesame";
 
 const OPEN: &str = "[registrar]\ndomains = [\"example.com\"]\n";
 
-/// A registrar that asks for passwords, by MD5 alone as it is set up: SIPp fails at a challenge with two algorithms.
+/// Starts a registrar with passwords, with MD5 alone by its configuration: SIPp fails at a challenge with two
+/// algorithms.
 fn closed(field: &TestSite, more: &str) -> RunningProxy {
     let users = field.write("users", USERS);
     RunningProxy::of(field, 1, 2, &format!("{OPEN}users = \"{}\"\n{more}", users.display()))
 }
 
-/// One whose domain is its address, for clients that look a domain up.
+/// Starts a registrar whose domain is its address, for clients that look a domain up.
 fn at_address(field: &TestSite) -> RunningProxy {
     let users = field.write("users", USERS);
     let tables = format!(
@@ -37,7 +38,7 @@ fn at_address(field: &TestSite) -> RunningProxy {
     RunningProxy::of(field, 1, 2, &tables)
 }
 
-/// What SIPp calls as, where it is reached, and what its credentials are for, which it would not take from the
+/// Returns SIPp's options for user, contact and the URI of its credentials, which it would not take from the
 /// Request-URI.
 pub(super) fn phone<'a>(user: &'a str, contact: &'a str, uri: &'a str) -> Vec<&'a str> {
     let keys = [("user", user), ("callee", "bob"), ("contact", contact)];
@@ -63,7 +64,7 @@ fn call(call_id: &str, user: &str, from: SocketAddr) -> Vec<u8> {
     TestRequest { to: format!("<{uri}>"), uri, ..TestRequest::new("INVITE", call_id, from) }.bytes()
 }
 
-/// Registers so many users from an agent; those that were answered with 200.
+/// Registers this many users from an agent. Returns the users that got 200.
 fn registered(agent: &Agent, proxy: SocketAddr, users: u32) -> BTreeSet<u32> {
     for user in 0..users {
         let name = format!("user{user}");
@@ -80,14 +81,14 @@ fn registered(agent: &Agent, proxy: SocketAddr, users: u32) -> BTreeSet<u32> {
     acknowledged
 }
 
-/// The agent, at which all have registered, gets a call for each of these.
+/// Checks that the agent, where all have registered, gets a call for each of these users.
 fn are_called(agent: &Agent, proxy: SocketAddr, users: &BTreeSet<u32>, round: &str) {
     for user in users {
         agent.send(proxy, &call(&format!("{round}-{user}"), &format!("user{user}"), agent.address()));
         loop {
             let message = agent.receive();
             if message.starts_with(b"INVITE ") {
-                // A copy of the call before may come late.
+                // A copy of the previous call may come late.
                 let call_id = value(&message, "Call-ID").expect("a Call-ID");
                 let called = call_id.rsplit('-').next().expect("one of ours");
                 let uri = format!("INVITE sip:user{called}@");
@@ -101,7 +102,7 @@ fn are_called(agent: &Agent, proxy: SocketAddr, users: &BTreeSet<u32>, round: &s
     }
 }
 
-/// SIPp registers with a password, is challenged at each call, and the call goes where the other one has registered.
+/// SIPp registers with a password and is challenged at each call. The call goes to the other one's registered contact.
 #[test]
 fn sipp_registers_and_calls() {
     let field = TestSite::new("registrar-sipp");
@@ -161,7 +162,7 @@ fn sipsak_registers() {
     };
     assert!(register(PASSWORD));
     assert!(!register("guess"));
-    // Who it was is told, and not what was tried.
+    // The log names the user, not the attempted password.
     let log = sarabande_tests::until("the log tells of it", || {
         Some(proxy.log()).filter(|log| log.contains("wrong password"))
     });
@@ -174,8 +175,8 @@ fn sipsak_registers() {
     assert_ne!(log_ins["refused_total"], json!(0), "{shown}");
 }
 
-/// A stock telephone, as Debian has it: where the challenge names SHA-256 it gives up. It asks nobody for its domain,
-/// which is an address here.
+/// A stock phone of Debian, which gives up if the challenge names SHA-256. It does not resolve its domain, which is an
+/// address here.
 #[test]
 fn baresip_registers() {
     let field = TestSite::new("registrar-baresip");
@@ -209,7 +210,7 @@ fn baresip_registers() {
     assert_eq!(granted["log_ins"]["accepted_total"], json!(1), "{granted}");
 }
 
-/// What was answered with 200 is there after `kill -9`, and at once in a process that takes over.
+/// Registrations answered with 200 survive `kill -9`, and are known at once in a process that takes over.
 #[test]
 fn no_acknowledged_registration_is_lost() {
     let field = TestSite::new("registrar-kill");
@@ -229,7 +230,7 @@ fn no_acknowledged_registration_is_lost() {
     drop(former);
 }
 
-/// Killed while registrations come: what was acknowledged until then is there.
+/// Killed while registrations arrive, it keeps all acknowledged ones.
 #[test]
 fn killed_under_load_it_keeps_its_word() {
     let field = TestSite::new("registrar-load");
@@ -242,7 +243,7 @@ fn killed_under_load_it_keeps_its_word() {
             &register(&name, agent.address(), &format!("sip:{name}@{}", agent.address()), 1),
         );
     }
-    // In the middle of it: the first answers have come, the last have not.
+    // The first answers have come, the last have not.
     assert_eq!(status(&agent.receive()), Some(200));
     proxy.kill_and_restart();
     let mut users = BTreeSet::new();
@@ -257,7 +258,8 @@ fn killed_under_load_it_keeps_its_word() {
     are_called(&agent, proxy.address(), &users, "again");
 }
 
-/// Two proxies on one Redis see each other's bindings; without it they say so, and with it again all is as before.
+/// Two proxies on one Redis see each other's bindings. During an outage they report it, and afterwards all is as
+/// before.
 #[test]
 fn two_proxies_share_bindings() {
     let field = TestSite::new("registrar-redis");
@@ -284,7 +286,7 @@ fn two_proxies_share_bindings() {
     let mut cseq = 1;
     for proxy in [&one, &other] {
         sarabande_tests::until("the store is back", || {
-            // Each try is another request: a repetition of one gets its answer again.
+            // Each attempt is a new request, since a copy would get the earlier response.
             cseq += 1;
             let contact = format!("sip:user1@{}", agent.address());
             agent.send(proxy.address(), &register("user1", agent.address(), &contact, cseq));
@@ -295,13 +297,13 @@ fn two_proxies_share_bindings() {
     assert_eq!(health(), (200, json!([])));
 }
 
-/// What an operator removes is gone, with every store, and what was not meant stays.
+/// Contacts removed by an operator are gone, with every store, and the others stay.
 #[test]
 fn an_operator_lists_and_removes_contacts() {
     let field = TestSite::new("registrar-operator");
     let redis = RedisServer::start(&field, 20);
     let stores = ["store = \"memory\"\n".to_owned(), String::new(), format!("store = {:?}\n", redis.url())];
-    // What was printed before stays in the file that the output goes to.
+    // The file with the output still contains earlier output.
     let mut printed = 0;
     for (host, store) in [1, 5, 6].into_iter().zip(stores) {
         let proxy = RunningProxy::of(&field, host, 2, &format!("{OPEN}{store}"));

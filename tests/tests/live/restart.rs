@@ -1,14 +1,14 @@
-//! Dialogs outlive the balancer that began them, by the token in their route set.
+//! Dialogs survive a restart of the balancer, by the token in their route set.
 
 use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite};
 
 use super::{SERVERS, Scene, finish_clean, servers};
 
-/// Long enough to do something to the balancer while every call is established.
+/// Long enough for an action on the balancer while every call is established.
 const ESTABLISHED: CallLoad = CallLoad { calls: 60, rate: 100, hold_ms: 5000 };
 
-/// `kill -9` and a start with the same key and an empty table, under established calls: re-INVITE, ACK and BYE
-/// find their servers, all calls end properly.
+/// `kill -9` and a start with the same key and an empty table, under established calls: re-INVITE, ACK and BYE reach
+/// their servers, and all calls end properly.
 #[test]
 fn established_calls_survive_a_killed_balancer() {
     let mut scene = Scene::new("restart", "reinvite");
@@ -18,8 +18,8 @@ fn established_calls_survive_a_killed_balancer() {
     scene.finish_clean(ESTABLISHED.calls);
 }
 
-/// Two balancers share a key. The one that took the INVITEs dies; ACK, re-INVITE and BYE go through the other
-/// one, which has never heard of these calls.
+/// Two balancers share a key. The one that forwarded the INVITEs dies. ACK, re-INVITE and BYE go through the other one,
+/// which has no state of these calls.
 #[test]
 fn a_peer_balancer_takes_over_dialogs() {
     let field = TestSite::new("peer");
@@ -43,8 +43,8 @@ fn a_peer_balancer_takes_over_dialogs() {
     finish_clean(servers, ESTABLISHED.calls);
 }
 
-/// SIGTERM: established calls end in peace and the program ends after them, with success, long before its limit;
-/// new calls are refused meanwhile.
+/// After SIGTERM, established calls end normally, and the program ends after them with success, long before its limit.
+/// New calls are refused meanwhile.
 #[test]
 fn sigterm_waits_for_calls_and_takes_no_new_ones() {
     let mut scene = Scene::new("sigterm", "call");

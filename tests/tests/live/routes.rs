@@ -1,4 +1,4 @@
-//! Routes: which pool a call goes to, what is tried when a pool fails, and who may begin anything.
+//! Routes: the pool of a call, failover between pools, and the senders that may start calls.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use super::{finish_clean, servers};
 
 const QUICK: CallLoad = CallLoad { calls: 40, rate: 80, hold_ms: 200 };
 
-/// A pool of `members` beside `servers`, with lines of its own.
+/// Returns the table of a pool with these members and lines.
 fn pool(name: &str, members: &[SocketAddr], lines: &str) -> String {
     let members: Vec<_> = members.iter().map(quoted).collect();
     let members = members.join(", ");
@@ -22,7 +22,7 @@ fn pool(name: &str, members: &[SocketAddr], lines: &str) -> String {
     )
 }
 
-/// What a caller says of its calls.
+/// Identity and target of a caller's calls.
 struct Words<'w> {
     user: &'w str,
     account: &'w str,
@@ -30,7 +30,7 @@ struct Words<'w> {
     target: SocketAddr,
 }
 
-/// A caller at `from` whose calls are to be routed.
+/// Starts a caller at `from` whose calls are to be routed.
 fn caller(
     field: &TestSite,
     from: SocketAddr,
@@ -43,8 +43,8 @@ fn caller(
     SippCaller::start(field, "uac_routed", (from, to), load, &keys)
 }
 
-/// By the beginning of a number, by who sends it and by a header field calls go to one pool, all others to the other
-/// one. Each has a policy of its own: calls by turns, and by live calls where one member is three times as strong.
+/// Calls go to one pool by the prefix of a number, by their sender or by a header field, all others to the other pool.
+/// Each pool has its own policy: round robin, and live calls with one member three times as strong.
 #[test]
 fn routes_lead_to_pools_with_policies_of_their_own() {
     let field = TestSite::new("routes");
@@ -85,7 +85,7 @@ fn routes_lead_to_pools_with_policies_of_their_own() {
     finish_clean(loads, 3 * QUICK.calls);
 }
 
-/// What the first pool has no place for goes to the second; when it is dead, all does.
+/// Calls for which the first pool has no room go to the second; when the first is dead, all do.
 #[test]
 fn another_pool_takes_the_calls_of_one_that_is_full_or_dead() {
     const MOST: u64 = 5;
@@ -118,8 +118,8 @@ fn another_pool_takes_the_calls_of_one_that_is_full_or_dead() {
     assert_eq!(spare.finish_clean().calls(), long.calls - taken + QUICK.calls);
 }
 
-/// A media server calls numbers by a carrier, and everybody else where the Request-URI says. Nobody but a member has
-/// a call sent to where he likes.
+/// A media server calls numbers through a carrier, and other callees at their Request-URI. Only members may have calls
+/// sent to arbitrary addresses.
 #[test]
 fn members_call_out_by_a_route_and_by_request_uri() {
     let field = TestSite::new("calling_out");
@@ -148,16 +148,17 @@ fn members_call_out_by_a_route_and_by_request_uri() {
     finish_clean(vec![friend], QUICK.calls);
 }
 
-/// The status of a new call of this agent.
+/// Returns the status of a new call of this agent.
 fn outcome(agent: &Agent, to: SocketAddr, call_id: &str) -> Option<u16> {
     agent.send(to, &AgentRequest::new("INVITE", call_id).bytes(agent.address()));
     status(&agent.final_response(call_id))
 }
 
-/// Pools and routes come, change and go while calls run; none is lost, and those in progress stay where they are.
+/// Pools and routes are added, changed and removed while calls run. None is lost, and those in progress stay where they
+/// are.
 #[test]
 fn reload_of_routes_under_load_loses_no_call() {
-    // More than are needed: they end when the test has seen enough.
+    // More than needed; they are stopped when the test has seen enough.
     const STEADY: CallLoad = CallLoad { calls: 5000, rate: 60, hold_ms: 1000 };
     let field = TestSite::new("reload_routes");
     let first = servers(&field, "uas_call", &[11]);
@@ -169,7 +170,7 @@ fn reload_of_routes_under_load_loses_no_call() {
     let mut caller = caller(&field, field.sip(2), balancer.address(), &words, STEADY);
     after_more(&balancer, one, 20);
 
-    // Routes and a pool come, before the one that there was.
+    // Routes and a pool are added, before the existing one.
     let route = |pool: &str| format!("[[route]]\nuser = {{ prefix = \"+44\" }}\npool = \"{pool}\"\n");
     let rest = "[[route]]\npool = \"servers\"\n";
     balancer.reload(|settings| {
@@ -178,7 +179,7 @@ fn reload_of_routes_under_load_loses_no_call() {
     after_more(&balancer, two, 20);
     assert!(balancer.member(one).is_some_and(|member| member.state == "up"));
 
-    // Another pool takes the place of that one, and its number.
+    // Another pool replaces that one, and takes its number.
     balancer.reload_by_request(|settings| {
         settings.tables = pool("three", &[three], "policy = \"cjsq\"") + &route("three") + rest;
     });
@@ -189,7 +190,7 @@ fn reload_of_routes_under_load_loses_no_call() {
     let error = balancer.refuse_reload(|settings| settings.tables.push_str(&route("four")));
     assert!(error.contains("four") && error.contains("three"), "it names what there is: {error}");
 
-    // Changes that no route is to survive.
+    // A change after which no route is left.
     balancer.reload_by_request(|settings| settings.tables = String::new());
     after_more(&balancer, one, 20);
     assert!(!caller.ended(), "the load ended too early to show anything");
@@ -200,8 +201,8 @@ fn reload_of_routes_under_load_loses_no_call() {
     finish_clean(all, calls);
 }
 
-/// A pool with transactions: whoever refuses or hangs is passed by, in the pool first and then in the next one, and
-/// no caller hears of it. Requests within dialogs go to the member or, in the other pool, by their Route.
+/// In a pool with transactions, members that refuse or hang are skipped, then the next pool is tried. Callers do not
+/// notice. Requests within dialogs go to the member or, in the other pool, by their Route.
 #[test]
 fn a_call_that_a_member_fails_is_tried_elsewhere() {
     let field = TestSite::new("tried_elsewhere");
@@ -231,11 +232,11 @@ fn a_call_that_a_member_fails_is_tried_elsewhere() {
     drop(busy);
 }
 
-/// All members of a pool refuse, and nothing but that leads to the next pool. It gets what the budget allows, and no
-/// more: retries do not spread an overload.
+/// All members of a pool refuse, and only that leads to the next pool. It gets as many calls as the retry budget
+/// allows: retries do not spread an overload.
 #[test]
 fn retries_of_a_refusing_pool_keep_to_their_budget() {
-    // Retries that may be made in 10 s, however few calls there are.
+    // Retries allowed in 10 s, however few calls there are.
     const LEAST: u64 = 100;
     const CALLS: u64 = 200;
     let field = TestSite::new("retry_budget");

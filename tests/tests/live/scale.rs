@@ -1,4 +1,4 @@
-//! Servers are started and stopped under load: real processes.
+//! Real server processes that are started and stopped under load.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ const HOSTS: [u8; 3] = [11, 12, 13];
 const SCALE: &str = "least = 1\nspare = 0\ncapacity = 10\ncalm = \"2s\"\nidle = \"1s\"\n\
                      start_time = \"1s\"";
 
-/// More than one server carries, for as long as servers take to start, and a while after that. A call lasts a second.
+/// More than one server carries, for longer than servers need to start. A call lasts a second.
 const RAMP: CallLoad = CallLoad { calls: 240, rate: 20, hold_ms: 1_000 };
 
 fn states(balancer: &RunningBalancer) -> Vec<String> {
@@ -27,12 +27,13 @@ fn count(balancer: &RunningBalancer, wanted: &str) -> usize {
     states(balancer).iter().filter(|state| *state == wanted).count()
 }
 
-/// Whether nothing has the address of a server.
+/// Returns true if the address of a server is free.
 fn is_free(field: &TestSite, host: u8) -> bool {
     UdpSocket::bind(field.sip(host)).is_ok()
 }
 
-/// The programs that start and stop servers, whose processes are files of a folder. Each start is a line of a file there.
+/// Commands that start and stop servers. Their process IDs are files in a folder, and each start is a line of a file
+/// there.
 struct Programs {
     folder: PathBuf,
 }
@@ -42,13 +43,13 @@ impl Programs {
         Self { folder: field.folder().to_owned() }
     }
 
-    /// The program that stops the server of this host.
+    /// Returns the command that stops the server of this host.
     fn stop(&self, host: &str) -> String {
         let folder = self.folder.display();
         format!("kill $(cat {folder}/{host}.pid) && rm {folder}/{host}.pid")
     }
 
-    /// The table of the configuration, with these further keys.
+    /// Returns the table of the configuration, with these further keys.
     fn table(&self, keys: &str) -> String {
         let (folder, program) = (self.folder.display(), program());
         let start = format!(
@@ -76,8 +77,8 @@ impl Programs {
     }
 }
 
-/// One server runs, more come with the calls, and go again when these are over; no call is lost, be it at a server
-/// that starts, drains or stops.
+/// One server runs, more are started for the calls, and stopped after them. No call is lost, even at a server that
+/// starts, drains or stops.
 #[test]
 fn servers_come_with_the_calls_and_go_with_them() {
     let field = TestSite::new("scale");
@@ -111,7 +112,7 @@ fn servers_come_with_the_calls_and_go_with_them() {
     programs.end(&field, balancer, &HOSTS[..1]);
 }
 
-/// Programs start and stop servers that outlive the balancer: after `kill -9` it finds them again, and starts none
+/// Commands start and stop servers that outlive the balancer. After `kill -9` it finds them again, and starts none
 /// twice.
 #[test]
 fn after_a_crash_servers_are_found_again() {
@@ -133,14 +134,14 @@ fn after_a_crash_servers_are_found_again() {
     programs.end(&field, balancer, &HOSTS[..2]);
 }
 
-/// What an operator has drained is his to take back, and what the scaler has drained is taken back with it.
+/// Only an operator ends an operator's drain. Drains of the scaler end with the scaler.
 #[test]
 fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
     let field = TestSite::new("scale-drain");
     let mut settings = TestSettings::new(&field, &HOSTS);
     let programs = Programs::new(&field);
     let table = |keys: &str| programs.table(keys);
-    // One that an operator has drained is not enough.
+    // With `most = 1`. The scaler would otherwise replace a server drained by an operator.
     settings.tables = table(&format!("{SCALE}\nmost = 1"));
     let mut balancer = RunningBalancer::launch(&field, settings);
     let drained = |balancer: &RunningBalancer| -> Vec<bool> {
@@ -151,7 +152,7 @@ fn drains_outlive_a_reload_and_those_of_the_scaler_end_with_it() {
     until("one server", || (count(&balancer, "ready") == 1).then_some(()));
     until("the others are drained", || (drained(&balancer) == [false, true, true]).then_some(()));
     balancer.set_draining(field.sip(HOSTS[0]), true);
-    // Another scaler, which finds it.
+    // A new scaler, which finds it.
     balancer.reload_by_request(|settings| settings.tables = table(&format!("{SCALE}\nmost = 1\nhigh = 0.9")));
     until("the new scaler has found it", || {
         (balancer.get("/api/scale/servers").contains("\"ready\":true") && count(&balancer, "ready") == 1)

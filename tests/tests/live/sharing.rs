@@ -1,4 +1,4 @@
-//! Proxies in series that share out who keeps the state of a call, and who verifies its caller.
+//! Proxies in series that share out the state of calls and the verification of callers.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use super::registrar::{USERS, phone};
 /// Hosts of the proxies, from the first to the last.
 const HOSTS: [u8; 3] = [1, 5, 6];
 
-/// A series of proxies in front of `server`, which forward in these ways.
+/// Starts a series of proxies in front of `server`, with these forwarding modes.
 fn series(field: &TestSite, server: SocketAddr, ways: [&str; 3]) -> Vec<RunningProxy> {
     let neighbours: Vec<_> = HOSTS.iter().map(|&host| format!("\"{}\"", field.ip(host))).collect();
     let mut next = server;
@@ -24,7 +24,7 @@ fn series(field: &TestSite, server: SocketAddr, ways: [&str; 3]) -> Vec<RunningP
     proxies
 }
 
-/// Of the requests that began something: kept, passed on open, passed on kept.
+/// Counts of the requests outside dialogs: kept, passed on without state, passed on with state.
 fn shares(proxy: &RunningProxy) -> [u64; 3] {
     figures(proxy, ["kept_total", "passed_open_total", "passed_kept_total"])
 }
@@ -34,7 +34,7 @@ fn figures<const N: usize>(proxy: &RunningProxy, keys: [&str; N]) -> [u64; N] {
     keys.map(|key| all["distribution"][key].as_u64().unwrap_or_else(|| panic!("{key} in {all}")))
 }
 
-/// `uac_NAME` calls `uas` through the series: every call succeeds at both ends.
+/// `uac_NAME` calls `uas` through the series. Every call succeeds at both ends.
 fn calls(field: &TestSite, name: &str, uas: &str, ways: [&str; 3], load: CallLoad) -> Vec<RunningProxy> {
     let server = SippServer::start(field, uas, field.sip(11), 500);
     let proxies = series(field, server.address(), ways);
@@ -45,7 +45,7 @@ fn calls(field: &TestSite, name: &str, uas: &str, ways: [&str; 3], load: CallLoa
     proxies
 }
 
-/// While all have room, the first that may keep a call does, its BYE included; the others pass.
+/// While all have room, the first proxy that may keep calls keeps each one, its BYE included; the others pass.
 #[test]
 fn the_first_that_has_room_keeps_all() {
     let load = CallLoad { calls: 300, rate: 100, hold_ms: 300 };
@@ -72,8 +72,8 @@ fn the_first_that_has_room_keeps_all() {
     }
 }
 
-/// SIPp and a phone call by passwords: one proxy asks for them, verifies, keeps each call and writes its record,
-/// whichever of the three has that share.
+/// SIPp and a phone call with passwords. One proxy challenges them, verifies, keeps each call and writes its record,
+/// whichever of the three it is.
 #[test]
 fn anyone_in_the_chain_verifies_and_keeps() {
     const KEYS: [&str; 3] = ["verified_total", "left_unverified_total", "verified_before_total"];
@@ -112,7 +112,7 @@ fn anyone_in_the_chain_verifies_and_keeps() {
         wrong.finish();
         proxies.iter().for_each(RunningProxy::wait_until_idle);
         assert_eq!(server.finish_clean().calls(), load.calls + 1);
-        // Whoever has not yet heard that a neighbour has room keeps the call.
+        // A proxy keeps the call until a neighbour has reported that it has room.
         let is_most = |count: u64| count > load.calls - 3;
         let written = |file| std::fs::read_to_string(file).unwrap_or_default().lines().count() as u64;
         let written: Vec<_> = records.iter().map(written).collect();

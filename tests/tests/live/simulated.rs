@@ -1,28 +1,28 @@
-//! The simulator's word held against the program: the same calls live, and on bytes in virtual time.
+//! The simulator compared with the program: the same calls live, and on bytes in virtual time.
 //!
-//! Servers are slow, so that a call waits for as long as T1 where they are nearly busy: what a machine with other
-//! work adds to a live call is little beside that, and every run has to agree.
+//! Servers are slow, so that a call waits for as long as T1 when they are nearly busy. Delays by other work of the
+//! machine are small beside that, and every run must agree.
 
 use sarabande_tests::{RunningBalancer, RunningTool, TestSettings, TestSite, Tool};
 use serde_json::Value;
 use std::fs;
 use swarm::{Honest, World};
 
-/// How many servers there are, and where the first one is.
+/// Number of servers, and host of the first one.
 const SERVERS: u8 = 4;
 const FIRST: u8 = 11;
-/// Calls a second that each carries. Of the 1/4 s of a call the INVITE takes 1.75 parts, the BYE one.
+/// Capacity of each in calls a second. Of the 1/4 s of a call the INVITE takes 1.75 parts, the BYE one.
 const CAPACITY: f64 = 4.0;
-/// The same as a time: that of a BYE.
+/// Service time of a BYE, by the same capacity.
 const SERVICE: &str = "90909us";
-/// How long calls are made live.
+/// Seconds of live calls.
 const SECONDS: u32 = 25;
-/// Part by which a mean response time may differ.
+/// Largest relative difference of mean response times.
 const NEAR: f64 = 0.15;
-/// T1 in ms: a request that has waited for so long comes again (RFC 3261 §17.1.1.2).
+/// T1 in ms: a request that has waited this long is retransmitted (RFC 3261 §17.1.1.2).
 const T1: f64 = 500.0;
 
-/// Calls at a load in percent of what the servers carry.
+/// Calls at a load in percent of the servers' capacity.
 #[derive(Clone, Copy)]
 struct Case {
     policy: &'static str,
@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// What the callers measure in a run of the node on bytes, in virtual time.
+/// Returns the callers' measurements of a run of the node on bytes, in virtual time.
 fn on_bytes(case: Case) -> Value {
     let scenario = config::scenario::parse(&case.scenario(), "case.toml").expect("a right scenario");
     let plan = swarm::scenario::plan(&scenario).expect("a scenario for bytes");
@@ -55,19 +55,19 @@ fn on_bytes(case: Case) -> Value {
     serde_json::to_value(summary.callers).expect("results are JSON")
 }
 
-/// Mean time from INVITE to its 2xx in ms, of the agents' results.
+/// Returns the mean time from INVITE to its 2xx in ms.
 fn response(results: &Value) -> f64 {
     let mean = results["invite_response"]["mean_us"].as_f64();
     mean.unwrap_or_else(|| panic!("no response time in {results}")) / 1e3
 }
 
-/// Part of the calls that were made which were completed.
+/// Returns the fraction of calls that were completed.
 fn completed(results: &Value) -> f64 {
     let count = |name: &str| results[name].as_f64().unwrap_or_else(|| panic!("no {name} in {results}"));
     count("calls_completed") / count("calls_started")
 }
 
-/// One live run through the balancer: what its caller measured.
+/// Makes a live run through the balancer. Returns the caller's measurements.
 fn live(field: &TestSite, balancer: &RunningBalancer, case: Case) -> Value {
     let file = field.folder().join("live.json");
     let (to, rate, seed) = (balancer.address().to_string(), case.rate().to_string(), case.seed.to_string());
@@ -81,7 +81,7 @@ fn live(field: &TestSite, balancer: &RunningBalancer, case: Case) -> Value {
     result["results"].clone()
 }
 
-/// Servers, which answer in the time that their work takes, and a balancer before them.
+/// Starts servers with the model's service times, and a balancer in front.
 fn serve(field: &TestSite, policy: &str) -> (Vec<RunningTool>, RunningBalancer) {
     let hosts: Vec<u8> = (FIRST..FIRST + SERVERS).collect();
     let start = |&host: &u8| {
@@ -91,14 +91,14 @@ fn serve(field: &TestSite, policy: &str) -> (Vec<RunningTool>, RunningBalancer) 
     };
     let servers = hosts.iter().map(start).collect();
     let mut settings = TestSettings::new(field, &hosts);
-    // As the simulator's: one shard, which sees all loads, and no probes, which are work for a server.
+    // Like the simulator's: one shard, which sees all loads, and no probes, which are work for a server.
     settings.threads = 1;
     settings.pool.push(format!("policy = \"{policy}\""));
     settings.probe = vec!["enabled = false"];
     (servers, RunningBalancer::start(field, settings))
 }
 
-/// Live and on bytes the same seed draws the same calls, so that nothing but time itself can differ.
+/// Compares live and on bytes. The same seed draws the same calls, so that only the timing can differ.
 fn agree(policy: &'static str, load: f64) {
     let case = Case { policy, load, seed: 1 };
     let field = TestSite::new(&format!("simulated {policy} {load}"));

@@ -1,4 +1,4 @@
-//! Datagrams that are no SIP.
+//! Datagrams that are not SIP.
 
 use sarabande_tests::{
     Agent, AgentRequest, CallLoad, RunningBalancer, SippCaller, TestSettings, TestSite, show, status, until,
@@ -9,15 +9,14 @@ use super::{SERVERS, finish_clean, servers};
 /// The largest payload of a UDP datagram over IPv4.
 const LARGEST: usize = 65_507;
 
-/// The counters that have a `reason` label, summed by reason.
+/// Returns the sum of the counters with this `reason` label.
 fn counted(balancer: &RunningBalancer, reason: &str) -> u64 {
     let (page, label) = (balancer.get("/metrics"), format!("reason=\"{reason}\""));
     let samples = page.lines().filter(|line| !line.starts_with('#') && line.contains(&label));
     samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>() as u64
 }
 
-/// Garbage is dropped or refused, from nothing to the largest datagram, and counted by its reason; calls beside it are
-/// untouched.
+/// Garbage of any size is dropped or refused, and counted by its reason. Calls beside it are not affected.
 #[test]
 fn garbage_is_counted_and_disturbs_nobody() {
     const ROUNDS: u64 = 20;
@@ -37,7 +36,7 @@ fn garbage_is_counted_and_disturbs_nobody() {
         ("no_via", b"OPTIONS sip:a SIP/2.0\r\nCall-ID: a\r\n\r\n".to_vec()),
         ("Duplicate From", invite.replacen(from, &format!("{from}\r\n{from}"), 1).into_bytes()),
     ];
-    // They come faster than they are read: a copy of what still waits is counted as one.
+    // They arrive faster than they are read: a copy of a waiting datagram is counted as a copy.
     let copies = counted(&balancer, "copy");
     let before = kinds.each_ref().map(|(reason, _)| counted(&balancer, reason));
     for (_, datagram) in kinds.iter().cycle().take(kinds.len() * ROUNDS as usize) {
@@ -50,7 +49,7 @@ fn garbage_is_counted_and_disturbs_nobody() {
     until("each datagram is counted", || is_counted().then_some(()));
     assert!(reasons().all(|count| (1..=ROUNDS).contains(&count)), "{:?}", reasons().collect::<Vec<_>>());
 
-    // A request that ends in the middle of 64 KiB of header is readable enough for an answer.
+    // A request that ends in the middle of 64 KiB of header is readable enough for a response.
     let mut large = AgentRequest::new("INVITE", "endless").bytes(agent.address());
     large.truncate(large.len() - 2);
     large.extend_from_slice(b"X-Endless: ");

@@ -1,5 +1,5 @@
-//! The faults of `failure`, `restart`, `takeover` and `change` over TCP and TLS: a server dies or hangs, connections are
-//! reset, certificates change, the balancer is killed, succeeded and reconfigured under calls.
+//! The faults of `failure`, `restart`, `takeover` and `change` over TCP and TLS. Servers die or hang, connections are
+//! reset, certificates change, and the balancer is killed, replaced and reconfigured under calls.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const SOME: (u64, u32) = (60, 100);
 /// Calls that are all answered before the first one ends.
 const ESTABLISHED: (u64, u32) = (150, 150);
 
-/// Runs a test by TCP and by TLS, at the same time: it waits most of the time.
+/// Runs a test over TCP and TLS at the same time, since it mostly waits.
 fn over_each(test: impl Fn(&'static str) + Sync) {
     thread::scope(|scope| {
         for transport in ["tcp", "tls"] {
@@ -27,12 +27,12 @@ fn over_each(test: impl Fn(&'static str) + Sync) {
     });
 }
 
-/// Servers behind a balancer, all by one carrier.
+/// Servers behind a balancer, all over one transport.
 struct Scene {
     carrier: Carrier,
     servers: Vec<LoadServer>,
     settings: TestSettings,
-    // The last to be dropped: then another test may have its addresses.
+    // Dropped last, since another test may then take the addresses.
     field: TestSite,
 }
 
@@ -49,26 +49,26 @@ impl Scene {
         RunningBalancer::start(&self.field, self.settings.clone())
     }
 
-    /// Calls from this host.
+    /// Starts calls from this host.
     fn calls(&self, host: u8, load: (u64, u32), hold: &str) -> LoadCaller {
         let ends = (self.field.ip(host), self.carrier.at(&self.field, 1));
         LoadCaller::start(&self.field, &self.carrier, ends, load, hold)
     }
 
-    /// Insists that the balancer has nothing left, and that no server got what was another one's.
+    /// Checks that the balancer has no state left, and that no server got a request of another server's call.
     fn finish(self, balancer: &RunningBalancer) -> Vec<LoadResults> {
         balancer.wait_until_idle();
         self.servers.into_iter().map(LoadServer::finish_clean).collect()
     }
 }
 
-/// Waits until so many calls are answered and none has ended.
+/// Waits until this many calls are answered and none has ended.
 fn all_answered(balancer: &RunningBalancer, (calls, _): (u64, u32)) {
     until("every call is answered", || (balancer.calls() == calls).then_some(()));
 }
 
-/// A server is killed under load: every call is answered all the same, by another one if need be, and those that it had
-/// answered are all that is lost. It gets calls again when it is back.
+/// A server is killed under load. Every call is still answered, if need be by another server, and only its answered
+/// calls are lost. It gets calls again when it is back.
 #[test]
 fn a_killed_server_costs_the_calls_that_it_had() {
     over_each(|transport| {
@@ -87,7 +87,7 @@ fn a_killed_server_costs_the_calls_that_it_had() {
         assert_eq!(around.count("calls_answered"), 600, "{around:?}");
         let lost = around.count("calls_started") - around.count("calls_completed");
         println!("{transport}: of 600 calls {lost} were lost with their server");
-        // What nobody keeps state for is on its way for about a millisecond, and nobody can say then that it is lost.
+        // For about a millisecond a stateless request is in flight, and its loss cannot be reported.
         let (refused, on_their_way) = (around.sum("bye_refused"), around.count("bye_timeouts"));
         assert_eq!(refused + on_their_way, lost, "who hangs up is told at once: {around:?}");
         assert!(on_their_way <= 2, "who hangs up is told at once: {around:?}");
@@ -100,7 +100,7 @@ fn a_killed_server_costs_the_calls_that_it_had() {
     });
 }
 
-/// A server hangs with its connections open: what it was given goes elsewhere once it is known to be dead.
+/// A server hangs with its connections open. Its unanswered calls go to others after it is known to be dead.
 #[test]
 fn unanswered_invites_move_away_from_a_frozen_server() {
     over_each(|transport| {
@@ -108,7 +108,7 @@ fn unanswered_invites_move_away_from_a_frozen_server() {
         // Slow enough that calls do reach the frozen server before it is marked.
         scene.settings.probe = vec!["interval = \"2s\"", "timeout = \"1500ms\""];
         let balancer = scene.balancer();
-        // Connections are there before it hangs.
+        // Connections exist before it hangs.
         scene.calls(3, SOME, "100ms").finish_clean();
         let mut frozen = scene.servers.remove(0);
         frozen.freeze();
@@ -121,8 +121,8 @@ fn unanswered_invites_move_away_from_a_frozen_server() {
     });
 }
 
-/// The balancer is killed while all calls are established, and started again: their ends come by new connections, and
-/// reach the servers that the calls are at.
+/// The balancer is killed while all calls are established, and started again. Their BYEs come on new connections, and
+/// reach the servers of the calls.
 #[test]
 fn established_calls_survive_a_killed_balancer() {
     over_each(|transport| {
@@ -137,7 +137,7 @@ fn established_calls_survive_a_killed_balancer() {
     });
 }
 
-/// Two processes follow the first one while calls come and go. Callers stay with their process as long as they have calls.
+/// Two takeovers while calls come and go. Callers stay with their process as long as they have calls.
 #[test]
 fn a_balancer_is_succeeded_twice_under_calls() {
     over_each(|transport| {
@@ -162,7 +162,7 @@ fn a_balancer_is_succeeded_twice_under_calls() {
     });
 }
 
-/// Members come, go and are drained under load: no call fails, and who is drained gets no more of them.
+/// Members are added, removed and drained under load. No call fails, and a drained member gets no new calls.
 #[test]
 fn members_change_under_load() {
     over_each(|transport| {
@@ -188,7 +188,7 @@ fn members_change_under_load() {
     });
 }
 
-/// All connections of the callers are reset while their calls are established: each call ends by a new one.
+/// All connections of the callers are reset while their calls are established. Each call ends on a new one.
 #[test]
 fn calls_end_by_new_connections_after_the_callers_were_reset() {
     over_each(|transport| {
@@ -200,7 +200,7 @@ fn calls_end_by_new_connections_after_the_callers_were_reset() {
         let ends = (scene.field.ip(2), link);
         let caller = LoadCaller::start(&scene.field, &scene.carrier, ends, ESTABLISHED, "4s");
         all_answered(&balancer, ESTABLISHED);
-        // The last answers are on their way to the caller, who would wait for one that the reset takes.
+        // The last responses are in flight. A caller would wait for a response that the reset drops.
         thread::sleep(Duration::from_secs(1));
         relay.reset_all();
         caller.finish_clean();
@@ -209,8 +209,8 @@ fn calls_end_by_new_connections_after_the_callers_were_reset() {
     });
 }
 
-/// Every call has a connection of its own, and one in fifty is reset somewhere on its way. Who comes back ends its call by
-/// the new connection; who is gone before an answer is forgotten.
+/// Every call has a connection of its own, and one in fifty is reset at some point. A caller that reconnects ends its
+/// call on the new connection. The call of a caller that is gone before an answer is forgotten.
 #[test]
 fn one_caller_in_fifty_is_reset() {
     const CALLS: usize = 400;
@@ -218,7 +218,7 @@ fn one_caller_in_fifty_is_reset() {
     let balancer = scene.balancer();
     let at = scene.carrier.at(&scene.field, 1);
     for number in 0..CALLS {
-        // From several addresses: one may have so many connections at a time, and closed ones take a moment.
+        // From several addresses, since the connections of one are limited and closed ones count for a moment.
         let from = scene.field.ip(20 + (number % 8) as u8);
         let mut client = StreamClient::connect(from, at);
         let call_id = format!("call-{number}");
@@ -239,7 +239,7 @@ fn one_caller_in_fifty_is_reset() {
         let bye = AgentRequest { cseq: 3, ..AgentRequest::in_dialog("BYE", &answer) };
         assert_eq!(client.ask(&bye), 200, "{call_id}");
     }
-    // Whoever is gone before the answer has a call that nobody ends.
+    // A call is never ended if its caller is gone before the answer.
     let left = CALLS as u64 / 100;
     until("all others are over", || (balancer.calls() <= left).then_some(()));
     for server in scene.servers {
@@ -247,13 +247,13 @@ fn one_caller_in_fifty_is_reset() {
     }
 }
 
-/// The connections to the servers are reset again and again, in the middle of whatever is on its way: who has asked is told
-/// at once, or another server is asked; no call reaches a second server, and nothing is left of it.
+/// The connections to the servers are reset repeatedly, in the middle of any message. The sender is told at once, or
+/// another server is tried. No call reaches a second server, and no state is left.
 #[test]
 fn servers_whose_connections_are_reset_keep_their_calls() {
     over_each(|transport| {
         let mut scene = Scene::new("servers-reset", transport);
-        // Requests within dialogs have transactions, too.
+        // Requests within dialogs have transactions too.
         scene.settings.pool.push("dialogs = \"route\"".to_owned());
         let link = |host: u8| std::net::SocketAddr::new(scene.field.ip(host), 5099);
         let links: Vec<_> = SERVERS
@@ -265,7 +265,7 @@ fn servers_whose_connections_are_reset_keep_their_calls() {
             .collect();
         scene.settings.members =
             SERVERS.iter().map(|host| format!("\"{};transport={transport}\"", link(*host))).collect();
-        // Probes are reset, too, and a server taken for dead is another test.
+        // Probes would be reset too; another test covers servers taken for dead.
         scene.settings.probe = vec!["enabled = false"];
         let balancer = scene.balancer();
         let results = scene.calls(2, (300, 100), "500ms").finish();
@@ -282,8 +282,8 @@ fn servers_whose_connections_are_reset_keep_their_calls() {
     });
 }
 
-/// The certificate is another one each second: who connects meanwhile gets the one or the other, whole, and connections
-/// that are there notice nothing.
+/// The certificate changes each second. New connections get one or the other complete certificate, and existing
+/// connections are not affected.
 #[test]
 fn a_certificate_that_changes_each_second_disturbs_nobody() {
     let mut scene = Scene::new("certificates", "tls");
@@ -321,7 +321,7 @@ fn a_certificate_that_changes_each_second_disturbs_nobody() {
     scene.finish(&balancer);
 }
 
-/// Has the files of `current` be those of another certificate, each at once.
+/// Replaces each file of `current` atomically by that of another certificate.
 fn put(certificate: &Certificate, current: &Certificate) {
     let replace = |from: &Path, to: &Path| {
         let beside = to.with_extension("new");
@@ -333,7 +333,7 @@ fn put(certificate: &Certificate, current: &Certificate) {
     replace(&certificate.chain, &current.chain);
 }
 
-/// Where descriptors run out those that are there go on, others wait, and the log says why.
+/// Without free descriptors, existing connections work, others wait, and the log says why.
 #[test]
 fn out_of_descriptors_old_connections_go_on() {
     let scene = Scene::new("descriptors", "tcp");
@@ -348,7 +348,7 @@ fn out_of_descriptors_old_connections_go_on() {
     let mut held: Vec<_> = (0..20).map(|_| StreamClient::connect(scene.field.ip(4), at)).collect();
     until("the log says it", || balancer.log().contains("no connection can be accepted").then_some(()));
     assert_eq!(ask(&mut old, "meanwhile"), 200);
-    // Each that goes makes room for one that waits.
+    // Each closed connection makes room for a waiting one.
     let mut last = held.pop().expect("there are some");
     drop(held);
     assert_eq!(ask(&mut last, "after"), 200);
@@ -356,8 +356,8 @@ fn out_of_descriptors_old_connections_go_on() {
     scene.finish(&balancer);
 }
 
-/// More silent connections than there are descriptors, from addresses each of which has no more than it may: calls to
-/// servers on TCP, new clients and the operator do not notice, since the oldest silent ones make room.
+/// More silent connections than descriptors, with no address above its limit. Calls to servers on TCP, new clients and
+/// the operator are not affected, since the oldest silent connections are closed.
 #[test]
 fn silent_connections_take_no_descriptor_that_others_need() {
     let mut scene = Scene::new("silent", "tcp");

@@ -1,4 +1,4 @@
-//! A process takes over from another one of the same configuration: no call is refused, none is lost.
+//! A process takes over from another one with the same configuration: no call is refused or lost.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,24 +10,23 @@ use sarabande_tests::{
 
 use super::{SERVERS, SOME, Scene, finish_clean, servers};
 
-/// Calls that come while several processes follow each other, however long that takes, up to a minute.
+/// Calls that arrive while several processes take over from each other, for up to a minute.
 const STEADY: CallLoad = CallLoad { calls: 6000, rate: 100, hold_ms: 1500 };
 
-/// Long enough to do something to a process while every call is established.
+/// Long enough for an action on a process while every call is established.
 const ESTABLISHED: CallLoad = CallLoad { calls: 60, rate: 100, hold_ms: 8000 };
 
 fn settings(field: &TestSite, threads: usize) -> TestSettings {
     TestSettings { threads, ..TestSettings::new(field, &SERVERS) }
 }
 
-/// Servers that still answer a BYE which comes for the fourth time: where the machine stands still for a moment,
-/// answers are lost, too.
+/// Servers that still answer the fourth copy of a BYE: if the machine pauses for a moment, responses are lost too.
 fn patient_servers(field: &TestSite) -> Vec<SippServer> {
     SERVERS.iter().map(|host| SippServer::start(field, "uas_call", field.sip(*host), 5000)).collect()
 }
 
-/// Three processes follow each other while calls come and go, and each ends when its calls are over. `threads` of the
-/// one that is there first, and of the others.
+/// Three processes take over from each other while calls come and go, and each ends after its calls. `threads` are
+/// those of the first process, and of the others.
 fn balancer_restarts(name: &str, threads: [usize; 2]) {
     let field = TestSite::new(name);
     let servers = patient_servers(&field);
@@ -46,7 +45,7 @@ fn balancer_restarts(name: &str, threads: [usize; 2]) {
     finish_clean(servers, calls);
 }
 
-/// What members have shown to take, which is more than they begin with.
+/// The measured capacity of members, which is above their initial one, is handed over.
 #[test]
 fn the_next_process_knows_what_members_have_shown() {
     let field = TestSite::new("takeover-shown");
@@ -109,7 +108,7 @@ fn a_proxy_of_two_threads_restarts_under_load() {
     proxy_restarts("takeover-proxy-2", 2);
 }
 
-/// The process before is killed while it has calls: they go on as after any `kill -9`.
+/// The old process is killed while it has calls. They go on as after any `kill -9`.
 #[test]
 fn a_killed_predecessor_costs_no_established_call() {
     let mut scene = Scene::with_threads("takeover-old", "reinvite", 2);
@@ -121,8 +120,8 @@ fn a_killed_predecessor_costs_no_established_call() {
     scene.finish_clean(ESTABLISHED.calls);
 }
 
-/// The process that has taken over is killed while the one before has calls: that one reads its sockets again, takes
-/// new calls, and can be succeeded once more.
+/// The new process is killed while the old one has calls. The old one reads its sockets again, takes new calls, and can
+/// be replaced once more.
 #[test]
 fn a_killed_successor_gives_the_sockets_back() {
     let mut scene = Scene::with_threads("takeover-new", "reinvite", 2);
@@ -137,7 +136,7 @@ fn a_killed_successor_gives_the_sockets_back() {
     scene.finish_clean(ESTABLISHED.calls + SOME.calls);
 }
 
-/// The process before stands still: its calls go on without it, and it stays away from the sockets when it is back.
+/// The old process hangs. Its calls go on without it, and it leaves the sockets alone when it continues.
 #[test]
 fn a_predecessor_that_stands_still_costs_no_established_call() {
     let mut scene = Scene::with_threads("takeover-still", "reinvite", 1);
@@ -152,7 +151,7 @@ fn a_predecessor_that_stands_still_costs_no_established_call() {
     scene.finish_clean(ESTABLISHED.calls + SOME.calls);
 }
 
-/// What an operator has drained stays so.
+/// An operator's drain is handed over.
 #[test]
 fn a_drain_lasts_longer_than_a_process() {
     let mut scene = Scene::with_threads("takeover-drain", "call", 2);
@@ -167,7 +166,7 @@ fn a_drain_lasts_longer_than_a_process() {
     scene.finish_clean(SOME.calls);
 }
 
-/// Nobody has to find out again that a member is dead.
+/// A dead member is handed over as dead.
 #[test]
 fn a_dead_member_stays_dead() {
     let mut scene = Scene::with_threads("takeover-dead", "call", 2);
@@ -182,7 +181,7 @@ fn a_dead_member_stays_dead() {
     scene.finish_clean(SOME.calls);
 }
 
-/// A process that hangs hands nothing over: the new one says so and ends, and the old one goes on when it can.
+/// A hung process hands nothing over. The new one reports it and ends, and the old one goes on when it continues.
 #[test]
 fn a_process_that_hangs_is_named() {
     let mut scene = Scene::with_threads("takeover-hang", "call", 1);
@@ -195,7 +194,7 @@ fn a_process_that_hangs_is_named() {
     scene.finish_clean(SOME.calls);
 }
 
-/// A process that takes over is killed again and again, each time a little later on its way.
+/// A process is killed during its takeover again and again, each time a little later.
 #[test]
 fn a_successor_killed_on_its_way_costs_no_established_call() {
     let mut scene = Scene::with_threads("takeover-way", "reinvite", 2);
@@ -211,8 +210,8 @@ fn a_successor_killed_on_its_way_costs_no_established_call() {
     scene.finish_clean(ESTABLISHED.calls + SOME.calls);
 }
 
-/// Nobody hands anything to the process before any more when the successor stops at once: it ends, too, and the next
-/// process finds the addresses free.
+/// If the new process stops at once, the old one gets no more messages. It ends too, and the next process finds the
+/// addresses free.
 #[test]
 fn a_stop_at_once_ends_both() {
     let mut scene = Scene::with_threads("takeover-once", "reinvite", 2);
@@ -229,7 +228,7 @@ fn a_stop_at_once_ends_both() {
     scene.finish_clean(ESTABLISHED.calls);
 }
 
-/// A stop of the successor is a stop: the process before does not come back.
+/// A normal stop of the new process is final: the old process does not come back.
 #[test]
 fn a_stop_ends_both() {
     let mut scene = Scene::with_threads("takeover-stop", "call", 2);
@@ -242,8 +241,8 @@ fn a_stop_ends_both() {
     finish_clean(scene.servers, ESTABLISHED.calls);
 }
 
-/// `systemctl restart` ends the main process before it starts the next one: whoever calls meanwhile, or is in a call,
-/// does not notice. `sarabande restart` does the same without systemd. A stop is a stop.
+/// `systemctl restart` ends the main process before it starts the next one. Neither new nor existing calls are
+/// affected. `sarabande restart` does the same without systemd. A stop stays a stop.
 #[test]
 fn a_service_restarts_under_load() {
     let field = TestSite::new("takeover-service");
@@ -267,7 +266,7 @@ fn a_service_restarts_under_load() {
     finish_clean(servers, calls);
 }
 
-/// A restart with a file that has an error: the server of before goes on, which is better than none.
+/// A restart with an error in the file: the old server goes on, which is better than none.
 #[test]
 fn a_restart_with_an_error_in_the_file_changes_nothing() {
     let field = TestSite::new("takeover-error");

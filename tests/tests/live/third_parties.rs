@@ -1,4 +1,4 @@
-//! Elements and phones of others, with each way of forwarding between them.
+//! Third-party elements and phones, with each forwarding mode between them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use testkit::TestRequest;
 
 const LOAD: CallLoad = CallLoad { calls: 60, rate: 60, hold_ms: 300 };
 
-/// Kamailio before and behind, both of which record their route.
+/// Kamailio upstream and downstream, both with Record-Route.
 #[test]
 fn kamailio_upstream_and_downstream_in_every_mode() {
     for mode in ["stateless", "transaction", "dialog", "distributed"] {
@@ -33,7 +33,7 @@ fn kamailio_upstream_and_downstream_in_every_mode() {
     }
 }
 
-/// The servers that the balancing papers' experiments are repeated with: both have calls, and all of them end well.
+/// The Java servers of the balancing papers' experiments: both get calls, and all calls succeed.
 #[test]
 fn servers_in_java_share_calls() {
     let field = TestSite::new("java");
@@ -47,7 +47,7 @@ fn servers_in_java_share_calls() {
     assert!(had.iter().all(|calls| *calls > LOAD.calls / 4), "{had:?}");
 }
 
-/// Calls from Kamailio to a user who has registered, with each way of forwarding.
+/// Calls from Kamailio to a registered user, with each forwarding mode.
 #[test]
 fn kamailio_calls_users_in_every_mode() {
     for mode in ["stateless", "transaction", "dialog"] {
@@ -67,7 +67,7 @@ fn kamailio_calls_users_in_every_mode() {
     }
 }
 
-/// Has bob at this address.
+/// Registers bob at this address.
 fn register(field: &TestSite, proxy: &RunningProxy, at: SocketAddr) {
     let agent = Agent::bind(field.sip(9));
     let aor = "<sip:bob@pool.example>".to_owned();
@@ -83,7 +83,7 @@ fn register(field: &TestSite, proxy: &RunningProxy, at: SocketAddr) {
     assert_eq!(status(&answer), Some(200), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// A proxy of which alice and bob are users, with the password "sesame", and the file of records of their calls.
+/// Starts a proxy with users alice and bob, with the password "sesame". Returns it with the file of its call records.
 fn proxy_of_two(field: &TestSite) -> (RunningProxy, PathBuf) {
     let hashes = "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n\
                   bob:example.com:MD5:3b1f2e31947dc0a19b600d2e41d30ce2\n";
@@ -100,7 +100,7 @@ fn proxy_of_two(field: &TestSite) -> (RunningProxy, PathBuf) {
     (RunningProxy::listening(field, 1, 2, &listen, &(tls_table() + &tables)), records)
 }
 
-/// Where the proxy of two phones listens for this transport.
+/// Returns the address of the two phones' proxy for this transport.
 fn proxy_over(field: &TestSite, transport: &str) -> SocketAddr {
     SocketAddr::new(field.ip(1), if transport == "tls" { 5061 } else { 5060 })
 }
@@ -117,8 +117,8 @@ fn phones_over_tcp_and_tls_call_each_other() {
     phones_call_each_other("phones-udp-tls", ["udp", "tls"]);
 }
 
-/// Two phones register with passwords, and one calls the other: they talk until the caller hangs up. Each over a transport of
-/// its own.
+/// Two phones register with passwords over their transports, and one calls the other. They talk until the caller hangs
+/// up.
 fn phones_call_each_other(name: &str, [alices, bobs]: [&str; 2]) {
     let field = TestSite::new(name);
     let (proxy, records) = proxy_of_two(&field);
@@ -135,14 +135,14 @@ fn phones_call_each_other(name: &str, [alices, bobs]: [&str; 2]) {
     for part in ["\"cause\":\"bye\"", "\"ended_by\":\"caller\"", "\"caller\":\"sip:alice@example.com\""] {
         assert!(record.contains(part), "{part} in {record}");
     }
-    // Another password: it is asked, and nothing comes of it.
+    // With a wrong password it is challenged, and nothing more happens.
     let wrong = Phone::start(&field, 4, ("alice", "wrong", proxy.address()), None, 3);
     wrong.finish();
     bob.finish();
     proxy.stop();
 }
 
-/// A phone of another make registers with its password, is called, and calls; it hangs up both times.
+/// Another make of phone registers with its password, is called, and calls; it hangs up both times.
 #[test]
 fn another_make_of_phone_registers_is_called_and_calls() {
     let field = TestSite::new("console-phone");

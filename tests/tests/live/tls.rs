@@ -1,4 +1,4 @@
-//! TLS with programs that others wrote: Kamailio and `openssl`.
+//! TLS with third-party programs: Kamailio and `openssl`.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use sarabande_tests::{
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
-/// The name that the balancer's certificate is for, beside its address.
+/// Name in the balancer's certificate, beside its address.
 const NAME: &str = "sip.example.com";
 
 fn tls(field: &TestSite) -> SocketAddr {
@@ -31,12 +31,12 @@ fn settings(field: &TestSite, authority: &Authority, members: &[u8], more: &str)
     }
 }
 
-/// Lines that have clients show a certificate of this authority.
+/// Returns lines that require client certificates of this authority.
 fn mutual(authority: &Authority) -> String {
     format!("client_authorities = {:?}\nrequire_client = true", path_text(&authority.file()))
 }
 
-/// A proxy that others wrote calls over TLS and is called over TLS; each side asks the other one for its certificate.
+/// A third-party proxy calls over TLS and is called over TLS. Each side requires the other's certificate.
 #[test]
 fn a_kamailio_over_tls_calls_and_is_called() {
     let field = TestSite::new("tls-kamailio");
@@ -63,13 +63,13 @@ fn a_kamailio_over_tls_calls_and_is_called() {
     finish_clean(vec![server], SOME.calls);
 }
 
-/// A request as it is sent over TLS.
+/// Returns a request as sent over TLS.
 fn options(field: &TestSite, call_id: &str) -> Vec<u8> {
     let udp = show(&AgentRequest::new("OPTIONS", call_id).bytes(field.sip(2)));
     udp.replacen("SIP/2.0/UDP", "SIP/2.0/TLS", 1).into_bytes()
 }
 
-/// Both versions, the name that is asked for, and sessions that are taken up again.
+/// Both versions, server name indication, and resumed sessions.
 #[test]
 fn openssl_speaks_each_version_checks_our_name_and_resumes() {
     let field = TestSite::new("tls-openssl");
@@ -94,7 +94,7 @@ fn openssl_speaks_each_version_checks_our_name_and_resumes() {
         second.says(&format!("Reused, TLSv{}", version.replace('_', ".")));
     }
     assert_eq!(balancer.connections()["resumed_total"], 2);
-    // Who is not the one that was asked for is refused by the client.
+    // The client refuses a server with another name than requested.
     let wrong = ["-CAfile", path_text(&file), "-verify_return_error", "-verify_hostname", "else.example.com"];
     let refused = TlsExchange::with(&field, tls(&field), &wrong, &options(&field, "wrong-name"));
     assert!(!refused.is_answered(), "{refused:?}");
@@ -104,7 +104,7 @@ fn openssl_speaks_each_version_checks_our_name_and_resumes() {
     old.says("alert");
 }
 
-/// Clients without a certificate, with an old one, and with one of nobody who is known.
+/// Clients without a certificate, with an expired one, and with one of an unknown authority.
 #[test]
 fn who_has_to_show_a_certificate_shows_a_good_one() {
     let field = TestSite::new("tls-mutual");
@@ -133,7 +133,7 @@ fn who_has_to_show_a_certificate_shows_a_good_one() {
     }
 }
 
-/// A certificate of ours that is over is told before clients complain.
+/// An expired certificate of the balancer is reported before clients complain.
 #[test]
 fn an_expired_certificate_of_ours_is_told() {
     let field = TestSite::new("tls-expired");

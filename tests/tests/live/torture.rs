@@ -8,14 +8,14 @@ use sarabande_tests::{
     TortureVerdict, cases, quoted, show, status, until, value,
 };
 
-/// Ports that answers may come to: an answer goes to the address that a request came from, at the port of its
-/// Via (RFC 3261 §18.2.2), by default 5060, or 5061 where the Via speaks of TLS. The first one sends.
+/// Ports where responses may arrive. A response goes to the source address of the request, at the port of its Via (RFC
+/// 3261 §18.2.2): by default 5060, or 5061 if the Via says TLS. The first one sends.
 const PORTS: [u16; 6] = [5060, 5061, 5050, 5070, 6050, 19823];
 
-/// So many times 20 ms a case over TCP may take until something comes of it.
+/// Longest wait for an effect of a case over TCP, in steps of 20 ms.
 const PATIENCE: usize = 40;
 
-/// Everything one case needs.
+/// Sender, server and proxy of a case.
 struct Bench {
     /// The sender, at each of [`PORTS`].
     sender: Vec<Agent>,
@@ -23,10 +23,11 @@ struct Bench {
     proxy: SocketAddr,
 }
 
-/// One message has a Route that leads here.
+/// A name of the proxy, to which one message has a Route.
 const NAMES: &str = "names = [\"services.example.com\"]";
 
-/// The messages. One has a Route to an element that is none of ours, where nothing of a stranger is sent: it leads here.
+/// Returns the messages. One has a Route to a foreign element, where nothing of a stranger is sent: it leads here
+/// instead.
 fn cases_here() -> Vec<Case> {
     let mut cases = cases();
     let [foreign, own]: [&[u8]; 2] = [b"Route: <sip:127.0.0.1:5080>", b"Route: <sip:services.example.com>"];
@@ -36,8 +37,8 @@ fn cases_here() -> Vec<Case> {
     cases
 }
 
-/// Starts a proxy before host 11. What is sent on leaves as it came, and nothing of ours answers in between. One thread
-/// takes what one sender sends in order, which the marker relies on.
+/// Starts a proxy in front of host 11. It is stateless, so requests leave unchanged and it sends no responses of its
+/// own. A single thread handles a sender's messages in order, as the marker requires.
 fn start(field: &TestSite, listen: &str, tables: &str) -> RunningProxy {
     let next = quoted(&field.sip(11));
     let tables = format!("[proxy]\nnext = [{next}]\nforward = \"stateless\"\n{tables}");
@@ -45,11 +46,11 @@ fn start(field: &TestSite, listen: &str, tables: &str) -> RunningProxy {
 }
 
 impl Bench {
-    /// Sends the case and says what became of it.
+    /// Sends the case and returns its verdict.
     fn run(&self, number: usize, case: &Case) -> Result<TortureVerdict, String> {
         self.sender[0].send(self.proxy, &case.bytes);
         let copies = self.copies_until(&format!("marker-{number}"));
-        // An answer was sent before the marker was forwarded; loopback delivers at once.
+        // A response was sent before the marker was forwarded, and loopback delivers at once.
         let wait = Duration::from_millis(20);
         let answers: Vec<Vec<u8>> = self
             .sender
@@ -67,7 +68,7 @@ impl Bench {
         }
     }
 
-    /// Sends a request, and waits until it is at the server; returns what has arrived there before.
+    /// Sends a request, and waits until it is at the server. Returns the messages that arrived there before.
     fn copies_until(&self, marker: &str) -> Vec<Vec<u8>> {
         let request = AgentRequest::new("MESSAGE", marker);
         self.sender[0].send(self.proxy, &request.bytes(self.sender[0].address()));
@@ -82,8 +83,8 @@ impl Bench {
     }
 }
 
-/// What becomes of messages on a connection where the ends of messages make another thing of them than datagrams do
-/// (RFC 3261 §18.3): name, how many messages are sent on, whether the connection is ended, and why.
+/// Messages whose ends are determined differently on a connection than in datagrams (RFC 3261 §18.3): name, number of
+/// forwarded messages, whether the connection is closed, and why.
 const OVER_TCP: [(&str, usize, bool, &str); 6] = [
     ("dblreq", 2, true, "the second request is the next message; what is behind its Content-Length is none"),
     ("clerr", 0, false, "the rest of a body of 9,999 bytes is waited for"),
@@ -93,22 +94,22 @@ const OVER_TCP: [(&str, usize, bool, &str); 6] = [
     ("test", 0, true, "it does not begin like a message"),
 ];
 
-/// What became of a message on a connection of its own.
+/// Reaction to a message on a connection of its own.
 #[derive(Debug, PartialEq)]
 struct OnStream {
-    /// Of the first message that was sent on, and of answers.
+    /// Verdicts on the first forwarded message, and on responses.
     verdicts: Vec<TortureVerdict>,
     copies: usize,
     is_closed: bool,
 }
 
 impl Bench {
-    /// Sends the case by a connection of its own, and says what became of it.
+    /// Sends the case on a connection of its own, and returns the reaction.
     fn run_over_tcp(&self, number: usize, case: &Case) -> Result<OnStream, String> {
         let mut client = StreamClient::connect(self.sender[0].address().ip(), self.proxy);
         // It may close the connection before the end.
         let _ = client.send(&case.bytes);
-        // A marker may overtake what came by a connection. So something is waited for first, though some get nothing.
+        // A marker may overtake messages of a connection, so the test waits for an effect first, even if there is none.
         let (mut copies, mut answers, mut is_closed) = (Vec::new(), Vec::new(), false);
         for _ in 0..PATIENCE {
             let (more, ended) = client.take(Duration::from_millis(20));
@@ -163,8 +164,8 @@ fn each_torture_message_gets_the_same_over_tcp() {
     assert!(wrong.is_empty(), "{} messages:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Each message is forwarded unharmed, answered or dropped, as the index of the torture tests says; calls that
-/// run beside are untouched.
+/// Each message is forwarded unharmed, answered or dropped, as the index of the torture tests says. Calls beside them
+/// are not affected.
 #[test]
 fn each_torture_message_gets_what_it_deserves() {
     let field = TestSite::new("torture");

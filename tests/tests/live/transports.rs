@@ -1,4 +1,4 @@
-//! Calls over TCP, TLS and WebSocket, with programs that others wrote.
+//! Calls over TCP, TLS and WebSocket, with third-party programs.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use testkit::TestRequest;
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
-/// Calls that come while processes follow each other.
+/// Calls that arrive while processes take over from each other.
 const STEADY: CallLoad = CallLoad { calls: 6000, rate: 100, hold_ms: 1500 };
 
-/// A balancer that also listens on TCP at the same address, and on TLS at the port behind it.
+/// A balancer that also listens on TCP at the same address, and on TLS at the next port.
 fn settings(field: &TestSite, threads: usize) -> TestSettings {
     let mut settings = TestSettings { threads, ..TestSettings::new(field, &SERVERS) };
     let tls = SocketAddr::new(field.ip(1), 5061);
@@ -30,7 +30,7 @@ fn over_tcp(field: &TestSite, settings: &mut TestSettings) -> Vec<SippServer> {
     SERVERS.iter().map(|host| SippServer::over_tcp(field, *host)).collect()
 }
 
-/// Callers on TCP, servers on UDP; on two threads most messages come to another one than that of their call.
+/// Callers on TCP, servers on UDP. With two threads most messages come to another thread than that of their call.
 #[test]
 fn callers_on_tcp_reach_servers_on_udp() {
     for threads in [1, 2] {
@@ -59,7 +59,7 @@ fn callers_on_udp_reach_servers_on_tcp() {
     }
 }
 
-/// A proxy that others wrote, as the neighbour that calls come from, and as a member.
+/// A third-party proxy as upstream neighbour, and as a member.
 #[test]
 fn a_kamailio_over_tcp_calls_and_is_called() {
     let field = TestSite::new("tcp-kamailio");
@@ -81,8 +81,7 @@ fn a_kamailio_over_tcp_calls_and_is_called() {
     finish_clean(vec![server], SOME.calls);
 }
 
-/// A caller keeps its connection to the process that was there when it connected, and those processes end when their
-/// calls have.
+/// A caller keeps its connection to the process that it connected to. Old processes end when their calls have ended.
 #[test]
 fn a_balancer_restarts_under_calls_over_tcp() {
     let field = TestSite::new("tcp-takeover");
@@ -101,7 +100,7 @@ fn a_balancer_restarts_under_calls_over_tcp() {
     finish_clean(servers, calls);
 }
 
-/// A browser whose process was taken over comes back to the new one, and ends the call that it has at the old one.
+/// After a takeover, a browser of the old process connects to the new one, and ends its old call there.
 #[test]
 fn a_browser_comes_back_after_a_restart_and_ends_its_call() {
     let field = TestSite::new("browser-restart");
@@ -141,8 +140,8 @@ fn a_browser_comes_back_after_a_restart_and_ends_its_call() {
     drop(before);
 }
 
-/// A phone hangs up after the process that its callers are connected to was taken over, and after they were silent for
-/// longer than a connection that nothing depends on is kept.
+/// A callee hangs up after a takeover from the process that its callers are connected to. They were silent for longer
+/// than an unneeded connection is kept.
 #[test]
 fn a_callee_hangs_up_after_a_restart() {
     std::thread::scope(|scope| {
@@ -207,8 +206,8 @@ fn callee_hangs_up_after_a_restart(forward: &str) {
     drop(before);
 }
 
-/// Users in a file can be asked by one process only: what a browser sends on the connection that it has to the old one is
-/// answered by the new one, which also reaches the browser there.
+/// A file of users can be read by one process only. A request that a browser sends on its connection to the old process
+/// is answered by the new one, which also reaches the browser there.
 #[test]
 fn a_connection_to_the_old_process_serves_the_new_one() {
     let field = TestSite::new("browser-relayed");
@@ -230,7 +229,7 @@ fn a_connection_to_the_old_process_serves_the_new_one() {
     };
     browser.send(of_domain("alice", "REGISTER", "alice", "sip:example.com"));
     assert_eq!(status(&browser.final_response()), Some(200));
-    // A call that rings keeps the old process.
+    // A ringing call keeps the old process running.
     let mut invite = AgentRequest::new("INVITE", "rings");
     invite.uri = "sip:alice@example.com".to_owned();
     phone.send(proxy.address(), &invite.bytes(phone.address()));
@@ -247,7 +246,7 @@ fn a_connection_to_the_old_process_serves_the_new_one() {
     assert_eq!(status(&phone.final_response("bob")), Some(200));
     for call in ["relayed-1", "relayed-2", "relayed-3", "relayed-4"] {
         browser.send(of_domain("alice", "INVITE", call, "sip:bob@example.com"));
-        // Repeated answers and ACKs to others come as well.
+        // Repeated responses and other ACKs come as well.
         let invite =
             std::iter::repeat_with(|| phone.receive()).find(|message| message.starts_with(b"INVITE "));
         let invite = invite.expect("it comes");
@@ -265,7 +264,7 @@ fn a_connection_to_the_old_process_serves_the_new_one() {
     drop(before);
 }
 
-/// A listener that is no longer in the file keeps nobody waiting, though the old process is still there.
+/// A listener that is no longer in the file refuses clients at once, though the old process still runs.
 #[test]
 fn a_listener_that_is_gone_refuses_clients() {
     let field = TestSite::new("listener-gone");

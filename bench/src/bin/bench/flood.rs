@@ -1,8 +1,7 @@
-//! What a flood of unanswered INVITEs costs the running program, and what becomes of calls beside it.
+//! Costs of a flood of unanswered INVITEs for the running program, and the results of other calls.
 //!
-//! The program is a process of its own, so its memory is what the kernel says of it. One thread floods it with
-//! INVITEs that no server answers; lawful calls go on all the while. Then nobody floods any more, and what was not
-//! answered runs out.
+//! The program is a separate process, whose memory is read from the kernel. One thread sends INVITEs that no server
+//! answers; normal calls go on all the while. After the flood, the unanswered INVITEs time out.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ use sarabande_bench::report::{name, table};
 use sarabande_bench::targets::{BenchSetup, BenchTarget, SERVERS, TargetKind};
 use sockets::SendBatch;
 
-/// Measures memory before, during and after a flood of INVITEs that nobody answers, with lawful calls beside it.
+/// Measures memory before, during and after a flood of unanswered INVITEs, with lawful calls beside it.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -41,7 +40,7 @@ pub(crate) struct Arguments {
     settle: u64,
 }
 
-/// How often memory is looked at, and calls are counted.
+/// Interval between memory readings.
 const STEP: Duration = Duration::from_secs(5);
 
 struct Run {
@@ -53,7 +52,7 @@ struct Run {
 }
 
 impl Run {
-    /// Lawful calls for a while, and a line about it.
+    /// Plays normal calls for a while, and prints a line.
     fn step(&mut self, name: &str) -> Result<()> {
         let outcome = self.driver.run(&self.target.addresses(), &self.plan)?;
         let resident = self.target.resident().context("the program has ended")?;
@@ -73,7 +72,7 @@ impl Run {
     }
 }
 
-/// Sends the flood at its rate. Answers are not read: the kernel throws away what has no place.
+/// Sends the flood at its rate. Responses are not read: the kernel drops those that exceed the buffer.
 fn flood(to: SocketAddr, arguments: &Arguments) -> Result<JoinHandle<()>> {
     let mut endpoint = Endpoint::bind()?;
     let (count, rate, length) = (arguments.invites, f64::from(arguments.flood), arguments.bytes);

@@ -1,5 +1,5 @@
-//! The benchmarks, a command each. Only those that need an allocator of their own are other programs:
-//! `bench_instructions`, the gate, and `bench_bindings`.
+//! The benchmarks, one command each. Those with an allocator of their own are separate programs: `bench_instructions`,
+//! the gate, and `bench_bindings`.
 
 mod flood;
 mod modes;

@@ -1,8 +1,8 @@
-//! What state costs (SERvartuka paper, section 2.1, figure 1): a call in each mode of a proxy, through Sarabande and
+//! Costs of state (SERvartuka paper, section 2.1, figure 1): a call in each mode of a proxy, through Sarabande and
 //! Kamailio.
 //!
-//! Each program runs under `callgrind`, for as long with few calls as with many; the difference is that of the calls
-//! between, by parts. Processor time is measured by `bench distribution --parts prices`.
+//! Each program runs under `callgrind` for equal times with few and with many calls. The difference belongs to the
+//! additional calls, and is split by parts. `bench distribution --parts prices` measures processor time.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     /// Calls a second under `callgrind`, few and many.
     #[arg(long, value_delimiter = ',', default_values_t = [10.0, 30.0])]
     counted: Vec<f64>,
-    /// Writes instructions by part to this file, the data of figure servartuka-1. What was not measured now stays in
-    /// it.
+    /// Writes instructions by part to this file, the data of figure servartuka-1. Modes that were not measured keep
+    /// their values.
     #[arg(long)]
     record: Option<PathBuf>,
     /// Keeps the profiles of `callgrind` in this directory.
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Prints so many of the dearest places of each mode.
     #[arg(long, default_value_t = 0)]
     places: usize,
-    /// Whose programs.
+    /// Programs to measure.
     #[arg(long = "targets", value_delimiter = ',', default_values = ["sarabande", "kamailio"])]
     products: Vec<Product>,
     /// Only modes whose name has this in it.
@@ -44,15 +44,14 @@ pub(crate) struct Arguments {
     modes: String,
 }
 
-/// Seconds of calls under `callgrind`, and how long it takes until what is kept of them is gone (64*T1, and
-/// Kamailio's timers).
+/// Length of calls under `callgrind`, and time until their state is gone (64*T1, and Kamailio's timers).
 const COUNTED: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(14);
 
-/// How often a run is tried: where the machine is so busy that a call is lost, it tells nothing.
+/// Most attempts of a run: if the machine is so busy that a call is lost, the run counts nothing.
 const TRIES: usize = 4;
 
-/// What a program has done in a run of so many calls a second in which all were completed.
+/// Returns the profile of a run at this rate in which all calls were completed.
 fn count(
     arguments: &Arguments,
     what: (Mode, Product),
@@ -68,8 +67,7 @@ fn count(
     bail!("calls have failed under callgrind")
 }
 
-/// What a program has done in a run of so many calls a second, from start to end; and how many calls were completed
-/// and failed.
+/// Returns the profile of a run at this rate from start to end, and the numbers of completed and failed calls.
 fn try_count(
     arguments: &Arguments,
     (mode, product): (Mode, Product),
@@ -82,7 +80,7 @@ fn try_count(
         let mut valgrind = Command::new("valgrind");
         valgrind.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}/%p", files.display()));
         valgrind.arg(command.get_program()).args(command.get_args());
-        // `rep movsb`, which the C library copies a few kilobytes with, would count as an instruction a byte.
+        // `rep movsb`, with which the C library copies a few kilobytes, would count as an instruction for each byte.
         valgrind.env("GLIBC_TUNABLES", "glibc.cpu.x86_rep_movsb_threshold=1000000000");
         valgrind
     };
@@ -112,7 +110,7 @@ fn try_count(
     Ok((profile, outcome.completed() as f64, outcome.failed()))
 }
 
-/// Instructions of a call.
+/// Returns the instructions of a call.
 fn instructions(
     arguments: &Arguments,
     (mode, product): (Mode, Product),

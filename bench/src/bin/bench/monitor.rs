@@ -1,5 +1,5 @@
-//! What the monitor's pure part does with the packets of calls: instructions a packet, packets a second on one core,
-//! and the memory that it takes.
+//! Costs of the monitor's pure part for the packets of calls: instructions a packet, packets a second on one core, and
+//! memory.
 
 use anyhow::{Result, ensure};
 use base::Instant;
@@ -36,10 +36,10 @@ const CALLEE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 5060
 const WAYS: [&str; 5] = ["invite", "provisional", "final", "header:Call-ID", "time"];
 /// Calls whose packets are made beforehand.
 const PREPARED: u64 = 4_000;
-/// Of them, as many are measured by the short run.
+/// Calls that the short run measures.
 const SHORT: u64 = 1_000;
 
-/// A UDP datagram over IPv4, without checksums.
+/// Makes a UDP datagram over IPv4, without checksums.
 fn packet(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
     let length = payload.len() as u16;
     let mut packet = vec![0x45, 0];
@@ -54,14 +54,14 @@ fn packet(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// What a proxy makes of a request: its Via on top.
+/// Returns a request as forwarded by a proxy: with its Via on top.
 fn passed_on(request: &[u8], branch: &str) -> Vec<u8> {
     let end = request.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let via = format!("Via: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bK{branch}\r\n");
     [&request[..end], via.as_bytes(), &request[end..]].concat()
 }
 
-/// A response to a request, with the first lines of it that a response has.
+/// Makes a response with the necessary header lines of the request.
 fn response(status: u16, request: &[u8]) -> Vec<u8> {
     let mut text = format!("SIP/2.0 {status} Whatever\r\n").into_bytes();
     let names: [&[u8]; 5] = [b"Via", b"From", b"To:", b"Call", b"CSeq"];
@@ -74,7 +74,7 @@ fn response(status: u16, request: &[u8]) -> Vec<u8> {
     text
 }
 
-/// All packets of a call, as the server's interface sees them.
+/// Returns all packets of a call, as the server's interface sees them.
 fn call(number: u64) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for (method, cseq, answers) in
@@ -99,7 +99,7 @@ fn monitor(pairing: Pairing) -> Monitor {
     Monitor::new(Settings::new(Servers::new(vec![SocketAddr::V4(SERVER)]), pairing))
 }
 
-/// The packets of so many calls, all of which are made; returns how many that were.
+/// Gives packets of calls to a monitor. All are made first, whatever the length. Returns the number of packets.
 fn counted(pairing: Pairing, length: Length) -> Result<u64> {
     let calls: Vec<_> = (0..PREPARED).map(call).collect();
     let measured = if length == Length::Short { SHORT } else { PREPARED };
@@ -118,7 +118,7 @@ fn counted(pairing: Pairing, length: Length) -> Result<u64> {
     Ok(packets)
 }
 
-/// Calls at a rate, made while they are measured; the time of the making is taken off.
+/// Measures calls at a rate, whose packets are made meanwhile. The time for making them is subtracted.
 fn timed(rate: u64, seconds: u64) -> Result<()> {
     let mut monitor = monitor(Pairing::Invite);
     let (mut busy, mut packets, mut latencies, mut forgotten) = (Duration::ZERO, 0_u64, 0, 0);

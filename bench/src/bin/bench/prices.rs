@@ -1,8 +1,8 @@
-//! What the operations of the ledger cost on this machine: the price list of the simulator's scenarios.
+//! Costs of the ledger's operations on this machine: the price list of the simulator's scenarios.
 //!
-//! Calls pass the server's code without sockets, each kind of message timed by itself, and scans apart. Its time is
-//! the sum of its operations; the prices are those that fit all kinds best (least squares, none below zero).
-//! Operations that never come apart share their time, so that single prices mean little and sums a lot.
+//! Calls pass the server's code without sockets. Each kind of message is timed alone, and so are scans. The time of a
+//! message is the sum of its operations; the prices are the best fit over all kinds (least squares, none below zero).
+//! Operations that always occur together share their time, so single prices mean little and sums a lot.
 
 use anyhow::Result;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
@@ -16,7 +16,7 @@ use std::hint::black_box;
 /// Prints `[costs.operations]` of a scenario, as measured here and now.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// What is measured.
+    /// Role to measure.
     #[arg(value_enum)]
     role: Role,
     /// Calls under way at a time.
@@ -45,7 +45,7 @@ struct Row {
     work: Ledger,
 }
 
-/// A shard, with a watch beside it.
+/// A shard with a stopwatch.
 struct Timed {
     shard: Shard,
     kind: &'static str,
@@ -53,7 +53,7 @@ struct Timed {
 }
 
 impl Timed {
-    /// Everything begins with a scan, so that no kind of message tells it from what follows: it is timed alone.
+    /// Times a scan alone: all messages begin with one, so their times do not separate it from the rest.
     fn scan(&mut self, bytes: &[u8]) {
         let scan = || black_box(wire::scan(black_box(bytes)).is_ok());
         // The first one warms the caches; the scan within the step finds them as warm as this.
@@ -88,7 +88,7 @@ impl Element for Timed {
     }
 }
 
-/// One round: all calls begin, are answered, hang up, and are forgotten; and what a server refuses.
+/// One round: all calls begin, are answered, hang up, and are forgotten. Some are refused by a server.
 fn round(bed: &mut Bed<Timed>, calls: u64) -> Result<()> {
     let mut open = Vec::new();
     for call in 0..calls {
@@ -148,7 +148,7 @@ fn measure(shard: impl Fn() -> Shard, arguments: &Arguments) -> Result<Vec<Kind>
     let mut rounds = Vec::new();
     for _ in 0..arguments.rounds {
         let mut bed = Bed::new(Timed { shard: shard(), kind: "", rows: BTreeMap::new() });
-        // The first calls pay for memory that later ones find.
+        // The first calls allocate memory that later ones reuse.
         round(&mut bed, arguments.calls)?;
         bed.element.rows.clear();
         round(&mut bed, arguments.calls)?;
@@ -162,13 +162,13 @@ fn measure(shard: impl Fn() -> Shard, arguments: &Arguments) -> Result<Vec<Kind>
     Ok(rounds[0].iter().map(kind).collect())
 }
 
-/// The end of the lowest quarter: what else ran on the machine can only have added time.
+/// Returns the end of the lowest quarter: other work on the machine can only have added time.
 fn quarter(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 4]
 }
 
-/// Nanoseconds that looking at the watch takes.
+/// Returns the nanoseconds for reading the clock.
 fn watch() -> f64 {
     let looks: Vec<_> = (0..1_001)
         .map(|_| {
@@ -179,11 +179,11 @@ fn watch() -> f64 {
     median(&looks)
 }
 
-/// The prices, none below zero, that leave the least sum of squared errors an operation: each in turn is set to its
-/// best value beside the others, until they rest.
+/// Returns the prices, none below zero, with the least sum of squared errors. Each in turn is set to its best value
+/// given the others, until they converge.
 fn fit(kinds: &[Kind]) -> [f64; Operation::ALL.len()] {
     const SWEEPS: usize = 20_000;
-    /// Where several lists fit as well, the one whose prices are alike.
+    /// Among equal fits, prefers the list with similar prices.
     const RIDGE: f64 = 1e-6;
     let mut prices = [0.0; Operation::ALL.len()];
     for _ in 0..SWEEPS {

@@ -1,4 +1,4 @@
-//! What routes and pools cost a call: instructions, counted by `valgrind`, with one and with many of them.
+//! Costs of routes and pools for a call: instructions counted by `valgrind`, with one and with many of them.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     members: Option<u16>,
 }
 
-/// Instructions a call.
+/// Returns the instructions for each call.
 fn measure(case: Case) -> Result<i64> {
     let Case { condition, routes, pools, members } = case;
     let numbers = [("--routes", routes), ("--pools", pools), ("--members", members)];

@@ -1,8 +1,8 @@
-//! The speed of the simulator: events a second of an M/M/1 queue, messages a second of a SIP proxy and of topology 3 of the
-//! Overload paper.
+//! Speed of the simulator: events a second of an M/M/1 queue, and messages a second of a SIP proxy and of topology 3 of
+//! the Overload paper.
 //!
-//! Rounds take processor time, not wall time. Of a queue, the two events of a job count (arrival, end of service); of a
-//! model, each message that arrives at a host or an agent.
+//! Rounds measure processor time, not wall time. For the queue, the two events of a job count (arrival, end of
+//! service). For a model, each message that arrives at a host or an agent counts.
 
 use anyhow::{Context, Result, ensure};
 use base::{Instant, Rng};
@@ -40,11 +40,11 @@ pub(crate) struct Arguments {
     rounds: u64,
 }
 
-/// What one round has shown.
+/// Result of a round.
 struct Round {
     /// Events or messages a second.
     speed: f64,
-    /// Mean wait, or setup delay in seconds: the same model has the same.
+    /// Mean wait, or set-up delay in seconds. Equal models have equal values.
     mean: f64,
 }
 
@@ -54,7 +54,7 @@ enum Event {
     End(Ticket),
 }
 
-/// The queue on the engine, with all that a model would do: priorities, statistics, and the trace always on.
+/// The queue on the engine, with everything that a model uses: priorities, statistics, and the trace.
 fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
     let root = Rng::from_seed(seed);
     let mut arrivals = root.fork("arrivals");
@@ -101,7 +101,7 @@ fn model(scenario: &Scenario, seed: u64) -> Result<Round> {
     Ok(Round { speed: results.messages as f64 / seconds, mean })
 }
 
-/// Processor time of this process so far.
+/// Returns the processor time of this process so far.
 fn processor_time() -> Result<Duration> {
     // The first number is the time on a processor in nanoseconds; there is one thread.
     let text = std::fs::read_to_string("/proc/self/schedstat").context("processor time needs Linux")?;
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     let Arguments { jobs, load, seconds, rate, rounds, .. } = *args;
     ensure!(load > 0.0 && load < 1.0, "--load {load} is not between 0 and 1");
     if !args.models {
-        // Pollaczek and Khinchine for exponential services of mean 1.
+        // Pollaczek-Khinchine formula for exponential services of mean 1.
         println!("M/M/1 at load {load}: the exact mean wait is {:.3}", load / (1.0 - load));
         report("queue", "events", rounds, |seed| engine(jobs, load, seed))?;
     }

@@ -1,7 +1,7 @@
-//! What an established call costs: memory, and the time of a message as the table grows.
+//! Costs of an established call: memory, and the time of a message as the table grows.
 //!
-//! Calls are established on one shard by real datagrams (INVITE, 200, ACK), held, sampled with re-INVITEs, and
-//! released (BYE, 200, and the time that an ended session lingers). No sockets: this is the core alone.
+//! Calls are established on one shard by real datagrams (INVITE, 200, ACK), held, sampled with re-INVITEs, and released
+//! (BYE, 200, and the time that an ended session stays). There are no sockets: this is the core alone.
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 /// Calls whose messages are timed at each size of the table.
 const SAMPLE: u64 = 20_000;
 
-/// One datagram in, exactly one out.
+/// Passes one datagram, which must produce exactly one.
 fn pass(bed: &mut Bed<Shard>, bytes: &[u8]) -> Result<std::net::SocketAddr> {
     let to = bed.pass(CLIENT, bytes)?;
     ensure!(bed.out.transmits().len() == 1, "{} datagrams came of one", bed.out.transmits().len());
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     release(&mut bed, &sampled)
 }
 
-/// Ends the sampled calls by BYE and the rest by their lease, and checks that nothing is left.
+/// Ends the sampled calls by BYE and the others by their lease, and checks that no state is left.
 fn release(bed: &mut Bed<Shard>, sampled: &[(u64, Vec<u8>)]) -> Result<()> {
     let begun = std::time::Instant::now();
     for (call, route) in sampled {

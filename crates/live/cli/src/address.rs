@@ -1,4 +1,4 @@
-//! Addresses as they are written on the command line.
+//! Addresses on the command line.
 
 use base::Peer;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -11,15 +11,15 @@ pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// The same, with `;transport=` behind it where it is not UDP.
+/// An address with an optional `;transport=`; UDP without it.
 pub(crate) fn peer(text: &str) -> Result<Peer, String> {
     socket(text.split(';').next().unwrap_or(text))?;
     text.parse().map_err(|_| "write no transport, or one of ;transport=tcp, tls, ws and wss".to_owned())
 }
 
-/// The first address of a host, with this port unless the text names another.
+/// The first address of a host, with this port unless the text has another.
 pub(crate) fn host(text: &str, port: u16) -> Result<SocketAddr, String> {
-    // It may be an address as it is, but one that nobody uses: the INVITEs would go into the wide world.
+    // Without brackets the text may be a valid IPv6 address, but an unintended one, to which INVITEs would be sent.
     if let Some(meant) = config::ipv6_without_brackets(text) {
         return Err(brackets(meant));
     }

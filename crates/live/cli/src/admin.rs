@@ -1,4 +1,4 @@
-//! The way to the admin interface of a running server, for the commands that ask it.
+//! Client of the admin interface of a running server.
 
 use crate::address;
 use crate::command::run::configuration;
@@ -15,20 +15,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where `[admin] listen` is unless set.
+/// Default of `[admin] listen`.
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8060);
 
-/// Longest silence of a server that is there. It answers in milliseconds, but walks long tables for some questions.
+/// Longest wait for data of a server. It usually answers in milliseconds, but walks long tables for some requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The token, where no file says it: a command line would show it to everyone on the machine.
+/// Environment variable with the token. On the command line all users of the machine could see it.
 const VARIABLE: &str = "SARABANDE_ADMIN_TOKEN";
 
-/// What to do where the server asks for a token and got none, or another one.
+/// Advice if the token is missing or wrong.
 const ASKED: &str = "Name the server's file with --config, or a file that holds the token with --token-file, or set \
                      SARABANDE_ADMIN_TOKEN.";
 
-/// What the exit codes of all commands say.
+/// Exit codes of all commands and their meanings.
 pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (
         0,
@@ -45,34 +45,34 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (print::CLOSED, "Nobody reads the output any more."),
 ];
 
-/// A failure with an exit code of its own. All others exit with 1.
+/// A failure with an exit code of its own. All other failures exit with 1.
 #[derive(Debug)]
 pub(crate) struct Exit {
     code: u8,
     text: String,
-    /// Nothing listens there.
+    /// Whether nothing listens at the address.
     nobody: bool,
 }
 
 impl Exit {
-    /// Nobody answers there.
+    /// No server answers at the address.
     const NO_SERVER: u8 = 3;
     /// The server answered, and the answer is no.
     const NO: u8 = 4;
-    /// As clap has it.
+    /// The code that clap uses.
     const WRONG_ARGUMENTS: u8 = 2;
 
-    /// Arguments that do not go together.
+    /// An error for arguments that do not go together.
     pub(crate) fn wrong_arguments(text: impl Into<String>) -> anyhow::Error {
         anyhow!(Self { code: Self::WRONG_ARGUMENTS, text: text.into(), nobody: false })
     }
 
-    /// The server answered, and the answer is no.
+    /// An error for an answer that is no.
     pub(crate) fn no(text: String) -> anyhow::Error {
         anyhow!(Self { code: Self::NO, text, nobody: false })
     }
 
-    /// Whether an error says that nothing listens there, or not any more.
+    /// Whether an error says that nothing listens at the address.
     pub(crate) fn is_nobody(error: &anyhow::Error) -> bool {
         error.downcast_ref::<Self>().is_some_and(|exit| exit.nobody)
     }
@@ -91,22 +91,22 @@ impl fmt::Display for Exit {
 
 impl std::error::Error for Exit {}
 
-/// Which server is meant.
+/// Arguments that name a server.
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct Target {
-    /// Admin interface of the server, as URL or address; 127.0.0.1:8060 unless set.
+    /// Admin interface of the server, as URL or address [default: 127.0.0.1:8060].
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     admin: Option<String>,
     /// The server's configuration file, to find its admin interface.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// File with the token that the admin interface asks for; without it `SARABANDE_ADMIN_TOKEN` of the environment,
-    /// or the token of the server whose file `--config` names.
+    /// File with the token of the admin interface; without it the environment variable `SARABANDE_ADMIN_TOKEN`, or the
+    /// token of the server whose file `--config` names.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
-/// An answer of the admin interface.
+/// A response of the admin interface.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,
@@ -117,14 +117,14 @@ impl Target {
         self.send("GET", path, b"")?.json(&[200])
     }
 
-    /// `None`: the server has nothing there (404).
+    /// Returns `None` if the server does not have this path (404).
     pub(crate) fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
         let reply = self.send("GET", path, b"")?;
         if reply.status == 404 { Ok(None) } else { reply.json(&[200]).map(Some) }
     }
 
     pub(crate) fn health(&self) -> Result<HealthView> {
-        // 503 is the answer of a server that takes no new calls.
+        // A server that takes no new calls answers with 503.
         self.send("GET", "/api/health", b"")?.json(&[200, 503])
     }
 
@@ -132,7 +132,7 @@ impl Target {
         self.send("POST", path, body)?.json(&[200])
     }
 
-    /// Sends a request, whatever the answer says.
+    /// Sends a request, and returns a response with any status.
     pub(crate) fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply> {
         self.send_within(PATIENCE, method, path, body)
     }
@@ -148,7 +148,7 @@ impl Target {
         let mut bytes = Vec::new();
         let mut exchange = || {
             stream.set_read_timeout(Some(patience))?;
-            // The address, not the name that was given: the server refuses names on loopback.
+            // The address and not the given name: the server refuses names on loopback.
             write!(
                 stream,
                 "{method} {path} HTTP/1.1\r\nHost: {address}\r\n{credentials}Connection: close\r\nContent-Length: {}\r\n\r\n",
@@ -158,7 +158,7 @@ impl Target {
             stream.read_to_end(&mut bytes)
         };
         exchange().map_err(|error| match error.kind() {
-            // Unix says the first of a time-out (SO_RCVTIMEO, socket(7)).
+            // On Unix a time-out is `WouldBlock` (SO_RCVTIMEO, socket(7)).
             ErrorKind::WouldBlock | ErrorKind::TimedOut => silent(address, patience),
             _ => anyhow!(error).context(format!("the server on {address} does not answer")),
         })?;
@@ -175,7 +175,8 @@ impl Target {
         self.admin.as_deref().map_or(Ok(DEFAULT), parse_url)
     }
 
-    /// What is sent to the server, if anything is: the nearer to the command, the stronger.
+    /// Token for the server, if any: of `--token-file`, else of the environment, else of the server whose file
+    /// `--config` names.
     fn token(&self, config: Option<&Config>) -> Result<Option<Bearer>> {
         if let Some(file) = &self.token_file {
             return Ok(Some(token::read(file).context("--token-file")?));
@@ -192,7 +193,7 @@ impl Target {
     }
 }
 
-/// A server that listens on every address is on loopback, too.
+/// A server that listens on all addresses can be reached on loopback.
 fn reachable(mut listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() {
         listen.set_ip(match listen.ip() {
@@ -224,7 +225,7 @@ fn unreachable(address: SocketAddr, kind: ErrorKind) -> anyhow::Error {
     anyhow!(Exit { code: Exit::NO_SERVER, text: format!("{what}.\n{advice}."), nobody })
 }
 
-/// The system accepts connections for a process that hangs.
+/// An error for a silent server: the system accepts connections for a process that hangs.
 fn silent(address: SocketAddr, patience: Duration) -> anyhow::Error {
     let text = format!(
         "no answer from {address} in {} s, though something listens there.\n\
@@ -250,7 +251,7 @@ impl Reply {
         Ok(Self { status: status.context("it does not speak HTTP/1.1")?, body: body.to_owned() })
     }
 
-    /// The answer, or as an error the text that says what is wrong.
+    /// Returns the body, or its text as an error.
     pub(crate) fn json<T: DeserializeOwned>(&self, fine: &[u16]) -> Result<T> {
         if self.status == 401 {
             bail!("{}{ASKED}", self.body);
@@ -267,7 +268,7 @@ impl Reply {
     }
 }
 
-/// A text as part of a query.
+/// Escapes a text for a query.
 pub(crate) fn escape(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]@".contains(&byte);
     let escaped = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_server_that_hangs_is_none_that_answers() {
-        // Nobody accepts, and the connection stands all the same.
+        // The backlog takes the connection although it is never accepted.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target { admin: Some(listener.local_addr().unwrap().to_string()), ..Target::default() };
         let error = target.send_within(Duration::from_millis(100), "GET", "/", b"").err().unwrap();

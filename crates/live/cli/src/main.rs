@@ -1,6 +1,6 @@
 //! The `sarabande` command: reads arguments and prints; everything else is in the crates below.
 
-#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic where nobody reads: module `print`.
+#![warn(clippy::print_stdout, clippy::print_stderr)] // They panic if the reader is gone: module `print`.
 
 #[macro_use]
 mod print;
@@ -10,8 +10,7 @@ mod command;
 mod notify;
 mod picture;
 
-/// With that of the C library the process stayed as large as a flood had made it: it returns only what lies above all
-/// that is in use.
+/// The allocator of the C library keeps the memory of a flood: it returns only memory above the highest block in use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -19,7 +18,7 @@ use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// SIP load balancer: every call to the server with the least work left.
+/// SIP load balancer, proxy and registrar with overload control.
 #[derive(Parser)]
 #[command(name = "sarabande", version, after_long_help = exit_codes())]
 struct Arguments {
@@ -31,54 +30,54 @@ struct Arguments {
 enum Command {
     /// Runs the server.
     ///
-    /// SIGTERM and SIGINT (Ctrl-C) stop it: new calls are refused, those in progress may end, for at most
-    /// `[stop] wait`; a second one stops it at once. SIGHUP has it read FILE again: calls go on, and a file with an
-    /// error changes nothing. Started while another process runs with FILE, it takes over from that one: no call is
-    /// refused. SIGUSR2 has it start such a successor itself. It logs to standard error; `RUST_LOG` overrides
+    /// SIGTERM and SIGINT (Ctrl-C) stop the server: it refuses new calls, and calls in progress may end, for at most
+    /// `[stop] wait`. A second signal stops it at once. SIGHUP reloads FILE: calls go on, and a file with an error
+    /// changes nothing. If another process already runs with FILE, the new process takes over from it and no call is
+    /// refused. SIGUSR2 makes the server start such a successor. The log goes to standard error; `RUST_LOG` overrides
     /// `[log] level`.
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),
-    /// Shows it all on this machine, with nothing to install: servers, callers, and the balancer's policies.
+    /// Shows the load balancer at work on this machine: servers, callers, and policies. Needs no other programs.
     Demo(command::demo::Arguments),
-    /// Makes or takes calls, to test and to measure.
+    /// Makes or answers calls, for tests and measurements.
     Load(command::load::Arguments),
-    /// Shows the members of a running server and what they have to do.
+    /// Shows the members of a running server and their load.
     Status(command::status::Arguments),
-    /// Shows the contacts of a user of a running registrar, or removes them.
+    /// Shows or removes the contacts of a user of a running registrar.
     Registrations(command::registrations::Arguments),
-    /// Takes a member out of service: no new calls, those that it has go on.
+    /// Takes a member out of service: it gets no new calls, and its calls go on.
     Drain(command::drain::Arguments),
-    /// Says that a member is back: it takes new calls again, whatever it answered before.
+    /// Marks a member as up: it gets new calls again.
     ///
-    /// For one that counts as dead or rests; a drained one is taken back with `drain --undo`. Its next probes or
-    /// calls may show otherwise.
+    /// For a member that is down, or that gets no calls because it answered 503; use `drain --undo` for a drained
+    /// member. Later probes or calls may change the state again.
     Up(command::up::Arguments),
-    /// Has a running server read its configuration again.
+    /// Makes a running server read its configuration again.
     Reload(command::reload::Arguments),
-    /// Has a running server start another process that takes over: no call is refused, none is lost.
+    /// Makes a running server start another process that takes over: no call is refused or lost.
     ///
-    /// The new one is started by the path of the old one, where a newer version may be by now, and reads the file
-    /// again. A file with an error changes nothing. Clients over TCP, TLS and WebSocket keep their connections to the
-    /// old one while their calls last, for nine tenths of `[stop] wait`; in a longer call only they can hang up, by
-    /// a new connection.
+    /// The new process is started by the path of the old one, where a newer version may be installed, and reads the
+    /// file again. A file with an error changes nothing. Clients over TCP, TLS and WebSocket keep their connections to
+    /// the old process while their calls last, for nine tenths of `[stop] wait`. A call that lasts longer can only be
+    /// ended by the client, over a new connection.
     Restart(command::restart::Arguments),
-    /// Has a running server take no new calls, and end with its last one or after `[stop] wait`.
+    /// Stops a running server: it takes no new calls, and ends with its last call or after `[stop] wait`.
     Stop(command::stop::Arguments),
-    /// Simulates scenarios of yours, and makes the figures of the papers and checks what they state.
+    /// Simulates scenarios, and makes the figures of the papers and checks their statements.
     Sim(command::sim::Arguments),
-    /// Says how many calls a network of proxies carries, and who of them should keep the state of how many.
+    /// Computes how many calls a network of proxies carries, and how many calls' state each proxy should keep.
     Plan(command::plan::Arguments),
-    /// Measures the latency of any SIP server on this host from outside: by its packets, a capture file, or HEP.
+    /// Measures the latency of any SIP server on this host from its packets, a capture file, or HEP.
     ///
-    /// What goes out is paired with what came in; each window of time is a line with its statistics. The server is
-    /// not asked and not changed. Capturing needs the capability `CAP_NET_RAW`.
+    /// Messages that leave are paired with messages that arrived. Each window of time is a line with its statistics.
+    /// The server itself is not contacted or changed. Capturing needs the capability `CAP_NET_RAW`.
     Monitor(command::monitor::Arguments),
-    /// Says to which member a request would go, and why.
+    /// Shows to which member a request would go, and why.
     Explain(command::explain::Arguments),
-    /// Prints what has a shell complete the arguments of this program.
+    /// Prints a script that completes the arguments of this program in a shell.
     ///
-    /// For bash: `sarabande completions bash > /usr/share/bash-completion/completions/sarabande`; others have a
+    /// For bash: `sarabande completions bash > /usr/share/bash-completion/completions/sarabande`; other shells have a
     /// folder of their own for such files.
     Completions(command::completions::Arguments),
     /// Writes the manual pages of this program and its commands.
@@ -93,7 +92,7 @@ fn exit_codes() -> String {
 fn main() -> ExitCode {
     let outcome = match Arguments::try_parse() {
         Ok(arguments) => run(arguments),
-        // What `--help` and `--version` ask for comes as an error, too, and goes to standard output.
+        // clap returns the output of `--help` and `--version` as an error, too; it goes to standard output.
         Err(answer) if !answer.use_stderr() => answer.print().map_err(print::failed),
         Err(error) => error.exit(),
     };

@@ -1,5 +1,5 @@
-//! What systemd wants to know (`sd_notify(3)`): that the process is ready, and that it is the main process of the
-//! service from now on, also where another one was it. Where a keeper is the main process, that one stays it.
+//! Messages to systemd (`sd_notify(3)`): the process is ready, and is the main process of the service, also after a
+//! takeover. If there is a keeper, the keeper stays the main process.
 
 use crate::command::run::keeper;
 
@@ -9,10 +9,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells it, where there is somebody to be told.
+/// Sends them, if the environment names a socket.
 ///
 /// # Errors
-/// The socket that the environment names takes nothing.
+/// The socket cannot be written.
 pub(crate) fn ready() -> io::Result<()> {
     let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Ok(()) };
     let address = match name.as_bytes() {

@@ -1,14 +1,14 @@
-//! Output of the commands. A reader that goes away (`| head`) ends a command without a word, as it does other tools;
-//! a disk that is full is an error. `println!` would panic on both.
+//! Output of the commands. If the reader goes away (`| head`), a command ends silently, as other tools do; a full disk
+//! is an error. `println!` would panic in both cases.
 
 use anyhow::Result;
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 
-/// What a shell reports of a program that SIGPIPE has ended: 128 and the number of the signal.
+/// Exit code that a shell reports for a program killed by SIGPIPE: 128 and the number of the signal.
 pub(crate) const CLOSED: u8 = 128 + 13;
 
-/// Standard output takes no more.
+/// Standard output cannot be written.
 #[derive(Debug)]
 struct Failed(io::Error);
 
@@ -25,18 +25,18 @@ pub(crate) fn line(text: impl Display) -> Result<()> {
     writeln!(io::stdout(), "{text}").map_err(failed)
 }
 
-/// Prints a text as it is, to the last byte.
+/// Prints a text without changes.
 pub(crate) fn text(text: impl Display) -> Result<()> {
     let mut out = io::stdout();
     write!(out, "{text}").and_then(|()| out.flush()).map_err(failed)
 }
 
-/// Prints a line to standard error: progress, and why a command has failed. Nobody may read it.
+/// Prints a line to standard error: progress, or the reason of a failure. Errors are ignored.
 pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// What is waited for: one line that changes on a terminal, a line for each change elsewhere.
+/// Progress of a wait: one line that changes on a terminal, a line for each change elsewhere.
 pub(crate) struct Progress {
     terminal: bool,
     shown: String,
@@ -57,18 +57,18 @@ impl Progress {
         Ok(())
     }
 
-    /// What follows goes to a line of its own.
+    /// Ends the line, so that later output starts on a new one.
     pub(crate) fn end(self) -> Result<()> {
         if self.terminal { line("") } else { Ok(()) }
     }
 }
 
-/// What did not come through to standard output, as an error.
+/// A failure to write standard output, as an error.
 pub(crate) fn failed(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(Failed(error))
 }
 
-/// Whether a command has ended because nobody reads what it prints.
+/// Whether a command ended because its reader went away.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Failed>().is_some_and(|Failed(error)| error.kind() == ErrorKind::BrokenPipe)
 }

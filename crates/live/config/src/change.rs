@@ -1,4 +1,4 @@
-//! One value put into a file before it is checked: what is asked is "and if this key were that?".
+//! A single value that is set in a file before it is checked, as `--vary` does.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,16 +12,16 @@ use crate::nearest::nearest;
 use crate::structure::{is_table, join, shapes};
 use crate::table::Node;
 
-/// A TOML value that came from outside of a file, such as from a command line.
+/// A TOML value from outside a file, such as from a command line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Value(toml::Value);
 
 impl Value {
-    /// Reads a value as TOML writes it; what is none is text, which needs no quotes here.
+    /// Reads a value in the notation of TOML. Other text is a string, which needs no quotes here.
     ///
     /// # Errors
-    /// Why it is neither: nothing at all, or the beginning of text, an array or a table that does not end.
+    /// The text is empty, or is the start of a string, an array or a table without an end.
     pub fn read(written: &str) -> Result<Self, String> {
         let written = written.trim();
         match written.parse() {
@@ -34,8 +34,8 @@ impl Value {
         }
     }
 
-    /// The number and its unit, which is empty for a plain number: `"10ms"` is 10 and `ms`. None of what is no
-    /// quantity.
+    /// The number and its unit, which is empty for a plain number: `"10ms"` is 10 and `ms`. `None` if the value is not
+    /// a quantity.
     pub fn quantity(&self) -> Option<(f64, &str)> {
         match &self.0 {
             toml::Value::Integer(number) => Some((*number as f64, "")),
@@ -50,13 +50,13 @@ impl Value {
         }
     }
 
-    /// As TOML writes it.
+    /// The value in the notation of TOML.
     pub fn toml(&self) -> String {
         self.0.to_string()
     }
 }
 
-/// As [`Value::read`] reads it: text without quotes.
+/// Text without quotes, as [`Value::read`] reads it.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -66,15 +66,15 @@ impl fmt::Display for Value {
     }
 }
 
-/// A key, and the value that it shall have.
+/// A key and its new value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change<'c> {
-    /// Dotted path as [`Problem::key`](crate::Problem::key) has it.
+    /// Dotted path, as in [`Problem::key`](crate::Problem::key).
     pub(crate) key: &'c str,
     pub(crate) value: &'c Value,
 }
 
-/// Why there is no place for a value in a file: a key, and what would be right.
+/// The reason why a value has no place in a file: a key, and the remedy.
 pub(crate) type Refused = (String, String);
 
 impl Change<'_> {
@@ -83,8 +83,8 @@ impl Change<'_> {
         format!("value = {}", self.value.toml())
     }
 
-    /// The document with the value of a parsed [`line`](Self::line) in it, over what is there. Tables on the way are
-    /// made, unless their names are the user's to choose: those would be slips.
+    /// Puts the value of a parsed [`line`](Self::line) into the document, over an existing one. Missing tables are
+    /// created, unless the user chooses their names: then the name is probably misspelled.
     pub(crate) fn apply<'t>(
         &self,
         document: DeTable<'t>,
@@ -113,7 +113,7 @@ enum Step {
     Item(usize),
 }
 
-/// The parts of a key; none where it is not well formed. Names may be quoted, as in TOML.
+/// The parts of a key; `None` if it is malformed. Names may be quoted, as in TOML.
 fn steps(key: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = key;
@@ -139,7 +139,8 @@ fn steps(key: &str) -> Option<Vec<Step>> {
     }
 }
 
-/// Where a key's value belongs; made if the document does not have it. What is made has the place of the value.
+/// The place of a key's value; it is created if the document does not have it. A created table has the place of the
+/// value.
 fn place<'n, 't>(
     mut node: &'n mut Node<'t>,
     mut schema: &Schema,
@@ -191,12 +192,12 @@ fn place<'n, 't>(
     Ok(node)
 }
 
-/// Whether a table's keys are names that the user chooses.
+/// Whether the user chooses the keys of a table.
 fn names_are_the_users(schema: &Schema) -> bool {
     schema.get("additionalProperties").is_some_and(is_table)
 }
 
-/// Whether a table may get a key that it does not have, when `next` comes below it.
+/// Whether a missing key may be created in a table, with `next` below it.
 fn may_be_made(
     path: &str,
     name: &str,
@@ -228,7 +229,7 @@ fn refused_item(array: &str, index: usize, held: usize) -> Refused {
     (format!("{array}[{index}]"), remedy)
 }
 
-/// Schema of a table's key; `null` where it has none.
+/// Schema of a table's key; `null` if the table has no such key.
 fn member<'s>(schema: &'s Schema, name: &str) -> &'s Schema {
     let table = shapes(schema).into_iter().find(|shape| is_table(shape));
     table

@@ -1,4 +1,4 @@
-//! The way from a file to a typed value, the same for every kind of file.
+//! The steps from a file to a typed value, for all kinds of files.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::report::Report;
 use crate::table::Table;
 use crate::{structure, syntax};
 
-/// What a kind of file may hold.
+/// A kind of file.
 pub(crate) trait FileKind: Table {
     /// Its [`schema`], made once.
     fn schema_of_file() -> &'static Value;
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 pub(crate) fn text(path: &Path) -> Result<String, Errors> {
     let unreadable = |position, remedy| Errors {
         file: path.display().to_string(),
@@ -32,14 +32,14 @@ pub(crate) fn text(path: &Path) -> Result<String, Errors> {
     })
 }
 
-/// What `check` makes of the raw form of `text`, with `change` in it, or every problem found.
+/// Parses `text`, with `change` applied, and returns the result of `check`, or all problems.
 pub(crate) fn parse<R: FileKind, T>(
     text: &str,
     file: &str,
     change: Option<Change<'_>>,
     check: impl FnOnce(&R, &mut Report<'_>) -> Option<T>,
 ) -> Result<T, Errors> {
-    // A changed value stands behind the file's text, so that it can be shown and the places of all others stay.
+    // A changed value is appended to the text. Messages can then show it, and all other places stay the same.
     let line = change.map(|change| change.line()).unwrap_or_default();
     let whole = format!("{text}\n{line}");
     let mut report = Report::new(&whole, text.len());
@@ -57,7 +57,7 @@ fn raw<R: FileKind>(text: &str, change: Option<Change<'_>>, report: &mut Report<
     }
     let schema = R::schema_of_file();
     let mut table = document.into_inner();
-    // With the file blank, the places in the line behind it are right.
+    // The text of the file is replaced by spaces, so that the places in the appended line are right.
     let behind = change.map(|change| format!("{}\n{}", " ".repeat(text.len()), change.line()));
     if let (Some(change), Some(behind)) = (change, &behind) {
         let line = DeTable::parse(behind).expect("a value that was read is written as TOML").into_inner();

@@ -1,15 +1,15 @@
-//! The configuration file: what it may hold, what it means, and what is wrong with it.
+//! Reads configuration files: their keys, their typed values, and their errors.
 //!
 //! A file goes through three forms:
 //!
-//! 1. *raw*: the TOML text in structs, any value under any known key. They are declared in tables, which are the one
-//!    place of keys and defaults: [`schema`] and [`reference()`] are made from them.
-//! 2. *checked*: every value by its kind, and what values must hold together. All problems are found, not only the
-//!    first, and each says where it is and how it is mended; see [`Errors`].
-//! 3. *typed*: [`Config`], in which nothing illegal can be said.
+//! 1. *raw*: structs with any value under any known key. They are declared in tables, which are the only place of keys
+//!    and defaults: [`schema`] and [`reference()`] are made from them.
+//! 2. *checked*: each value has been read by its kind, and values that depend on each other have been compared. All
+//!    problems are found, not only the first, and each has its place and a remedy; see [`Errors`].
+//! 3. *typed*: [`Config`], which cannot hold illegal values.
 //!
-//! Scenarios of the simulator and topologies to plan for are files of other kinds, read in the same way:
-//! [`scenario`], [`topology`].
+//! Scenarios of the simulator and topologies for `plan` are other kinds of files, read in the same way: [`scenario`],
+//! [`topology`].
 //!
 //! ```
 //! let text = r#"
@@ -61,21 +61,21 @@ use raw::RawConfig;
 /// Reads and checks a file.
 ///
 /// # Errors
-/// Every problem found; one, without a line, when the file cannot be read.
+/// All problems of the file. A file that cannot be read is a single problem without a line.
 pub fn load(path: &Path) -> Result<Config, Errors> {
     parse(&text(path)?, &path.display().to_string())
 }
 
-/// The text of a file of any kind.
+/// Reads the text of a file of any kind.
 ///
 /// # Errors
-/// One problem, without a line, when the file cannot be read, or with one, when it is not UTF-8.
+/// A single problem: the file cannot be read (without a line), or is not UTF-8 (with one).
 pub fn text(path: &Path) -> Result<String, Errors> {
     document::text(path)
 }
 
-/// The file of users that the `text` of the configuration at `path` names, whatever else is wrong with it; `None`: it names
-/// none.
+/// Returns the file of users that the `text` of the configuration at `path` names, even if the text has errors; `None`
+/// if it names none.
 pub fn users_file(text: &str, path: &Path) -> Option<PathBuf> {
     let (document, _) = toml::de::DeTable::parse_recoverable(text);
     let table = document.get_ref();
@@ -85,22 +85,22 @@ pub fn users_file(text: &str, path: &Path) -> Option<PathBuf> {
     (!users.contains("://")).then(|| path.parent().unwrap_or(Path::new("")).join(users))
 }
 
-/// Checks the text of a file. `file` is its name in messages, and the place from which the files that it names are found.
+/// Checks the text of a file. `file` is its name in messages; the files that the text names are relative to its
+/// directory.
 ///
 /// # Errors
-/// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
+/// All problems, in the order of the text. Text that is not TOML is not checked further.
 pub fn parse(text: &str, file: &str) -> Result<Config, Errors> {
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
     document::parse(text, file, None, |raw: &RawConfig, report| check::check(raw, directory, report))
 }
 
-/// The policy that a name stands for in a file, and the weights that go with it: `tlwl-2` is `tlwl` with an INVITE
-/// of 2.
+/// Returns the policy with this name in a file, and its weights: `tlwl-2` is `tlwl` with an INVITE of 2.
 pub fn policy(name: &str) -> Option<(PolicyKind, Weights)> {
     Choice::<PolicyName>::read(&name.into()).ok().map(PolicyName::meaning)
 }
 
-/// Where a member is that is named in any form that a file may have it in.
+/// Reads the address of a member in any form that a file may have.
 ///
 /// # Errors
 /// Says what is expected.

@@ -2,8 +2,8 @@
 
 use strsim::damerau_levenshtein;
 
-/// The candidate that `word` was most likely meant to be, if any is near enough: one slip in three letters,
-/// the measure of the Rust compiler's own suggestions. Case does not count.
+/// The candidate that `word` most likely means, if one is near enough: at most one edit for each three letters, as in
+/// the suggestions of the Rust compiler. Case is ignored.
 pub(crate) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let word = word.to_lowercase();
     let slips_max = (word.chars().count() / 3).max(1);

@@ -1,27 +1,27 @@
-//! What is wrong with a file, said so that the reader can mend it without the manual.
+//! Errors of a file, with remedies, so that the manual is not needed to correct them.
 
 use std::fmt;
 
-/// Every problem found in one file, in the order of the file. Never empty.
+/// All problems of one file, in its order. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Errors {
-    /// Name of the file as the caller gave it.
+    /// Name of the file, as the caller gave it.
     pub file: String,
-    /// At least one.
+    /// The problems, at least one.
     pub problems: Vec<Problem>,
 }
 
-/// One thing to mend. The configuration's author is to blame, never the peer and never this program.
+/// One thing to correct. The author of the configuration is responsible, never a peer or this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Line and column, both from 1, columns in characters; `None` when the file itself cannot be read, and
-    /// for a value that was put in from outside.
+    /// Line and column, both from 1, columns in characters; `None` if the file cannot be read, and for a value from
+    /// outside the file.
     pub position: Option<(usize, usize)>,
-    /// Dotted path such as `pool.servers.members[1].capacity`; empty where the text is not TOML.
+    /// Dotted path such as `pool.servers.members[1].capacity`; empty if the text is not TOML.
     pub key: String,
-    /// What the file has there, as it is written; empty for what is missing and for secrets.
+    /// The value in the file, as it is written; empty if it is missing or a secret.
     pub read: String,
-    /// What would be right, and the nearest legal value.
+    /// The legal values, and the nearest one.
     pub remedy: String,
 }
 

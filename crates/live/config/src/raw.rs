@@ -1,8 +1,8 @@
-//! The file as it is written: the one table of keys.
+//! Keys of the configuration file: the only place where they are declared.
 //!
-//! Reading, JSON schema, reference and defaults are all made from these declarations (see [`table`](crate::table)):
-//! field names are the keys, documentation comments are the reference. Text that a user should not read is a `//`
-//! comment.
+//! The parser, the JSON schema, the reference and the defaults are all made from these declarations (see
+//! [`table`](crate::table)). Field names are the keys, and doc comments are the text of the reference. Notes for
+//! developers are `//` comments.
 
 mod calls;
 mod listen;
@@ -42,16 +42,16 @@ pub(crate) use registrar::*;
 pub(crate) use routes::*;
 pub(crate) use scale::*;
 
-/// The longest time to the first answer; zero for any time.
+/// Longest wait for the first response; zero: no limit.
 pub(crate) type InviteTimeout = Setting<Time<0, { 30 * SECOND }>>;
 
-/// Work per method.
+/// Work of each method, relative to a BYE.
 pub(crate) type RawWeights = BTreeMap<String, Setting<Ratio>>;
 
-/// A secret, or the file that holds it.
+/// A secret, or a table with the file that holds it.
 pub(crate) type Secret<K> = Entry<K, RawSecretFile>;
 
-/// As a file has them.
+/// Default weights in the notation of the file.
 pub(crate) fn usual_weights() -> String {
     format!("{{ INVITE = {}, BYE = 1.0 }}", Weights::INVITE)
 }
@@ -70,7 +70,7 @@ table! {
         listen: RawListen => REQUIRED,
         connections: RawConnections,
         tls: Option<RawTls>,
-        // Every table below `pool` is a pool.
+        // Each table below `pool` is a pool.
         pool: BTreeMap<String, RawPool> where { "minProperties": 1, "propertyNames": { "pattern": NAME } },
         proxy: Option<RawProxy>,
         distribution: Option<RawDistribution>,
@@ -90,79 +90,88 @@ table! {
 
     let HealthSettings { slow_start, max_rest, ejects, .. } = HealthSettings::default();
 
-    /// The servers that calls are spread over. `<name>` is yours to choose (letters, digits, `-`, `_`) and is the
-    /// label `pool` of the members' metrics. One pool gets all requests; of several, each `[[route]]` says which.
+    /// A group of servers that share the calls. `<name>` is free to choose (letters, digits, `-`, `_`) and becomes the
+    /// label `pool` of the members' metrics. A single pool gets all requests. With several pools, `[[route]]` rules
+    /// choose one.
     struct RawPool {
-        /// Who gets the next call: in turn (`round-robin`), by Call-ID (`hash` keeps most calls in place when the
-        /// members change, `fnv-hash` does not), fewest calls (`cjsq`), fewest transactions (`tjsq`), least work left
-        /// (`tlwl`, which is `tlwl-1.75`; `tlwl-2` weighs an INVITE as two BYEs), or shortest response time (`rwma`).
+        /// How the member for a new call is chosen. `round-robin`: in turn. `hash` and `fnv-hash`: by Call-ID; only
+        /// `hash` keeps most calls in place if the members change. `cjsq`: the member with the fewest calls. `tjsq`:
+        /// with the fewest transactions. `tlwl`, the same as `tlwl-1.75`: with the least work left; `tlwl-2` counts an
+        /// INVITE as two BYEs. `rwma`: with the shortest response time. Choose `cjsq` if a call costs its server as
+        /// long as it lasts, as media and transcoding do.
         policy: Setting<Choice<PolicyName>> = PolicyName::default(),
-        /// Servers, at least one. An item is an address, or a table that also gives capacity and limit. Without
-        /// `;transport=` a server is reached over UDP, and the port is 5060 (TLS: 5061) where none is given. A host
-        /// name stands for all its A and AAAA records, an SRV name (`_sip._udp.`, `_sip._tcp.` or `_sips._tcp.`) for
-        /// all its targets. TCP and TLS need a listener of their own here, from which requests leave.
+        /// The servers, at least one. An item is an address, or a table with address, capacity and limits. Without
+        /// `;transport=` a server is reached over UDP; the default port is 5060 (TLS: 5061). A host name stands for all
+        /// its A and AAAA records, an SRV name (`_sip._udp.`, `_sip._tcp.` or `_sips._tcp.`) for all its targets. TCP
+        /// and TLS need a listener of the same transport; requests leave from its address.
         members: Vec<Item<RawMember>> where { "minItems": 1 } => REQUIRED,
-        /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is
-        /// not named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
-        /// The same in all pools with policy `tlwl`.
+        /// Work per method, relative to a BYE, by upper-case method name. Set it if you have measured other costs on
+        /// your servers. Only with policy `tlwl`, and the same in all pools with that policy. A method without an entry
+        /// weighs 1.0, INVITE 1.75. ACK, and methods that no SIP RFC defines, cannot have a weight.
         weights: RawWeights => usual_weights(),
-        /// How requests are forwarded: `"transaction"`, where this process answers 100, retransmits, and tries another
-        /// member when one answers 503, is unreachable or does not answer, within the limits of `[proxy]`;
-        /// `"stateless"`, for clients and members that all use UDP, which takes less processor time, but only UAC and
-        /// UAS retransmit, and no other member is tried; `"dialog"`, which does what `"transaction"` does and
-        /// keeps the state of each call, for limits and call records (`[calls]`); or `"distributed"`, with
-        /// transactions for some calls only: of the proxies of `[distribution]` that a call passes, one keeps its
-        /// transactions, and with `shares` its dialogs. The last two only with `dialogs = "route"`.
+        /// How requests are forwarded. `"transaction"`: this process answers 100, retransmits, and tries another member
+        /// if one answers 503, is unreachable or does not answer, within the limits of `[proxy]`. `"stateless"` takes
+        /// less processor time, but only UAC and UAS retransmit and no other member is tried; all clients and members
+        /// must use UDP. `"dialog"`: as `"transaction"`, and the state of each call is kept, for limits and call
+        /// records (`[calls]`). `"distributed"`: of the proxies of `[distribution]` on the path of a call, one keeps
+        /// its transactions, and with `shares` its dialogs. The last two need `dialogs = "route"`.
         forward: Setting<Choice<Forward>> = Forward::default(),
-        /// Where requests within dialogs go: to the `"member"` that the dialog began with, or where their `"route"`
-        /// leads, for servers that may take themselves out of the way. With `"route"` members are next hops: what
-        /// they send is treated as anybody's, and `policy = "hash"` without `max_calls` remembers nothing of calls;
-        /// without transactions it has to be so.
+        /// Where requests within dialogs go: to the `"member"` that got the first request, or to where their `"route"`
+        /// leads, for servers that may leave the route. With `"route"` members are next hops: requests from them are
+        /// treated like those of any sender, and `policy = "hash"` without `max_calls` keeps no state of calls. With
+        /// `"route"` and `forward = "stateless"` the pool needs this policy.
         dialogs: Setting<Choice<Dialogs>> = Dialogs::default(),
-        /// To how many members a request goes that begins something: `"none"`, to one; `"parallel"`, to all at once,
-        /// a ring group; `"sequential"`, to one after the other in the order of `policy` until one accepts, a hunt
-        /// group. Whoever accepts an INVITE first has the call, and the others are cancelled; without that the best
-        /// answer goes back (RFC 3261 §16.7). The next pool of a route follows when all have failed, whatever they
-        /// answered. Needs `forward = "transaction"` and `dialogs = "route"`; nothing is remembered of calls, so no
-        /// `max_calls`.
+        /// How many members a request outside dialogs is sent to. `"none"`: one. `"parallel"`: all at once, as a ring
+        /// group. `"sequential"`: one after the other in the order of `policy` until one accepts, as a hunt group. The
+        /// first member to accept an INVITE gets the call, and the others are cancelled; if none accepts, the best
+        /// response is sent back (RFC 3261 §16.7). The next pool of a route is tried if all have failed with any
+        /// response. Needs `forward = "transaction"` and `dialogs = "route"`. No state of calls is kept, so `max_calls`
+        /// is not possible.
         fork: Setting<Choice<Fork>> = Fork::default(),
-        /// Of a pool that forks: how long members ring before the next ones do, which are the next member or the next
-        /// pool. Those before are cancelled then. The last ones ring until `timer_c` of `[proxy]`.
+        /// Time that members ring before they are cancelled and the next member or the next pool is tried. Only with
+        /// `fork`. The last ones ring until `timer_c` of `[proxy]`. Set it higher if people need longer to reach their
+        /// phones.
         ring_time: Setting<Time<SECOND, HOUR>> = RING_TIME,
-        /// Time for the first response of a member to an INVITE, a 100 included. After it another member gets the
-        /// INVITE as well, or the next pool of the route. The first member to answer anything but 503 has the call,
-        /// and the others get CANCEL. Each further member takes a retry from the budget of the route. `"0s"` = until
-        /// the transaction times out, after 64 times `t1`. Not with `forward = "stateless"`, nor with `fork`, where
-        /// `ring_time` applies.
+        /// Longest wait for the first response of a member to an INVITE, 100 included. After it another member, or the
+        /// next pool of the route, gets the INVITE as well. The first member to answer anything but 503 gets the call,
+        /// and the others get CANCEL. Each further member takes a retry from the budget of the route. `"0s"`: until the
+        /// transaction times out, after 64 * `t1`. Next hops that send no 100, such as stateless proxies, need `"0s"`
+        /// or longer than a phone rings. Not with `forward = "stateless"`, nor with `fork`, where `ring_time` applies.
         invite_timeout: InviteTimeout = INVITE_TIMEOUT,
-        /// Whether this process stays on the way of the dialogs that begin, by a Record-Route. If not, the two
-        /// parties go on without it, and no call is seen to end: one counts as load of its member until it is
-        /// answered. Only with `dialogs = "route"`, and without `max_calls`, `policy = "cjsq"` and `scale`.
+        /// Whether this process adds a Record-Route and so stays on the path of new dialogs. Without it the two parties
+        /// send later requests to each other directly. The end of a call is then not seen, and the call counts as load
+        /// of its member only until it is answered. `false` needs `dialogs = "route"`, and excludes `max_calls`,
+        /// `policy = "cjsq"` and `scale`. Set it to `false` to save the work of requests within dialogs.
         record_route: Setting<Flag> = true,
-        /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
+        /// Time in which the load of a server that came back rises from 10 % to 100 % of its capacity; `"0s"`: no slow
+        /// start. Set it higher for servers that are slow until their caches are filled.
         slow_start: Setting<Time<0, DAY>> = slow_start,
-        /// Longest rest of a member that answers 503, whatever its Retry-After says. Where no member takes calls, one
-        /// that has rested for 10 s because it asked for that gets a call now and then all the same, and takes calls
-        /// again if it answers.
+        /// Longest time without new calls after a member answered 503, whatever its Retry-After says. If no member
+        /// takes calls, a member that asked for this time gets single trial calls after 10 s, and takes calls again if
+        /// it answers. Set it lower if your servers send a long Retry-After for a short overload.
         max_rest: Setting<Time<SECOND, DAY>> = max_rest,
-        /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An
-        /// INVITE beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
+        /// Most calls at a time on each member that has no limit of its own, over all threads; 0: no limit. An INVITE
+        /// above the limit goes to another member. REGISTER, MESSAGE and other requests that start no call are not
+        /// limited. Set it if a server has a fixed number of channels.
         max_calls: Setting<Count<0, { u32::MAX }>> = 0,
-        /// Most new calls a second for each member that sets no limit of its own, over all threads, with a burst of
-        /// those of half a second; 0 = no limit. An INVITE beyond it goes elsewhere, or is refused as `overload` says.
+        /// Most new calls a second on each member that has no limit of its own, over all threads; 0: no limit. The
+        /// calls of half a second may come at once. An INVITE above the limit goes to another member, or is refused as
+        /// described under `overload`. Set it if a stress test gave the capacity of your servers.
         max_rate: Setting<Count<0, { u32::MAX }>> = 0,
-        /// Most sessions, over all threads. A call takes some 120 bytes, and 100 more while it is not answered.
-        /// Beyond it the oldest sessions go that have ended and are kept for late messages, then the oldest that
-        /// nobody has answered. A call that rings or was answered stays; where there is nothing else, new ones get
-        /// 503. The same in all pools, which have one table.
+        /// Most sessions, over all threads. A session takes about 120 bytes, and 100 more until the call is answered.
+        /// Above the limit the oldest ended sessions are dropped, which are kept for late messages, then the oldest
+        /// sessions without any response. A call that rings or was answered is kept; if there are no others, new calls
+        /// get 503. All pools share one table, so the number must be the same in all. Set it to the highest number of
+        /// calls that you expect.
         max_sessions: Setting<Count<1000, { u32::MAX }>> = balance::SessionSettings::MAX_SESSIONS as u32,
         probe: RawProbe,
-        /// Whether a failing member is ejected: it gets no new calls for 10 s, the second time in a row for 20 s, and so on
-        /// up to 5 minutes. It fails with five failures in a row (500, 502, 504, 580, or no answer to an INVITE within
-        /// `invite_timeout` that another member then answers) while others answer; or if more than half of at least 20
-        /// answers in 5 s are failures, more than three times the share of all others and ten points above it. At most
-        /// half of the members are ejected, and where no other member takes calls they get them all the same. A failed
-        /// INVITE counts in the load for as long as a successful one takes.
+        /// Whether a failing member is ejected. It then gets no new calls for 10 s, the second time in a row for 20 s,
+        /// and so on up to 5 minutes. A member fails if it has five failures in a row while others answer. A failure is
+        /// a 500, 502, 504 or 580, or no answer to an INVITE within `invite_timeout` if another member then answers. A
+        /// member also fails if more than half of at least 20 answers in 5 s are failures. This share must also exceed
+        /// three times that of all others, and be ten points above it. At most half of the members are ejected, and if
+        /// no other member takes calls, ejected members get calls again. A failed INVITE counts in the load for as long
+        /// as a successful one takes. Switch it off if one member alone serves calls that usually fail.
         outlier: Setting<Flag> = ejects,
         overload: RawProtection,
         queue: Option<RawQueue> => "none",
@@ -171,217 +180,235 @@ table! {
 
     /// One server, or one name that stands for several.
     struct RawMember {
-        /// Where the server is.
+        /// Address or name of the server.
         address: Option<Setting<MemberAddress>> => REQUIRED,
-        /// Capacity relative to the other members. A member of capacity 2 gets twice the work of one of capacity 1.
+        /// Capacity relative to the other members. With 2, a member gets twice the work of a member with 1. Set it if
+        /// your servers differ in speed.
         capacity: Setting<Ratio> = 1.0,
-        /// Most calls at a time, over all threads; 0 = no limit.
+        /// Most calls at a time, over all threads; 0: no limit. Set it if this server has another limit than the rest
+        /// of the pool.
         max_calls: Option<Setting<Count<0, { u32::MAX }>>> => "`max_calls` of the pool",
-        /// Most new calls a second, over all threads; 0 = no limit.
+        /// Most new calls a second, over all threads; 0: no limit. Set it if this server has another limit than the
+        /// rest of the pool.
         max_rate: Option<Setting<Count<0, { u32::MAX }>>> => "`max_rate` of the pool",
     }
 
     let ProxySettings { timers, limits } = ProxySettings::default();
 
-    /// A proxy, if nothing else is said a transaction-stateful, record-routing one: it answers 100 at once, repeats
-    /// lost messages, cancels what rings too long, and tries another next hop when one fails. Without `[[route]]` it
-    /// stands in place of a pool. With routes, its next hops are the pool `proxy`, and its limits and `timer_c` hold
-    /// for all that is forwarded with transactions.
+    /// A proxy that forwards to next hops. By default it keeps transactions and adds Record-Route. It answers 100 at
+    /// once, retransmits, cancels an INVITE that rings too long, and tries another next hop if one fails. Without
+    /// `[[route]]` it takes the place of a pool. With routes, its next hops are the pool `proxy`, and its limits and
+    /// `timer_c` apply to all requests that are forwarded with transactions.
     struct RawProxy {
-        /// Where requests go that do not belong to a dialog of this proxy, one to 64, or none where there are routes;
-        /// over UDP where there is no `;transport=`, port 5060 (TLS: 5061) where none is given. A call's Call-ID
-        /// decides where its requests go first; the next one follows when one answers 503, is unreachable, or does
-        /// not answer an INVITE in time. An unreachable next hop is tried last, for 64 * 500 ms or until it answers a
-        /// probe. A next hop that answers 503 to half of its new requests is tried last for the time of its
-        /// Retry-After, or 2 s.
+        /// Next hops of requests that belong to no dialog of this proxy: one to 64, or none if there are routes.
+        /// Without `;transport=` they are reached over UDP; the default port is 5060 (TLS: 5061). The Call-ID decides
+        /// which next hop is first. The following ones are tried if it answers 503, is unreachable, or does not answer
+        /// an INVITE in time. An unreachable next hop is tried last, for 64 * 500 ms or until it answers a probe. A
+        /// next hop that answers 503 to half of its new requests is tried last for the time of its Retry-After, or 2 s.
         next: Vec<Setting<HopAddress>> where { "maxItems": 64 } => "none, with routes",
-        /// As `forward` of a pool. Without a transaction nothing is remembered, and no other next hop is tried.
+        /// As `forward` of a pool. With `"stateless"` no state is kept, and no other next hop is tried.
         forward: Setting<Choice<Forward>> = Forward::Transaction,
         /// As `record_route` of a pool.
         record_route: Setting<Flag> = true,
         /// As `invite_timeout` of a pool.
         invite_timeout: InviteTimeout = INVITE_TIMEOUT,
-        /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes, and
-        /// more than 64 * `t1`. Where there are no transactions it counts as load for so long.
-        /// A reload does not change it.
+        /// Longest time that an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three
+        /// minutes, and more than 64 * `t1`. Without transactions an unanswered INVITE counts as load for this time.
+        /// Set it higher if calls may wait long without an answer, as in a queue of a call centre. A reload does not
+        /// change it.
         timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>> = timers.c,
-        /// Most transactions at a time; a request in progress has two, and one that has just ended keeps them for up
-        /// to 32 s. Beyond it what is new gets 503; requests within dialogs have a quarter more, of which a call may
-        /// begin four within 32 s.
+        /// Most transactions at a time. A request in progress has two, and keeps them for up to 32 s after its end.
+        /// Above the limit new requests get 503. For requests within dialogs the limit is a quarter higher; a call may
+        /// begin four of them within 32 s. Set it higher if the process refuses calls with 503 and memory is left.
         max_transactions: Setting<Count<1000, { u32::MAX }>> = limits.transactions as u32,
-        /// Most memory for transactions and their messages, over all threads; each has at least 16 MiB. Beyond it
-        /// what is new gets 503, long requests before short ones: a request may be as long as 1/256 of what its
-        /// thread has left. A short one is told to try again after 10 s. Requests within dialogs have a quarter more.
-        /// What the process needs for finding transactions and for itself comes on top.
+        /// Most memory for transactions and their messages, over all threads; each thread has at least 16 MiB. Above
+        /// the limit new requests get 503. Long requests are refused before short ones: a request may be as long as
+        /// 1/256 of the memory that its thread has left. A refused short request gets a Retry-After of 10 s. For
+        /// requests within dialogs the limit is a quarter higher. The index of transactions and the process itself need
+        /// memory beyond this limit. Set it to what the machine can spare.
         max_memory: Setting<Size<{ 16 * MIB }, { 1024 * GIB }>> = limits.memory,
     }
 
     let Settings { law, keep, period, high, low, delta_c, .. } = Distribution::default().settings;
 
-    /// Proxies in a chain share out who keeps the transactions of a call, for pools with `forward = "distributed"`.
+    /// Proxies in a chain divide among them which proxy keeps the transactions of a call. For pools with
+    /// `forward = "distributed"`.
     struct RawDistribution {
-        /// Addresses or networks of the proxies before and behind that share out as well, at least one. What they say
-        /// in Via of who keeps a call, and of how busy they are, is believed: no caller may send from there.
+        /// Addresses or networks of the proxies before and behind this one that take part, at least one. Their Via
+        /// parameters about kept calls and load are trusted, so no caller may be able to send from these addresses.
         neighbours: Vec<Setting<NetworkText>> where { "minItems": 1 } => REQUIRED,
-        /// What is shared out: `"transaction"`, the transactions of a call; `"dialog"` as well, the state of its dialogs
-        /// with session timers and its call record (`[calls]`), which one of the proxies then writes. The same at all
-        /// proxies of a chain. Pools of next hops that keep no dialogs may lead to `neighbours` alone then, and
-        /// `[registrar]` has to have `forward = "dialog"` or `"distributed"`. And `"authentication"`: the verification
-        /// of callers that a route with `authenticate` sends to next hops. It needs `users` and `trusted` of
-        /// `[registrar]` with the neighbours in it, and the `key` of `[token]`, the same at all of them.
+        /// Kinds of state that the proxies divide; the same at all proxies of a chain. `"transaction"`: the
+        /// transactions of calls. `"dialog"`: also the state of their dialogs, with session timers and the call record
+        /// (`[calls]`), which one proxy writes. Pools of next hops without dialogs may then lead to `neighbours` only,
+        /// and `[registrar]` needs `forward = "dialog"` or `"distributed"`. `"authentication"`: the verification of
+        /// callers that a route with `authenticate` sends to next hops. It needs `users` and `trusted` of
+        /// `[registrar]`, with the neighbours in `trusted`, and the same `key` of `[token]` at all proxies.
         shares: Vec<Setting<Choice<Shared>>> = vec![Shared::Transaction],
-        /// How a proxy finds its share: `"level"` makes all that can help each other equally busy, `"paper"` is the
-        /// additive decrease of the SERvartuka paper, `"fixed"` has the share `keep` whatever the load.
+        /// How a proxy computes its share. `"level"` makes all proxies that can help each other equally busy. `"paper"`
+        /// is the additive decrease of the SERvartuka paper. `"fixed"` always uses the share `keep`; choose it with
+        /// shares that `sarabande plan` computed.
         law: Setting<Choice<Law>> = law,
-        /// With the law `"fixed"`: the share of the calls without transactions that get theirs here, of those that go
-        /// on to a neighbour. `sarabande plan` finds such shares.
+        /// Share of calls whose transactions are kept here, of the calls without transactions that go on to a
+        /// neighbour. Only with the law `"fixed"`. `sarabande plan` computes such shares.
         keep: Setting<Share<0, 1000>> = keep,
-        /// How long a proxy counts calls before it corrects its share and tells the proxies before it how busy it is.
-        /// About the same at all proxies of a chain: what a neighbour has told counts for 3.5 of these periods, and
-        /// for 3.5 s at least. A second has few calls at a slow proxy; then a longer one makes shares steadier.
+        /// Time over which a proxy counts calls before it corrects its share and reports its load to the proxies before
+        /// it. About the same at all proxies of a chain: the report of a neighbour is valid for 3.5 periods, and at
+        /// least 3.5 s. Set it higher at a proxy with few calls a second; the shares are then steadier.
         period: Setting<Time<200, MINUTE>> = period,
-        /// How busy a proxy may be before it gives calls away, of the processor time that it may use.
+        /// Load above which a proxy gives calls away, as a share of the processor time that it may use. Set it lower to
+        /// keep a reserve for bursts.
         high: Setting<Share<100, 1000>> = high,
-        /// How busy all proxies behind may be before they take more calls again; at most `high`.
+        /// Load of all proxies behind below which they get more calls again; at most `high`. Set it further below
+        /// `high` if the shares oscillate.
         low: Setting<Share<100, 1000>> = low,
-        /// With the law `"paper"`: how many calls a second a proxy gives away more in each `period` in which it is
-        /// too busy.
+        /// Further calls a second that a proxy gives away in each `period` in which it is too busy. Only with the law
+        /// `"paper"`. Set it to a small part of the calls that the proxy carries.
         delta_c: Setting<CallRate<1>> = delta_c,
-        /// Calls a second that this proxy carries with transactions alone, over all threads. With `stateless`: how busy
-        /// it is is computed from its calls, and not measured.
+        /// Calls a second that this proxy carries if it keeps the transactions of all, over all threads. With this key
+        /// and `stateless` the load is computed from the calls and not measured. Set both if other programs use the
+        /// same processors.
         stateful: Option<Setting<CallRate<1>>> => "the load is measured",
         /// Calls a second that this proxy carries without transactions, over all threads; at least `stateful`.
         stateless: Option<Setting<CallRate<1>>> => "the load is measured",
-        /// With `"authentication"`: what a call costs more that is challenged and verified, as part of one without.
+        /// Additional cost of a call that is challenged and verified, relative to a call without authentication. Only
+        /// with `"authentication"`.
         authentication_cost: Setting<Share<10, 10_000>> = 1.0,
     }
 
     let HealthSettings { regular, fall, .. } = HealthSettings::default();
     let ProbeSettings { interval, timeout, .. } = ProbeSettings::default();
 
-    /// OPTIONS probes to each member. Any final answer but 503 is a good one. A member that answers calls but no
-    /// probes is recognised: then only calls that it leaves unanswered, and a closed port, tell that it is dead.
+    /// Health checks: an OPTIONS to each member. Any final response but 503 counts as good. A member that answers calls
+    /// but no probes is recognised: it is dead only if it leaves calls unanswered or its port is closed.
     struct RawProbe {
-        /// Whether each server is asked regularly. If not, it is asked when a request to it gets no answer or the
-        /// network reports an error, then every `interval` until it answers: with any status will do, and so will an
-        /// answer to another request. A server that keeps silent all the while is dead after `fall` probes as with
-        /// regular ones.
+        /// Whether each server is probed regularly. If not, a server is probed only after a request to it got no
+        /// answer, or the network reported an error. It is then probed every `interval`, until it answers a probe with
+        /// any status, or another request. A server that answers nothing is dead after `fall` probes, as with regular
+        /// probes. Switch it off if your servers do not want OPTIONS.
         enabled: Setting<Flag> = regular,
-        /// Time between two probes of one server.
+        /// Time between two probes of one server. Set it lower to find dead servers sooner.
         interval: Setting<Time<100, HOUR>> = interval,
-        /// Longest wait for an answer; at most `interval`, so that one probe of a server is under way at a time.
+        /// Longest wait for an answer to a probe; at most `interval`, so that each server has one open probe at a time.
+        /// Set it higher if your servers answer slowly under load.
         timeout: Setting<Time<10, HOUR>> = timeout,
-        /// Probes in a row without a good answer after which a server counts as dead, unless it answers requests
-        /// meanwhile. A closed port (ICMP port unreachable) is enough at once.
+        /// Probes in a row without a good answer after which a server is dead, unless it answers requests meanwhile. A
+        /// closed port (ICMP port unreachable) is enough at once. Set it higher if the network often loses packets.
         fall: Setting<Count<1, 100>> = fall,
     }
 
     let sessions = balance::SessionSettings::default();
 
-    /// How long calls and their traces are kept.
+    /// Times for which calls, and the memory of them, are kept.
     struct RawTimers {
-        /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Less than `"500ms"` only in a network of your
-        /// own. A reload does not change it for `[proxy]`.
+        /// Estimate of the round-trip time, T1 of RFC 3261 §17.1.1.1. Set it higher on links with long delays. Less
+        /// than `"500ms"` only if all SIP elements are in a network of your own. A reload does not change it for
+        /// `[proxy]`.
         t1: Setting<Time<1, { 10 * SECOND }>> = transaction::Timers::default().t1,
-        /// How long a call counts as load when no message passes, which is what a lost BYE looks like. One whose 200
-        /// gets no ACK, since its caller is gone, counts for 128 * `t1`.
+        /// Time for which a call without any message counts as load, as after a lost BYE. A call whose 200 gets no ACK
+        /// because the caller is gone counts for 128 * `t1`. Set it longer than your longest call.
         call: Setting<Time<1, { 30 * DAY }>> = sessions.call_lifetime,
     }
 
-    /// Keys of the tokens in Record-Route and Via that lead requests and responses back to their server. Balancers
-    /// that share a key find each other's calls.
+    /// Keys of the tokens in Record-Route and Via that lead requests and responses back to their server. Balancers with
+    /// the same key find each other's calls.
     struct RawToken {
-        /// The key. Without one a random key is made at the first start and kept as `NAME.token-key`, readable by its
-        /// owner only: in the state directory of the service (`STATE_DIRECTORY`, as systemd sets it), or else beside
-        /// this file. Or a file with the 16 bytes, or their text: `{ file = "token.key" }`.
+        /// The key: the 16 bytes as text, or a file with the bytes or their text, `{ file = "token.key" }`. Set it if
+        /// several balancers share calls. Without it a random key is made at the first start and kept as
+        /// `NAME.token-key`, readable by its owner only. Its directory is the state directory of the service
+        /// (`STATE_DIRECTORY`, set by systemd), or else that of this file.
         key: Option<Secret<KeyText>> => "made once and kept",
-        /// Keys whose tokens are still accepted. To change keys, move the old one here for one `lifetime`.
+        /// Older keys whose tokens are still accepted. To change the key, move the old one here for one `lifetime`.
         previous_keys: Vec<Setting<KeyText>>,
-        /// How long a token is accepted. Longer than the longest call.
+        /// Time for which a token is accepted. Set it longer than your longest call.
         lifetime: Setting<Time<MINUTE, YEAR>> = Duration::from_hours(24),
     }
 
     /// A secret in a file of its own.
     struct RawSecretFile {
-        /// The file, from the directory of this one.
+        /// The file, relative to the directory of this one.
         file: Option<Setting<KeyPath>> => REQUIRED,
     }
 
-    /// HTTP: status, metrics and administration. On an address that other machines can reach it asks for a token.
+    /// HTTP server for status, metrics and administration. On an address that other machines can reach, requests need a
+    /// token.
     struct RawAdmin {
-        /// Local address and port; `""` or `false` = off. On another address than loopback each request has to show
-        /// the token, as `Authorization: Bearer TOKEN`; `/healthz` and `/readyz` do not. The token is not encrypted
-        /// on its way. A reload does not change it.
+        /// Local address and port; `""` or `false`: no HTTP server. On another address than loopback each request
+        /// except `/healthz` and `/readyz` needs the token, as `Authorization: Bearer TOKEN`. The token is sent
+        /// unencrypted. Set it to let other machines read the metrics. A reload does not change it.
         listen: Setting<AdminListen> = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8060))),
-        /// The token; one that is set is asked for on loopback, too. Without one a random token is made at the first
-        /// start that needs it and kept where `NAME.token-key` is, as `NAME.admin-token`, readable by its owner only. Or
-        /// a file with the token: `{ file = "admin.token" }`. A reload does not change it.
+        /// The token, or a file with it: `{ file = "admin.token" }`. If it is set, requests on loopback need it as
+        /// well. Without it a random token is made at the first start that needs one. It is kept as `NAME.admin-token`,
+        /// readable by its owner only, in the same directory as `NAME.token-key`. A reload does not change it.
         token: Option<Secret<BearerText>> => "made once and kept",
     }
 
-    /// What servers can take, as `sarabande monitor --report` beside each of them finds out and sends every second
-    /// (docs/elastic.md). Without this table nobody is listened to.
+    /// Receives the capacity of servers, which `sarabande monitor --report` beside each server measures and sends every
+    /// second (docs/capacity-updates.md). Without this table no updates are accepted.
     struct RawCapacity {
         /// Local address and port, over TCP.
         listen: Option<Setting<CapacityListen>> => REQUIRED,
-        /// The key of each server, which its monitor has, too, by the address or name that the monitor gives with
-        /// `--as`: `"10.0.0.1" = "..."`, or `"10.0.0.1" = { file = "sip1.key" }`, a file with the 16 bytes, or their
-        /// text. Its holder can announce the capacity of that server alone. `"*"` is the key of all servers without one
-        /// of their own: a break-in at one of them can keep calls from all.
+        /// Keys of the servers: `"10.0.0.1" = "..."`, or `"10.0.0.1" = { file = "sip1.key" }`, a file with the 16 bytes
+        /// or their text. The name is the address or name that the monitor gives with `--as`. The monitor has the same
+        /// key, which can announce the capacity of that server only. `"*"` is the key of all servers without one of
+        /// their own: an intruder on one of them can keep calls away from all.
         keys: BTreeMap<String, Secret<KeyText>> => REQUIRED,
-        /// Networks that monitors may connect from; everyone where there is none.
+        /// Networks that monitors may connect from; empty: any. Set it if other machines can reach `listen`.
         from: Vec<Setting<NetworkText>>,
     }
 
-    /// What is done when more is asked for than this process can serve: it refuses new requests with 503, early and at
-    /// little cost, so that those that it takes are answered in time. What belongs to calls in progress is never
-    /// refused (docs/overload).
+    /// Protection of this process from more requests than it can serve. It refuses new requests with 503, early and at
+    /// little cost, so that accepted requests are answered in time. Messages of calls in progress are never refused
+    /// (docs/overload.md).
     struct RawOverload {
-        /// Which new requests are refused: by their expected wait (`"delay"`); by how busy the threads are
-        /// (`"occupancy"`); all, above 800 messages that wait, until there are less than 600 (`"bang-bang"`); or
-        /// none (`"none"`), which collapses above capacity. With any but `"none"` a thread with more messages than time
-        /// serves responses and what belongs to dialogs first, then emergency calls, new requests, and OPTIONS; drops
-        /// copies of what waits; and gives up what has waited for 500 ms. Otherwise messages wait in the sockets, first
-        /// come first served.
+        /// Which new requests are refused. `"delay"`: by their expected wait. `"occupancy"`: by the load of the
+        /// threads. `"bang-bang"`: all, from 800 waiting messages until fewer than 600 wait. `"none"`: none, which
+        /// collapses above capacity; messages then wait in the sockets, first come first served. With any other law, a
+        /// thread with more messages than time serves responses and messages within dialogs first, then emergency
+        /// calls, new requests, and OPTIONS. It drops copies of waiting messages, and messages that have waited for 500
+        /// ms. Leave it at `"delay"` unless you compare the laws.
         local: Setting<Choice<ScenarioLocal>> = ScenarioLocal::Delay,
-        /// Of `bang-bang`: the Retry-After of its refusals. Neighbours that keep to it go away and come back all at
-        /// once, which is worse than none.
+        /// Retry-After of the refusals of `bang-bang`. Neighbours that obey it all stop and all return at the same
+        /// time, which is worse than no Retry-After. Set it only to compare with other proxies.
         retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
-        /// What is said to neighbours that ask for it, so that they refuse in place of this process (RFC 7339, RFC 7415):
-        /// how many requests a second (`"rate"`), what part of them (`"loss"`), or nothing (`"none"`). With either,
-        /// what neighbours say is kept to as well. See docs/overload/neighbours.md.
+        /// How neighbours that support it are asked to refuse in place of this process (RFC 7339, RFC 7415). `"rate"`:
+        /// they get the number of requests a second to send. `"loss"`: they get the share of requests to drop.
+        /// `"none"`: they get nothing. With `"rate"` or `"loss"` this process also obeys such requests of neighbours.
+        /// Set it if the SIP servers in front support RFC 7339. See docs/overload-neighbours.md.
         feedback: Setting<Choice<FeedbackName>> = FeedbackName::None,
-        /// Networks of SIP servers, also behind this one, with which `feedback` is exchanged, and whose
-        /// Resource-Priority counts (RFC 4412). That of members always does.
+        /// Networks of SIP servers, in front of or behind this one, that `feedback` is exchanged with and whose
+        /// Resource-Priority is accepted (RFC 4412). That of members is always accepted. Set it if such servers are no
+        /// members.
         neighbours: Vec<Setting<NetworkText>>,
     }
 
-    /// The log, on standard error. At most 50 lines of one kind at once and 10 a second are written; those that
-    /// cannot be, since the disk is full or nobody reads them, are counted, and nothing waits for them.
+    /// The log, on standard error. At most 50 lines of one kind are written at once, and 10 a second. Lines that cannot
+    /// be written, because the disk is full or the reader has stopped, are counted, and no thread waits for them.
     struct RawLog {
-        /// Least severity that is written. `"debug"` adds a line for each request that failed: its method and
-        /// Call-ID, who sent it, and which member or which rule refused it. A reload does not change it.
+        /// Lowest severity that is written. `"debug"` adds a line for each failed request: method, Call-ID, sender, and
+        /// the member or rule that refused it. Set it to find out why calls fail. A reload does not change it.
         level: Setting<Choice<Level>> = Level::Info,
-        /// Lines for people, or one JSON object a line.
-        /// A reload does not change it.
+        /// Format of the lines: text, or a JSON object a line, for programs that collect logs. A reload does not change
+        /// it.
         format: Setting<Choice<LogFormat>> = LogFormat::Text,
     }
 
-    /// What SIGTERM does: no new calls are taken, those in progress may end.
+    /// Graceful stop after SIGTERM: no new calls are accepted, and calls in progress may end.
     struct RawStop {
-        /// Longest wait for calls in progress, also once another process has taken over; `"0s"` = stop at once. After a
-        /// `restart`, connections of clients stay open for nine tenths of it while their calls or bindings last.
+        /// Longest wait for calls in progress, also after another process has taken over; `"0s"`: stop at once. After a
+        /// `restart`, connections of clients stay open for nine tenths of this time while their calls or bindings last.
+        /// Set it to the time that most of your calls take.
         wait: Setting<Time<0, DAY>> = Duration::from_secs(30),
     }
 
-    /// Look-up of names: of members, and of the hosts to which members send requests.
+    /// DNS look-ups of members, and of the hosts to which members send requests.
     struct RawDns {
-        /// Time between two look-ups of a name; that of a host to which members send requests is asked for again only
-        /// while it is in use. When one fails, or the part of it that is about one target or address family, the
-        /// addresses of before stay, and a member's name is asked for every 3 s until all of it was answered.
+        /// Time between two look-ups of a name. The name of a host to which members send requests is looked up again
+        /// only while it is in use. If a look-up fails, or its part about one target or address family, the previous
+        /// addresses stay. A member's name is then looked up every 3 s until all of it is answered. Set it lower if the
+        /// addresses of your servers change often.
         refresh: Setting<Time<SECOND, DAY>> = Duration::from_secs(30),
-        /// DNS servers to ask, in this order, over UDP and TCP. Without any, those of the system
-        /// (`/etc/resolv.conf`).
+        /// DNS servers, in the order in which they are asked, over UDP and TCP. Empty: those of the system
+        /// (`/etc/resolv.conf`). Set it if the names of members are in a DNS of your own.
         servers: Vec<Setting<DnsServer>>,
     }
 }

@@ -1,4 +1,4 @@
-//! The reference of all keys, in Markdown, from the same table that the parser uses.
+//! Makes the reference of all keys, in Markdown, from the declarations that the parser uses.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ use crate::document;
 use crate::raw::RawConfig;
 use crate::structure::{is_table, shapes};
 
-/// Lines of prose are no longer than this, as in the pages that are written by hand.
+/// Longest line of prose, as in the other pages.
 const WIDTH: usize = 120;
 
 const INTRODUCTION: &str = r#"# Configuration
 
 <!-- Made from crates/live/config/src/raw.rs; a test of that crate says how to make it anew. -->
 
-One TOML file. This is a complete one; everything that it leaves out has the default given below:
+The configuration is one TOML file. This file is complete; every other key has the default given below:
 
 ```toml
 [listen]
@@ -26,17 +26,16 @@ policy  = "tlwl"
 members = ["10.0.0.1:5060", "10.0.0.2:5060", "10.0.0.3:5060"]
 ```
 
-`sarabande check FILE.toml` reads a file without running it and lists all that is wrong with it: file, line and column,
-key, what was read, and what would be right. An unknown key is an error. It also looks at what the file names, as far as that
-takes no network: the directories of stores and of records, the file of users, certificates and
-their keys, whether URLs can be read.
+`sarabande check FILE.toml` reads a file without running it and lists all errors: file, line and column, key, the value
+read, and the values allowed. An unknown key is an error. It also checks, without using the network, the directories of
+stores and of records, the file of users, certificates and their keys, and the form of URLs.
 [schema.json](schema.json) is the JSON schema of the file, for editors.
 
 - **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. `"500ms"`, `"30s"`, `"4h"`. A bare number is
   an error.
 - **Sizes** are a number of bytes, or text with `KiB`, `MiB` or `GiB`: `65536`, `"4MiB"`.
 - **Addresses** are `IPv4:port` or `[IPv6]:port`.
-- A key **without a default** must be there.
+- A key **without a default** is required.
 "#;
 
 /// The text of `docs/configuration.md`.
@@ -47,7 +46,7 @@ pub fn reference() -> String {
 /// `introduction`, then a section for each table of the file.
 pub(crate) fn of(introduction: &str, schema: &Value) -> String {
     let mut text = introduction.to_owned();
-    // The file itself is not a table that one writes.
+    // The file itself is not a table with a header.
     for (key, table) in properties(schema) {
         match tables(table).next() {
             Some(item) => section(&mut text, &format!("[{key}]"), item),
@@ -62,7 +61,7 @@ fn section(text: &mut String, path: &str, table: &Value) {
     if let Some(any) = table.get("additionalProperties").filter(|any| is_table(any)) {
         return section(text, &format!("{path}.<name>"), any);
     }
-    // What is inside of an array's tables is named without the brackets of their headers.
+    // Tables inside an array are named without the brackets of their headers.
     let inside =
         path.strip_prefix('[').and_then(|path| path.split_once(']')).filter(|(_, key)| !key.is_empty());
     let inside = inside.map(|(table, key)| format!("{table}{key}"));
@@ -109,7 +108,7 @@ fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
     properties.into_iter().flatten().map(|(key, schema)| (key.as_str(), schema))
 }
 
-/// The documentation comment on one line.
+/// The doc comment on one line.
 fn prose(schema: &Value) -> String {
     let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
     description.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Collects problems, and knows where in the file each key and value stands.
+//! Collects problems, and the places of keys and values in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,29 +9,28 @@ use crate::problem::{Errors, Problem};
 /// Longest piece of the file that a message shows, in characters.
 const SHOWN_MAX: usize = 60;
 
-/// What has a place in the file.
+/// A value with a place in the file.
 pub(crate) trait Placed {
-    /// Its bytes; empty for a default.
+    /// Its place, in bytes; empty for a default.
     fn span(&self) -> &Range<usize>;
 }
 
 pub(crate) struct Report<'t> {
-    /// The file, and behind it a value that was put into it.
+    /// The text of the file, and an appended value.
     text: &'t str,
-    /// Where the file ends.
+    /// Length of the file.
     file_end: usize,
     /// First byte of each value, with the dotted path of its key.
     values: BTreeMap<usize, String>,
-    /// Where each key, or array item, stands.
+    /// Place of each key or array item.
     keys: BTreeMap<String, usize>,
-    /// Paths of keys that are wrong, or whose absence a wrong key explains.
+    /// Paths of keys that are wrong, or whose absence is explained by a wrong key.
     explained: BTreeSet<String>,
-    /// By first byte of the place, so that they can be told in the order of the file.
+    /// Problems by the first byte of their place, to report them in the order of the file.
     problems: Vec<(usize, Problem)>,
 }
 
-/// Somebody may have written an entry of `[capacity.keys]` the wrong way round: what stands first is the secret then, and is
-/// not shown.
+/// Hides a secret in a path: in `[capacity.keys]` key and value may have been swapped by mistake.
 fn without_secret(key: String) -> String {
     let is_secret = |name: &str| KeyText::read(&name.into()).is_ok();
     let name = key
@@ -53,18 +52,18 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// Notes that `path` is in the file.
+    /// Records that `path` is in the file.
     pub(crate) fn note(&mut self, path: &str, key_start: usize, value_start: usize) {
         self.keys.insert(path.to_owned(), key_start);
         self.values.insert(value_start, path.to_owned());
     }
 
-    /// Whether the file has a key of this path, right or wrong.
+    /// Whether the file has a key with this path, right or wrong.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.keys.contains_key(path)
     }
 
-    /// The typed value of what stands at `span`; a wrong one is reported.
+    /// Returns the typed value of the text at `span`; a wrong value is reported.
     pub(crate) fn judge<K: Kind>(&mut self, leaf: &Leaf, span: &Range<usize>) -> Option<K::Value> {
         match K::read(leaf) {
             Ok(value) => Some(value),
@@ -76,13 +75,13 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// A legal value that does not go with the rest of the file. Secrets must not come here.
+    /// Reports a legal value that contradicts the rest of the file. Must not be used for secrets.
     pub(crate) fn conflict(&mut self, value: &impl Placed, remedy: impl Into<String>) {
         let read = self.shown(value.span());
         self.value_problem(value.span(), read, remedy.into());
     }
 
-    /// A value that must not be shown and does not go with the rest of the file.
+    /// Reports a secret that contradicts the rest of the file.
     pub(crate) fn secret_conflict(&mut self, value: &impl Placed, remedy: impl Into<String>) {
         self.value_problem(value.span(), String::new(), remedy.into());
     }
@@ -92,23 +91,23 @@ impl<'t> Report<'t> {
         self.push(span.start, key, read, remedy);
     }
 
-    /// A key that should not be there, or is wrong as a whole.
+    /// Reports a key that should not be there, or is wrong as a whole.
     pub(crate) fn key_problem(&mut self, path: &str, remedy: impl Into<String>) {
         self.push(self.place(path), path.to_owned(), String::new(), remedy.into());
     }
 
-    /// A value of the wrong shape, met before its kind is asked. `span` is empty for secrets.
+    /// Reports a value of the wrong form, before its kind reads it. `span` is empty for secrets.
     pub(crate) fn shape_problem(&mut self, path: &str, start: usize, span: &Range<usize>, refusal: Refusal) {
         let read = self.shown(span);
         self.push(start, path.to_owned(), read, refusal.into_remedy());
     }
 
-    /// A key that must be there; said at its table, unless another problem explains why it is not.
+    /// Reports a missing key at its table, unless another problem explains it.
     pub(crate) fn missing(&mut self, path: &str, remedy: impl Into<String>) {
         let within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        // A table that was left out takes its keys along, and an array that lost its items is empty.
+        // A table that was removed has no keys any more, and an array may have lost its items.
         if self.explained.iter().any(|known| within(path, known) || within(known, path)) {
             return;
         }
@@ -117,17 +116,17 @@ impl<'t> Report<'t> {
         self.push(start, path.to_owned(), String::new(), remedy.into());
     }
 
-    /// Says that the absence of `path` has been explained.
+    /// Records that the absence of `path` has been explained.
     pub(crate) fn explain(&mut self, path: String) {
         self.explained.insert(path);
     }
 
-    /// A place where the text is not TOML; `key` is empty where the line has none.
+    /// Reports text that is not TOML; `key` is empty if the line has none.
     pub(crate) fn syntax(&mut self, start: usize, key: String, read: String, remedy: String) {
         self.push(start, key, read, remedy);
     }
 
-    /// A value for which the file has no place.
+    /// Reports a changed value that has no place in the file.
     pub(crate) fn refused_change(&mut self, key: String, remedy: String) {
         self.push(self.text.len(), key, String::new(), remedy);
     }
@@ -139,7 +138,7 @@ impl<'t> Report<'t> {
         self.problems.push((start, Problem { position, key, read, remedy }));
     }
 
-    /// What the file has there, on one line and not too long.
+    /// The text of the file at `span`, on one line and shortened.
     pub(crate) fn shown(&self, span: &Range<usize>) -> String {
         let written = self.text.get(span.clone()).unwrap_or_default().trim();
         let line = written.lines().next().unwrap_or_default();
@@ -154,7 +153,7 @@ impl<'t> Report<'t> {
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 
-    /// First byte of a key, 0 where the file does not have it.
+    /// First byte of a key; 0 if the file does not have it.
     pub(crate) fn place(&self, path: &str) -> usize {
         self.keys.get(path).copied().unwrap_or(0)
     }

@@ -1,7 +1,7 @@
-//! One value as the file has it, with its place, and what its [`Kind`] makes of it.
+//! One value of the file, with its place and its typed value by its [`Kind`].
 //!
-//! A wrong value must not stop the reading at the first mistake, so a [`Setting`] takes any TOML value, and reports
-//! one that its kind refuses.
+//! Reading must not stop at the first mistake. So a [`Setting`] takes any TOML value, and reports one that its kind
+//! refuses.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use crate::kind::{Kind, Leaf, Schema, Written};
 use crate::report::{Placed, Report};
 use crate::table::{Defaulted, Node, Shape, Table};
 
-/// A value of the kind `K`, and the bytes of the file that hold it; the range is empty for a default.
+/// A value of the kind `K`, and its place in the file, in bytes; the range is empty for a default.
 pub(crate) struct Setting<K: Kind> {
     pub(crate) leaf: Leaf,
     pub(crate) span: Range<usize>,
-    /// `None`: it is not of its kind, which has been reported.
+    /// `None` if the value is not of its kind, which has been reported.
     value: Option<K::Value>,
 }
 
@@ -26,18 +26,18 @@ impl<K: Kind> Setting<K> {
         Self { leaf, span, value }
     }
 
-    /// The typed value; `None`: a wrong one, which has been reported.
+    /// Returns the typed value; `None` if it is wrong, which has been reported.
     pub(crate) fn value(&self) -> Option<K::Value> {
         self.value.clone()
     }
 
-    /// Whether the file has it; otherwise it is a default.
+    /// Whether the value is from the file; otherwise it is a default.
     pub(crate) fn is_set(&self) -> bool {
         !self.span.is_empty()
     }
 }
 
-/// The typed value of a key that may be absent: `Some(None)` where it is, `None` where it is wrong.
+/// The typed value of an optional key: `Some(None)` if it is absent, `None` if it is wrong.
 #[expect(clippy::option_option, reason = "a wrong value is no absent one")]
 pub(crate) fn given<K: Kind>(setting: Option<&Setting<K>>) -> Option<Option<K::Value>> {
     setting.map_or(Some(None), |setting| setting.value().map(Some))
@@ -55,9 +55,9 @@ pub(crate) enum Entry<K: Kind, T> {
     Table(T),
 }
 
-/// A table of which one value alone is the short form.
+/// A table with a short form, which is one of its values.
 pub(crate) trait Short: Table {
-    /// Kind of that value.
+    /// Kind of the short form.
     type Main: Kind;
 
     fn main(&mut self) -> &mut Option<Setting<Self::Main>>;
@@ -72,7 +72,7 @@ pub(crate) enum Several<K: Kind, I: Kind = K> {
     Many(Vec<Setting<I>>),
 }
 
-/// One value, an array of values, or a table that says more.
+/// One value, an array of values, or a table.
 pub(crate) enum Listed<K: Kind, T, I = Setting<K>> {
     One(Setting<K>),
     Many(Vec<I>),

@@ -1,6 +1,6 @@
-//! Holds the parsed text against the schema: unknown keys, and arrays or tables where the other belongs.
+//! Compares the parsed text with the schema: unknown keys, and arrays or tables in the wrong place.
 //!
-//! What is wrong is reported and left out, so that whatever reads the rest finds nothing to refuse.
+//! Errors are reported and removed, so that later steps find none of these.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::nearest::nearest;
 use crate::report::Report;
 use crate::table::Node;
 
-/// Keeps of `table` what the schema has room for.
+/// Keeps the parts of `table` that the schema allows.
 pub(crate) fn prune<'t>(table: DeTable<'t>, schema: &Value, report: &mut Report<'_>) -> DeTable<'t> {
     Pruner { root: schema, report }.table(table, schema, "")
 }
@@ -32,7 +32,7 @@ impl Pruner<'_, '_> {
             self.report.note(&path, key.span().start, value.span().start);
             match member(schema, key.get_ref(), is_table) {
                 None => self.unknown(&path, parent, &key, schema),
-                // TOML reads a name with dots as tables inside each other.
+                // TOML reads a name with dots as nested tables.
                 Some(any)
                     if value.get_ref().as_table().is_some_and(|named| names_values(schema, any, named)) =>
                 {
@@ -61,7 +61,7 @@ impl Pruner<'_, '_> {
         let table = shapes.iter().find(|shape| is_table(shape));
         let items = shapes.iter().find_map(|shape| shape.get("items"));
         let has_leaf = shapes.iter().any(|shape| !is_table(shape) && shape.get("items").is_none());
-        // Secrets are kept out of messages, also where they stand in the wrong place.
+        // Secrets are not shown in messages, even if they are in the wrong place.
         let any = schema.get("additionalProperties");
         let are_secret = |schema: &Value| self::shapes(schema).into_iter().any(is_secret);
         let secret = are_secret(schema) || items.or(any).is_some_and(are_secret);
@@ -92,7 +92,7 @@ impl Pruner<'_, '_> {
             _ if items.is_some() => no_array(path, items),
             _ => no_table(path, schema),
         };
-        // A table's own place is its header, which its key shares.
+        // The place of a table is its header, which is also that of its key.
         self.report.shape_problem(path, span.start.max(key_start), &shown, refusal);
         None
     }
@@ -133,7 +133,7 @@ impl Pruner<'_, '_> {
     }
 }
 
-/// What is said where an array of `items` belongs. One whose items are all tables is written with their headers.
+/// Text if an array of `items` is expected. An array of tables is written with headers.
 fn no_array(path: &str, items: Option<&Value>) -> Refusal {
     Refusal::new(if items.is_some_and(is_table) && !path.contains('.') {
         format!("expected an array of tables: each under its own [[{path}]]")
@@ -142,7 +142,7 @@ fn no_array(path: &str, items: Option<&Value>) -> Refusal {
     })
 }
 
-/// What is said where a table belongs.
+/// Text if a table is expected.
 fn no_table(path: &str, schema: &Value) -> Refusal {
     let named_by_user = schema.get("additionalProperties").is_some_and(is_table);
     Refusal::new(if path.ends_with(']') {
@@ -154,14 +154,14 @@ fn no_table(path: &str, schema: &Value) -> Refusal {
     })
 }
 
-/// Dotted path of a key, quoted where TOML asks for it.
+/// Dotted path of a key, quoted as TOML requires.
 pub(crate) fn join(parent: &str, key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let key = if bare { key.to_owned() } else { quoted(key) };
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
-/// The tables below `parent` in the order of the file, each with its path.
+/// The tables below `parent` in the order of the file, with their paths.
 pub(crate) fn in_order<'r, T>(
     parent: &str,
     tables: &'r BTreeMap<String, T>,
@@ -178,7 +178,7 @@ pub(crate) fn in_order<'r, T>(
     tables
 }
 
-/// The alternatives of a schema; most have one.
+/// The alternatives of a schema, usually one.
 pub(crate) fn shapes(schema: &Value) -> Vec<&Value> {
     match schema.get("anyOf").and_then(Value::as_array) {
         Some(alternatives) => alternatives.iter().collect(),
@@ -190,8 +190,8 @@ pub(crate) fn is_table(shape: &Value) -> bool {
     shape.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// Whether the user chooses the keys of a table, and the `value` of one is no table, or a secret's, which is not the one
-/// that was `read`.
+/// Whether the user chooses the keys of a table, while `value`, the schema of an entry, is no table, or that of a
+/// secret other than the one that was `read`.
 fn names_values(table: &Value, value: &Value, read: &DeTable<'_>) -> bool {
     let is_named = table.get("additionalProperties").is_some_and(Value::is_object);
     let has_secret = shapes(value).into_iter().any(is_secret);
@@ -204,7 +204,7 @@ fn is_secret(shape: &Value) -> bool {
     shape.get("writeOnly").is_some()
 }
 
-/// Schema of a table's key. Where the user names the tables, a key of such a table has lost its name.
+/// Schema of a table's key. If the user chooses the names of tables, `key` may be one whose name was forgotten.
 fn member<'s>(schema: &'s Value, key: &str, is_table: bool) -> Option<&'s Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(key));
     let any = schema.get("additionalProperties").filter(|any| any.is_object());
@@ -215,7 +215,7 @@ fn members(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key.as_str())
 }
 
-/// Where else in the file `key` would be right.
+/// Another place in the file where `key` would be right.
 fn find(schema: &Value, key: &str, path: &str) -> Option<String> {
     if members(schema).any(|known| known == key) {
         return Some(join(path, key));

@@ -1,13 +1,13 @@
-//! Text that is not TOML. The parser's own words are kept, and what it cannot know is added: the key that the line is
-//! about, and that text needs quotes.
+//! Errors in text that is not TOML. The message of the parser is kept; the key of the line is added, and the advice
+//! that text needs quotes.
 
 use toml::de::Error;
 
 use crate::kind::quoted;
 use crate::report::Report;
 
-/// Tells the mistakes that stand for themselves. The parser goes on after each, but what it says after the first of a
-/// line, or after an array that does not end, is mostly an echo.
+/// Reports independent mistakes. The parser continues after each mistake, but further ones on a line, or after an array
+/// without an end, are usually consequences of the first.
 pub(crate) fn report_mistakes(text: &str, mistakes: &[Error], report: &mut Report<'_>) {
     let mut last_line = None;
     for mistake in mistakes {
@@ -19,7 +19,7 @@ pub(crate) fn report_mistakes(text: &str, mistakes: &[Error], report: &mut Repor
         let words = mistake.message().replace('\n', "; ");
         let assignment = text.lines().nth(line - 1).and_then(|line| line.split_once('='));
         let key = assignment.map(|(key, _)| path(text, line, key.trim())).unwrap_or_default();
-        // A token key without its quotes is still a secret.
+        // A token key without quotes is still a secret.
         let secret = key.split('.').next_back().is_some_and(|name| name.contains("key"));
         let meant = assignment.filter(|_| !secret).and_then(|(_, value)| unquoted(value));
         let read = match meant {
@@ -38,7 +38,7 @@ pub(crate) fn report_mistakes(text: &str, mistakes: &[Error], report: &mut Repor
     }
 }
 
-/// `key` below the last table header before `line`, as far as lines alone tell.
+/// The path of `key` below the last table header before `line`, as far as single lines show it.
 fn path(text: &str, line: usize, key: &str) -> String {
     let before = text.lines().take(line - 1).collect::<Vec<_>>();
     let header = before.iter().rev().find_map(|line| line.trim().strip_prefix('[')?.strip_suffix(']'));
@@ -48,7 +48,7 @@ fn path(text: &str, line: usize, key: &str) -> String {
     }
 }
 
-/// A value that looks like a word, an address or a duration rather than TOML.
+/// A value that looks like a word, an address or a duration without quotes.
 fn unquoted(value: &str) -> Option<&str> {
     let value = value.split('#').next()?.trim();
     let word = |c: char| c.is_ascii_alphanumeric() || ".:_-/%".contains(c);

@@ -1,25 +1,25 @@
-//! The tables of a file as data: [`table!`] declares each key once, and reading, schema, reference and defaults
-//! follow.
+//! The tables of a file as data: [`table!`] declares each key once; reading, schema, reference and defaults are made
+//! from it.
 //!
 //! ```text
 //! table! {
-//!     let StopSettings { wait } = StopSettings::default();       // What the defaults are taken from.
+//!     let StopSettings { wait } = StopSettings::default();       // The source of the defaults.
 //!
-//!     /// What SIGTERM does.                                      // The reference's words on the table ...
+//!     /// What SIGTERM does.                                      // The text of the reference about the table ...
 //!     struct RawStop {
-//!         /// Longest wait for calls in progress.                 // ... and on a key.
+//!         /// Longest wait for calls in progress.                 // ... and about a key.
 //!         wait: Setting<Time<0, DAY>> = wait,                     // A key with a default, as a typed value.
-//!         /// Who is told.
-//!         tell: Option<Setting<Text>> => "nobody",                // One without: in words, what its absence means.
+//!         /// Receiver of a notice.
+//!         tell: Option<Setting<Text>> => "none",                  // A key without: the meaning of its absence.
 //!         /// Where to go.
-//!         to: Vec<Setting<Text>> where { "minItems": 1 } => REQUIRED, // One that has to be there, with a limit.
+//!         to: Vec<Setting<Text>> where { "minItems": 1 } => REQUIRED, // A required key, with a limit.
 //!     }
 //! }
 //! ```
 //!
-//! A declaration becomes a struct with these fields, its `Default`, and its [`Table`]. A Rust keyword is a key as
-//! `r#move`; a table that there is for several ports is `struct RawListener<PORT>`. The code that is generated for a key is one call; all that works with keys is written once, in functions
-//! of this file.
+//! A declaration becomes a struct with these fields, its `Default`, and its [`Table`]. A key that is a Rust keyword is
+//! written `r#move`. A table for several ports is `struct RawListener<PORT>`. The code that is generated for a key is
+//! one call; everything else is written once, in functions of this file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,18 +33,18 @@ use crate::report::Report;
 /// A part of the file, with its place.
 pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
 
-/// What the names of tables look like that the user chooses.
+/// Pattern of the names of tables that the user chooses.
 pub(crate) const NAME: &str = "^[-_0-9A-Za-z]+$";
 
-/// What a key may have as its value: one value, several, or a table.
+/// The form of a key's value: one value, several, or a table.
 pub(crate) trait Shape: Sized {
     /// JSON schema of the value.
     fn schema() -> Schema;
 
-    /// The value of a key in the file, whose shape has been held against the schema; a wrong value is reported.
+    /// Reads the value of a key, whose form the schema has checked already. A wrong value is reported.
     fn read(node: Node<'_>, report: &mut Report<'_>) -> Self;
 
-    /// The value as a file would have it, where it is a default; `None`: there is nothing to write.
+    /// The value in the notation of the file, if it is a default; `None` if there is nothing to write.
     fn written(&self) -> Option<Value> {
         None
     }
@@ -52,10 +52,10 @@ pub(crate) trait Shape: Sized {
 
 /// A shape whose default is made from a typed value.
 pub(crate) trait Defaulted: Shape {
-    /// The type that the value has in the program.
+    /// Type of the value in the program.
     type Value;
 
-    /// The default.
+    /// Makes the default.
     fn of(value: Self::Value) -> Self;
 }
 
@@ -64,10 +64,10 @@ pub(crate) trait Table: Default {
     /// JSON schema of the table.
     fn schema() -> Schema;
 
-    /// Takes the value of one key.
+    /// Reads the value of one key.
     fn set(&mut self, key: &str, node: Node<'_>, report: &mut Report<'_>);
 
-    /// The keys that `table` has, and the defaults of all others.
+    /// Reads the keys that `table` has; all others get their defaults.
     fn from_keys(table: DeTable<'_>, report: &mut Report<'_>) -> Self {
         let mut read = Self::default();
         for (key, node) in table {
@@ -77,15 +77,15 @@ pub(crate) trait Table: Default {
     }
 }
 
-/// What the file leaves out: a default value says it by itself, all else is said in words.
+/// The meaning of an absent key without a default value.
 pub(crate) enum Absent {
-    /// The key has to be there.
+    /// The key is required.
     Required,
-    /// In words, what holds without the key.
+    /// The meaning, as text.
     Means(Cow<'static, str>),
 }
 
-/// The key has to be there.
+/// The key is required.
 pub(crate) const REQUIRED: Absent = Absent::Required;
 
 impl From<&'static str> for Absent {
@@ -100,19 +100,19 @@ impl From<String> for Absent {
     }
 }
 
-/// A key as its table's schema has it.
+/// A key in the schema of its table.
 pub(crate) struct Key {
-    /// The Rust name: the key, with `r#` where it is a keyword.
+    /// Rust name of the field: the key, with `r#` if it is a keyword.
     pub(crate) field: &'static str,
-    /// Its documentation; empty where its value is a table, which has its own.
+    /// Doc comment of the key; empty if its value is a table, which has its own.
     pub(crate) about: &'static str,
     /// Schema of its value.
     pub(crate) schema: Schema,
-    /// Its default; not written where `absent` says something.
+    /// Default of the key; ignored if `absent` is set.
     pub(crate) default: Option<Value>,
-    /// Further limits in the schema's words, such as `minItems`.
+    /// Further limits as schema keywords, such as `minItems`.
     pub(crate) limits: Option<Value>,
-    /// What its absence means where that is not its default.
+    /// Meaning of its absence, if that is not the default.
     pub(crate) absent: Option<Absent>,
 }
 
@@ -125,7 +125,7 @@ fn bare(field: &str) -> &str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-/// Schema of a table with these keys; `more` is what else its schema says.
+/// Makes the schema of a table with these keys; `more` has further keywords.
 pub(crate) fn schema(about: &str, more: Option<Value>, keys: Vec<Key>) -> Schema {
     let mut required = Vec::new();
     let mut properties = Map::new();
@@ -161,7 +161,7 @@ fn extend(schema: &mut Schema, more: Option<Value>) {
     }
 }
 
-/// `schema` with its title and description first; no description where it has its own and `about` is empty.
+/// Moves title and description of `schema` to its start. If `about` is empty, its own description stays.
 fn described(mut schema: Schema, about: &str) -> Schema {
     let mut words = Map::new();
     if let Some(rest) = schema.as_object_mut() {
@@ -298,7 +298,7 @@ macro_rules! table {
                     self.$key = $crate::table::Shape::read(node, report);
                     return;
                 })+
-                // The schema has no other key, so the text has none any more.
+                // The schema has no other key, and keys that it does not have were removed.
                 drop(node);
             }
         }

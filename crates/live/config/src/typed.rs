@@ -1,7 +1,7 @@
-//! The checked configuration, in the types that the rest of the program works with.
+//! The checked configuration, in the types of the other crates.
 //!
-//! Every value here is legal: ranges, families, duplicates and references between keys have been checked by
-//! [`crate::parse`], so that readers need no second look.
+//! All values are legal: ranges, families, duplicates and references between keys have been checked by
+//! [`crate::parse`].
 
 mod listen;
 mod scale;
@@ -27,36 +27,36 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How calls are kept whose dialogs are, and where their records go.
+/// State and records of calls with dialog state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallsConfig {
     /// Times and limits.
     pub dialogs: DialogSettings,
-    /// Where a record of each call goes.
+    /// Where call records are written.
     pub records: Option<RecordsPlace>,
-    /// Bytes of a file of records, which is put aside then.
+    /// Size of a file of records, in bytes, at which a new one is started.
     pub rotate: u64,
-    /// How many of those are kept.
+    /// Number of old files that are kept.
     pub keep: u32,
 }
 
-/// A server that keeps something for this process.
+/// A server that stores data for this process.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
-    /// Where it is, and as whom we log in.
+    /// Its URL, with the user name for the login.
     pub url: String,
-    /// File of those who are trusted to vouch for it, where it speaks TLS; `None`: those that the system trusts.
+    /// File of the authorities that are trusted to certify the server, if it uses TLS; `None`: those of the system.
     pub authorities: Option<PathBuf>,
 }
 
-/// Without the URL, which may have a password in it: configurations end up in logs.
+/// Without the URL, which may contain a password: configurations are written to logs.
 impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerUrl").field("authorities", &self.authorities).finish_non_exhaustive()
     }
 }
 
-/// Where records of calls go.
+/// Where call records are written.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordsPlace {
     /// Lines of JSON in this file.
@@ -65,58 +65,58 @@ pub enum RecordsPlace {
     Database(ServerUrl),
 }
 
-/// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
+/// Default port of SIP over UDP (RFC 3261 §19.1.2).
 pub const SIP_PORT: u16 = 5060;
 
 /// One configuration file, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Sockets and the names of this balancer.
+    /// Listeners and names of this process.
     pub listen: Listen,
-    /// What connections may take.
+    /// Limits of connections.
     pub connections: Connections,
-    /// Certificates, and whom to trust; there where a listener needs it.
+    /// Certificates and trusted authorities; present if a listener needs them.
     pub tls: Option<Tls>,
-    /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then
-    /// those of the next hops of routes.
+    /// All pools, by the index that routes use: those of the file in its order, then that of `[proxy]`, then those of
+    /// the next hops of routes.
     pub pools: Vec<PoolConfig>,
-    /// Timers and limits of all that is forwarded with transactions.
+    /// Timers and limits of all requests that are forwarded with transactions.
     pub transactions: ProxySettings,
-    /// With whom the state of calls is shared out.
+    /// Neighbours that divide the state of calls.
     pub distribution: Option<Distribution>,
-    /// How calls are kept, where the state of any is.
+    /// State and records of calls; `None` if no pool keeps dialogs.
     pub calls: Option<CallsConfig>,
-    /// `[[route]]`s in order; without any, all requests go to the one pool or to the proxy.
+    /// The `[[route]]`s in order. Without any, all requests go to the single pool or to the proxy.
     pub routes: Vec<Rule>,
     /// The users of the own domains.
     pub registrar: Option<RegistrarConfig>,
-    /// Who may begin anything at each listener of [`Listen::listeners`], by its index there.
+    /// Access to each listener of [`Listen::listeners`], by its index there.
     pub access: Vec<Access>,
-    /// Limits of what each source may begin, over all threads.
+    /// Limits of new requests of each source, over all threads.
     pub rates: RateSettings,
-    /// What is done about more requests than can be served.
+    /// Overload control of this process.
     pub overload: OverloadControl,
     /// Keys of the tokens in Record-Route and Via.
     pub token: Token,
     /// The admin HTTP listener.
     pub admin: Admin,
-    /// Who says what servers can take; `None`: nobody is listened to.
+    /// Capacity updates of monitors; `None`: none are accepted.
     pub capacity: Option<CapacityConfig>,
     /// Log level and format.
     pub log: Log,
-    /// What SIGTERM does.
+    /// Behaviour after SIGTERM.
     pub stop: Stop,
     /// Name resolution of members.
     pub dns: Dns,
 }
 
 impl Config {
-    /// The pool, if this is a balancer; the first one, if there are several.
+    /// Returns the first pool of the file; `None` if there is none.
     pub fn pool(&self) -> Option<&PoolConfig> {
         self.pools.iter().find(|pool| pool.origin == PoolOrigin::Table)
     }
 
-    /// The pools that are `[pool.<name>]`s, in the order of the file: routes name them by their places.
+    /// Returns the pools of the file in its order; routes refer to them by index.
     pub fn table_pools(&self) -> impl Iterator<Item = &PoolConfig> {
         self.pools.iter().filter(|pool| pool.origin == PoolOrigin::Table)
     }
@@ -126,7 +126,7 @@ impl Config {
         self.pool().map_or(&[], |pool| &pool.members)
     }
 
-    /// Settings that are legal and known to do harm, and what to do about each.
+    /// Returns warnings about legal settings that are known to cause trouble, with remedies.
     pub fn warnings(&self) -> Vec<String> {
         let of_process = self.overload.collapses().map(str::to_owned);
         of_process
@@ -138,8 +138,8 @@ impl Config {
             .collect()
     }
 
-    /// Stateless forwarding repeats nothing, and a client of a connection does not either: it waits for a message that
-    /// was lost on its way to a member.
+    /// Warns of stateless forwarding beside connections. Nothing is retransmitted then: the process does not, and a
+    /// client over a connection does not either.
     fn stateless_warnings(&self) -> impl Iterator<Item = String> {
         let reliable = |transport: &Transport| transport.is_reliable();
         let mut listeners = self.listen.listeners.iter().map(|listener| listener.transport);
@@ -158,7 +158,7 @@ impl Config {
         })
     }
 
-    /// A key that speaks for many servers, and members whose monitors have none.
+    /// Warns of a key for many servers, and of members whose monitors have no key.
     fn key_warnings(&self) -> Vec<String> {
         let Some(capacity) = &self.capacity else { return Vec::new() };
         if capacity.keys.shared.is_some() {
@@ -181,7 +181,7 @@ impl Config {
                 })
                 .any(|member| member == *server)
         };
-        // An address that no member has may be one of a name.
+        // An address that no member has may belong to a name.
         let has_others = own.keys().any(|server| matches!(server, Server::Address(_)) && !literal(server));
         let has_key = |address: &Address| match address {
             Address::Socket(peer) => own.contains_key(&Server::Address(peer.address)),
@@ -194,7 +194,7 @@ impl Config {
         without.collect()
     }
 
-    /// Neighbours that may be anybody, and next hops that share out state and are no neighbours.
+    /// Warns of neighbours in very large networks, and of next hops that divide state but are no neighbours.
     fn neighbour_warnings(&self) -> Vec<String> {
         let Some(distribution) = &self.distribution else { return Vec::new() };
         let neighbours = &distribution.neighbours;
@@ -219,7 +219,7 @@ impl Config {
         wide.chain(strangers).collect()
     }
 
-    /// In a few words, for people.
+    /// Returns a summary in a few words.
     pub fn summary(&self) -> String {
         let users = self.registrar.as_ref().map(|registrar| {
             let domains = &registrar.settings.registrar.domains;
@@ -256,12 +256,12 @@ impl Config {
     }
 }
 
-/// So many of something.
+/// A number with its noun.
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// How many members are in the file: a name may stand for several, or for none.
+/// Number of members in the file. A name may stand for several, or for none.
 fn members(members: &[MemberSettings]) -> String {
     let names = members.iter().filter(|member| !matches!(member.address, Address::Socket(_))).count();
     match (members.len() - names, names) {
@@ -276,18 +276,17 @@ fn members(members: &[MemberSettings]) -> String {
 /// `[registrar]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegistrarConfig {
-    /// Domains, what is granted to clients, and how users prove who they are.
+    /// Domains, limits of registrations, and authentication.
     pub settings: RegistrarSettings,
-    /// Algorithms that the file names, to be offered; `None`: the one that most clients know and the users have
-    /// hashes of.
+    /// Digest algorithms that the file names; `None`: the one that most clients support among those with hashes.
     pub algorithms: Option<Offer>,
-    /// Who knows their secrets; `None`: nobody is asked for a password.
+    /// Where passwords are stored; `None`: no password is needed.
     pub users: Option<UsersPlace>,
-    /// Where bindings are kept; `None`: in a file beside the configuration.
+    /// Where bindings are stored; `None`: in a file beside the configuration.
     pub store: Option<StorePlace>,
 }
 
-/// Who knows the secrets of users.
+/// Where passwords of users are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsersPlace {
     /// A file.
@@ -296,10 +295,10 @@ pub enum UsersPlace {
     Database(ServerUrl),
 }
 
-/// Where bindings are kept.
+/// Where bindings are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorePlace {
-    /// In this process alone.
+    /// In this process only.
     Memory,
     /// A file.
     File(PathBuf),
@@ -307,7 +306,7 @@ pub enum StorePlace {
     Redis(ServerUrl),
 }
 
-/// What made a pool.
+/// Origin of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolOrigin {
     /// `[pool.<name>]`.
@@ -321,20 +320,20 @@ pub enum PoolOrigin {
 /// `[pool.<name>]`, or next hops as a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolConfig {
-    /// What made it.
+    /// Origin of the pool.
     pub origin: PoolOrigin,
-    /// What the control plane is told. The name is the `<name>` of the table; `proxy`; or `route.` and the name of the
+    /// Settings for the control plane. The name is the `<name>` of the table; `proxy`; or `route.` and the name of the
     /// route.
     pub settings: PoolSettings,
-    /// At least one; no two alike; in the order of the file.
+    /// At least one member; no two are equal; in the order of the file.
     pub members: Vec<MemberSettings>,
     /// Weights, times and limit of sessions, over all threads.
     pub sessions: balance::SessionSettings,
-    /// Who starts and stops its servers, if anybody does.
+    /// How its servers are started and stopped; `None`: not at all.
     pub scale: Option<ScaleConfig>,
 }
 
-/// What orders the new calls of a pool: its policy, or the queue in front of it, with where its capacities come from.
+/// Text about how new calls are assigned: by the policy, or by the queue, with the source of its capacities.
 pub fn orders(policy: PolicyKind, queue: Option<&QueueSetup>) -> String {
     match queue {
         None => format!("policy {policy}"),
@@ -361,15 +360,15 @@ impl PoolConfig {
 /// `[token]`
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// `SipHash` key of new tokens; `None`: the file has none, make a random one.
+    /// `SipHash` key of new tokens; `None`: the file has none, and a random one is made.
     pub key: Option<[u8; 16]>,
     /// Keys whose tokens are still accepted.
     pub previous_keys: Vec<[u8; 16]>,
-    /// How long a token is accepted.
+    /// Time for which a token is accepted.
     pub lifetime: Duration,
 }
 
-/// Without the keys: configurations end up in logs.
+/// Without the keys: configurations are written to logs.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token")
@@ -380,15 +379,15 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What a request to the admin interface has to show.
+/// A bearer token for the admin interface.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer(String);
 
 impl Bearer {
-    /// Fewest characters: what can be guessed keeps nobody out.
+    /// Smallest number of characters, so that it cannot be guessed.
     const MIN: usize = 16;
 
-    /// A token as RFC 6750 §2.1 has it (`b64token`), if the text is one, and long enough.
+    /// Reads a token of RFC 6750 §2.1 (`b64token`); `None` if the text is none, or too short.
     pub fn parse(text: &str) -> Option<Self> {
         let characters = text.trim_end_matches('=');
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
@@ -396,7 +395,7 @@ impl Bearer {
         good.then(|| Self(text.to_owned()))
     }
 
-    /// Of what a file holds: the token, with or without a line end.
+    /// Reads a token from the content of a file, with or without a line end.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Self::parse(std::str::from_utf8(bytes).ok()?.trim())
     }
@@ -407,7 +406,7 @@ impl Bearer {
     }
 }
 
-/// Without the text: configurations end up in logs.
+/// Without the text: configurations are written to logs.
 impl fmt::Debug for Bearer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Bearer(..)")
@@ -419,27 +418,27 @@ impl fmt::Debug for Bearer {
 pub struct Admin {
     /// HTTP listener; `None` = off.
     pub listen: Option<SocketAddr>,
-    /// What requests have to show; `None`: the file has none.
+    /// Token that requests need; `None`: the file has none.
     pub token: Option<Bearer>,
 }
 
-/// `[capacity]`. Keys do not print themselves.
+/// `[capacity]`. `Debug` does not print the keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityConfig {
     /// TCP listener of updates.
     pub listen: SocketAddr,
-    /// Who may speak for which server. No two are alike.
+    /// Keys by server. No two are equal.
     pub keys: Arc<Keys>,
-    /// Who may connect.
+    /// Networks that may connect.
     pub from: Access,
 }
 
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// Least severity that is written.
+    /// Lowest severity that is written.
     pub level: Level,
-    /// How a line is written.
+    /// Format of a line.
     pub format: LogFormat,
 }
 
@@ -448,20 +447,20 @@ pub struct Log {
 pub enum Level {
     /// Nothing is written.
     Off,
-    /// What needs a person.
+    /// A person has to act.
     Error,
-    /// What may soon need one.
+    /// A person may have to act soon.
     Warn,
     /// Life of the process and of its members.
     Info,
-    /// Each request that failed, with the reason.
+    /// Each failed request, with the reason.
     Debug,
-    /// The same; for what `RUST_LOG` asks of the libraries.
+    /// As `Debug`; for libraries that `RUST_LOG` names.
     Trace,
 }
 
 impl Level {
-    /// The name as the file has it, which is also that of the usual log filters.
+    /// The name in the file, which log filters use as well.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -474,10 +473,10 @@ impl Level {
     }
 }
 
-/// How a log line is written.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text.
     Text,
     /// One JSON object a line.
     Json,
@@ -486,7 +485,7 @@ pub enum LogFormat {
 /// `[stop]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// Longest wait for calls in progress after SIGTERM; zero = none.
+    /// Longest wait for calls in progress after SIGTERM; zero: none.
     pub wait: Duration,
 }
 
@@ -495,6 +494,6 @@ pub struct Stop {
 pub struct Dns {
     /// Time between two look-ups of a member's name.
     pub refresh: Duration,
-    /// Servers to ask; empty for those of the system.
+    /// DNS servers; empty: those of the system.
     pub servers: Vec<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! Scenarios with one value put in: what changes, where it is added, and what is said when it is wrong.
+//! Scenarios with one changed value: the result, the place of an added value, and error messages.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn with(key: &str, value: &str) -> Result<Scenario, String> {
     parse_with(TEXT, "file.toml", key, &value).map_err(|errors| errors.to_string())
 }
 
-/// That setting a key is the same as writing it into the file by hand.
+/// Asserts that a change equals the same edit of the file.
 #[track_caller]
 fn assert_same(key: &str, value: &str, old: &str, new: &str) {
     assert_eq!(TEXT.matches(old).count(), 1, "{old}");
@@ -52,7 +52,7 @@ fn a_key_that_is_there_is_replaced() {
     assert_same("calls.main.rate", "120", "rate = 100", "rate = 120");
     assert_same("host.core.capacity", "[160, 100]", "capacity = 160", "capacity = [160, 100]");
     assert_same("host.core.overload.local", "delay", "\"occupancy\"", "\"delay\"");
-    // Whole tables and arrays too.
+    // Also whole tables and arrays.
     assert_same("host.core.overload", "{ local = \"delay\" }", "\"occupancy\"", "\"delay\"");
     let steps = "[{ at = \"0s\", rate = 10 }, { at = \"1m\", rate = 20 }]";
     let one = "[{ at = \"5s\", rate = 15 }]";
@@ -70,9 +70,9 @@ fn an_item_of_an_array_is_replaced() {
 fn a_key_that_is_not_there_is_added() {
     assert_same("host.core.count", "3", "[host.core]", "[host.core]\ncount = 3");
     assert_same("link[0].loss", "5%", "[[link]]", "[[link]]\nloss = \"5%\"");
-    // A zero that is meant.
+    // A zero that is intended.
     assert_same("link[0].delay", "0s", "\"1ms\"", "\"0s\"");
-    // With the tables around it.
+    // Missing tables are created.
     assert_same("timers.t1", "300ms", "[run]\n", "timers.t1 = \"300ms\"\n[run]\n");
     assert_same("costs.operations.scan", "1us", "[run]\n", "costs.operations.scan = \"1us\"\n[run]\n");
     let overload = "[host.edge]\noverload.local = \"delay\"";
@@ -102,7 +102,7 @@ fn a_wrong_value_is_named_and_the_places_of_others_stay() {
         ("link[0].loss", "105%"),
         ("calls.main.path[1]", "cor"),
         ("run.bin", "1979-05-27"),
-        // What is wrong is elsewhere in the file.
+        // The mistake is elsewhere in the file.
         ("run.duration", "45s"),
         // Both a rate and steps.
         ("calls.steps.rate", "10"),
@@ -129,7 +129,7 @@ fn a_wrong_key_is_told_as_if_it_were_in_the_file() {
     insta::assert_snapshot!("keys", told(&refusals));
 }
 
-/// What is said of each key and value.
+/// The messages about each key and value.
 fn told(refusals: &[(&str, &str)]) -> String {
     let told = refusals.iter().map(|(key, value)| {
         let errors = with(key, value).expect_err(key);

@@ -1,4 +1,4 @@
-//! Right files, and what they become.
+//! Right files and their typed values.
 
 use crate::keys;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn every_key_is_read() {
     insta::assert_debug_snapshot!("complete", config);
 }
 
-/// Listeners stand by their transport, and the access to each at the same place.
+/// Listeners are sorted by transport, and the access to each has the same index.
 #[test]
 fn every_key_of_transports_is_read() {
     let config = load(Path::new("tests/right/transports.toml")).expect("a right file");
@@ -81,7 +81,7 @@ fn every_key_of_the_registrar_is_read() {
     assert_eq!(config.summary(), "users of 3 domains, 2 routes, 1 pool");
 }
 
-/// Calls go to users, from users and members.
+/// Rules of a file without routes: calls to users, from users and members.
 #[test]
 fn every_key_of_calls_is_read() {
     let config = load(Path::new("tests/right/calls.toml")).expect("a right file");
@@ -98,7 +98,7 @@ fn every_key_of_scaling_is_read() {
     insta::assert_debug_snapshot!("scale", scales);
 }
 
-/// What the file leaves out is as the scaler itself has it.
+/// Missing keys have the defaults of the scaler's crate.
 #[test]
 fn a_scale_that_says_nothing_leaves_the_defaults_of_its_crate() {
     let pool = pool("scale = { driver = \"none\" }");
@@ -132,7 +132,7 @@ fn the_examples_of_routes_are_right() {
     }
 }
 
-/// A name may stand for several members or for none: the file does not say how many there will be.
+/// A name may stand for several members or for none, so the file does not have their number.
 #[test]
 fn the_summary_tells_names_from_members() {
     let summary = |members: &str| {
@@ -148,7 +148,7 @@ fn the_summary_tells_names_from_members() {
     assert_eq!(summary("\"sip.example.com\""), "members by 1 name, policy cjsq");
 }
 
-/// The complete files stay complete: they name each key that the schema has.
+/// The complete files name each key of the schema.
 #[test]
 fn the_complete_file_has_every_key_of_the_schema() {
     assert_eq!(
@@ -204,7 +204,7 @@ fn a_file_that_says_nothing_leaves_the_defaults_of_the_crates() {
     assert_eq!(config.transactions, ProxySettings::default());
 }
 
-/// Whoever may have to send as much as many callers is exempt; what the file says of rates stands in place of the default.
+/// Senders that may send as much as many callers are exempt. Rates in the file replace the default.
 #[test]
 fn each_source_has_a_limit_by_default() {
     let rest = "[pool.a]\nmembers = [\"10.0.0.1\"]\n[[route]]\nsource = \"198.51.100.0/24\"\npool = \"a\"\n\
@@ -237,7 +237,7 @@ fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
     assert_eq!(config.pools[0].settings.service, Service::BalanceTransactions);
 }
 
-/// The settings of transactions hold for a pool that has them, without a proxy's next hops.
+/// The settings of transactions apply to a pool, even without next hops of a proxy.
 #[test]
 fn a_pool_forwards_with_transactions_unless_told_otherwise() {
     let config = config("[pool.a]\nmembers = [\"10.0.0.1\"]\n[proxy]\ntimer_c = \"5m\"");
@@ -245,7 +245,7 @@ fn a_pool_forwards_with_transactions_unless_told_otherwise() {
     assert_eq!((config.pools.len(), config.transactions.timers.c), (1, std::time::Duration::from_mins(5)));
 }
 
-/// Next hops are pools, whose members are looked after like all others.
+/// Next hops are pools, whose members are checked like all others.
 #[test]
 fn next_hops_are_a_pool() {
     let both = config(
@@ -289,7 +289,7 @@ fn a_key_in_the_file_is_read_and_kept_out_of_logs() {
     assert!(shown.contains("secret") && !shown.contains("48"), "{shown}");
 }
 
-/// What a chain is told of neighbours that anybody may be, and of a next hop that is none.
+/// Warnings of a chain about neighbours in very large networks, and about a next hop that is no neighbour.
 #[test]
 fn neighbours_that_are_strangers_are_warned_of() {
     let warnings = |neighbours: &str| {
@@ -310,7 +310,7 @@ fn neighbours_that_are_strangers_are_warned_of() {
     );
 }
 
-/// A message that is lost between a connection and a stateless pool is repeated by nobody.
+/// A message that is lost between a connection and a stateless pool is never retransmitted.
 #[test]
 fn stateless_forwarding_beside_connections_is_warned_of() {
     let warnings = |listen: &str, member: &str, forward: &str| {
@@ -333,7 +333,7 @@ fn stateless_forwarding_beside_connections_is_warned_of() {
     }
 }
 
-/// One key for all is warned of. Where each server has its own, a member without one is: nobody can speak for it.
+/// One key for all is warned of, and so is a member without a key if others have one.
 #[test]
 fn keys_of_monitors_are_warned_of() {
     let warnings = |keys: &str| {
@@ -342,7 +342,7 @@ fn keys_of_monitors_are_warned_of() {
         config(&format!("{lines}{keys}")).warnings()
     };
     let (one, other) = ("404142434445464748494a4b4c4d4e4f", "505152535455565758595a5b5c5d5e5f");
-    // An address that no member has may be one of the name.
+    // An address that no member has may belong to the name.
     for third in ["sip.example.com", "10.0.0.3"] {
         let all = format!(
             "keys = {{ \"10.0.0.1\" = \"{one}\", \"10.0.0.2\" = \"{other}\", \"{third}\" = \"606162636465666768696a6b6c6d6e6f\" }}"

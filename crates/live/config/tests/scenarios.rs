@@ -1,4 +1,4 @@
-//! Scenarios: right ones and what they become, wrong ones and what is said, and the examples.
+//! Scenarios: right ones and their typed values, wrong ones and their messages, and the examples.
 
 use crate::keys;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn a_scenario_and_a_configuration_are_told_apart_even_when_wrong() {
     assert!(!is_scenario(Path::new("absent.toml")));
 }
 
-/// The guide promises that topology, load and failure of one's own fit there.
+/// The guide promises that topology, load and a failure fit into this.
 #[test]
 fn the_example_of_the_guide_has_at_most_twenty_lines() {
     let text = std::fs::read_to_string(Path::new(EXAMPLES).join("survive.toml")).expect("an example");

@@ -1,4 +1,4 @@
-//! Topologies: right ones and what they become, wrong ones and what is said, and the examples.
+//! Topologies: right ones and their typed values, wrong ones and their messages, and the examples.
 
 use crate::keys;
 use std::path::{Path, PathBuf};

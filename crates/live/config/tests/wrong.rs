@@ -1,21 +1,21 @@
-//! Every wrong file is refused, with these words: the snapshots are what a user reads.
+//! Every wrong file is refused with the messages of its snapshot, which users read.
 
 use std::path::{Path, PathBuf};
 
 use config::{Config, Errors};
 
-/// Paths in messages are relative to the directory of the crate, which is where tests run.
+/// Paths in messages are relative to the directory of the crate, in which tests run.
 const WRONG: &str = "tests/wrong";
 
 /// A kind of file.
 struct FileKind {
-    /// Where the wrong ones are.
+    /// Directory of the wrong files.
     wrong: &'static str,
-    /// Begins the names of their snapshots.
+    /// Prefix of the names of their snapshots.
     prefix: &'static str,
-    /// Right ones that have every key.
+    /// Right files that have every key.
     complete: &'static [&'static str],
-    /// Says what is wrong with a text.
+    /// Parses a text and returns its errors.
     parse: fn(&str, &str) -> Option<Errors>,
 }
 
@@ -41,7 +41,7 @@ const KINDS: [FileKind; 3] = [
 ];
 
 impl FileKind {
-    /// The wrong files with their texts, and what is said of each.
+    /// The wrong files with their texts and errors.
     fn refused(&self) -> Vec<(PathBuf, String, Errors)> {
         let entries = std::fs::read_dir(self.wrong).expect("the directory is part of the crate");
         let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
@@ -80,7 +80,7 @@ fn every_problem_of_a_readable_file_has_a_line_and_a_key() {
             let lines = text.lines().count().max(1);
             let (line, column) = problem.position.expect("a position");
             assert!((1..=lines).contains(&line) && column >= 1, "{}: {problem:?}", file.display());
-            // A repeated table header is the one mistake that is about no key.
+            // Only a repeated table header is a mistake without a key.
             let is_key = !problem.remedy.contains("duplicate key") || problem.read != "servers";
             assert_eq!(!problem.key.is_empty(), is_key, "{}: {problem:?}", file.display());
         }
@@ -124,8 +124,8 @@ fn text_that_is_not_utf8_is_placed() {
     assert_eq!(errors.problems[0].position, Some((2, 12)));
 }
 
-/// Damages complete files at each place in many ways. Nothing panics, no refusal is empty, and what serde would have
-/// said, which has neither key nor remedy, never shows.
+/// Damages complete files at each place in many ways. Nothing panics, no message is empty, and no message is serde's
+/// own, which has neither key nor remedy.
 #[test]
 fn any_damage_is_told_in_the_same_form() {
     for FileKind { complete, parse, .. } in KINDS {
@@ -135,7 +135,7 @@ fn any_damage_is_told_in_the_same_form() {
             for (at, old) in whole.char_indices() {
                 for new in ["", "[", "}", "\"", ".", "\n", "0", "-", "é"] {
                     let text = format!("{}{new}{}", &whole[..at], &whole[at + old.len_utf8()..]);
-                    // Files that it names are found from its directory.
+                    // Files that it names are relative to its directory.
                     let Some(errors) = parse(&text, path) else { continue };
                     refusals += 1;
                     assert!(!errors.problems.is_empty(), "{text}");

@@ -1,21 +1,21 @@
-//! Members as the configuration names them.
+//! Members in the form of the configuration.
 
 use balance::PoolId;
 use base::{Peer, Transport};
 use core::fmt;
 
-/// One server, or one name that stands for several.
+/// A server, or a name of several servers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MemberSettings {
-    /// Where it is.
+    /// Address or name of the member.
     pub address: Address,
     /// Relative capacity, above 0.
     pub capacity: f64,
-    /// Most calls at a time; 0 = no limit.
+    /// Limit of calls in progress; 0 for no limit.
     pub max_calls: u32,
-    /// Most new calls a second; 0 = no limit.
+    /// Limit of new calls a second; 0 for no limit.
     pub max_rate: u32,
-    /// The pool that names it.
+    /// Pool of the member.
     pub pool: PoolId,
 }
 
@@ -26,26 +26,26 @@ impl MemberSettings {
     }
 }
 
-/// Where a member is.
+/// Address or name of a member.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Address {
-    /// An address with its transport, the port filled in.
+    /// An address with transport and port.
     Socket(Peer),
     /// A name with A and AAAA records.
     Host {
-        /// What carries messages there.
+        /// Transport of the messages to it.
         transport: Transport,
-        /// Lower-case, without a final dot.
+        /// The name in lower case, without a final dot.
         name: String,
-        /// Port, where the configuration gives one; otherwise the default one of the transport.
+        /// Port of the configuration; `None`: the default port of the transport.
         port: Option<u16>,
     },
-    /// A name with SRV records (RFC 2782), lower-case: `_sip._udp.example.com`.
+    /// A name with SRV records (RFC 2782), in lower case: `_sip._udp.example.com`.
     Srv(String),
 }
 
 impl Address {
-    /// What carries messages to it: of an SRV name the transport of its service.
+    /// Returns the transport of messages to the member. An SRV name implies the transport.
     pub fn transport(&self) -> Transport {
         match self {
             Self::Socket(peer) => peer.transport,
@@ -54,8 +54,8 @@ impl Address {
         }
     }
 
-    /// The domain that the certificate of such a server has to be for (RFC 5922 §4.3): that which the configuration
-    /// names, and not a host that the DNS says. `None`: it is named by its address.
+    /// Returns the domain that the server's certificate must be for (RFC 5922 §4.3): the domain in the configuration,
+    /// not a host from the DNS. `None` if the configuration has an address.
     pub fn domain(&self) -> Option<&str> {
         match self {
             Self::Socket(_) => None,
@@ -65,7 +65,7 @@ impl Address {
     }
 }
 
-/// The transport that an SRV name is about, and the domain in it.
+/// Returns the transport and the domain of an SRV name.
 fn service(name: &str) -> Option<(Transport, &str)> {
     Transport::ALL.into_iter().find_map(|transport| {
         let domain = name.strip_prefix(transport.service()?)?.strip_prefix('.')?;

@@ -1,4 +1,4 @@
-//! Ties it together: one input, one bounded step, effects in their order.
+//! The control plane: one input, one bounded step, effects in their order.
 
 mod failures;
 mod operator;
@@ -26,16 +26,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use stopping::Stopping;
 
-/// How often it is looked whether calls of the silent are lost: where no probe fails regularly, nothing else tells
-/// how long a member has been silent.
+/// Interval of checks for lost calls of silent members. If no probe fails regularly, nothing else shows how long a
+/// member has been silent.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
-/// How often names are asked for of which something was not found: the file or the DNS has an error, and somebody
-/// mends it.
+/// Interval of look-ups of names that were not found completely, since the file or the DNS has an error that may be
+/// corrected.
 const RETRY: Duration = Duration::from_secs(3);
-/// Longest time between two looks for slots that nobody needs. Each walks the session tables.
+/// Longest interval of checks for unused slots. Each check walks the session tables.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// When what is done regularly is done next.
+/// Next times of periodic work.
 #[derive(Clone, Copy, Debug)]
 struct Timers {
     refresh: Instant,
@@ -44,15 +44,14 @@ struct Timers {
     look_around: Instant,
 }
 
-/// Decides beside the traffic: who is a member, who is alive, whose slot is whose, and what follows for the shards.
+/// Decides apart from the traffic: membership, health, the assignment of slots, and the resulting setup of the shards.
 ///
-/// - Setting up: [`new`](Self::new); as long as it [is starting](Self::is_starting), answers to its questions come
-///   first.
+/// - Setting up: [`new`](Self::new). While it [is starting](Self::is_starting), answers to its questions come first.
 /// - Running: [`handle`](Self::handle), [`deadline`](Self::deadline).
 /// - Reading: [`setup`](Self::setup), [`nodes`](Self::nodes), [`listed`](Self::listed), [`names`](Self::names),
 ///   [`meant`](Self::meant), [`is_stopping`](Self::is_stopping), [`pools`](Self::pools).
 pub struct Control<E> {
-    /// Members and routes name pools by their numbers.
+    /// Settings in which members and routes name pools by their permanent numbers.
     settings: ControlSettings,
     numbers: PoolNumbers,
     egress: E,
@@ -61,27 +60,27 @@ pub struct Control<E> {
     members: Membership<Flow>,
     names: Names,
     questions: Questions,
-    /// Members that no listener leads to.
+    /// Members that no listener can reach.
     left_out: BTreeSet<Peer>,
     failures: Failures,
     stopping: Stopping,
-    /// The other processes that have calls on the nodes, and what each has there.
+    /// Other processes with calls at the nodes, and their load there.
     processes: BTreeMap<ProcessId, Vec<(NodeId, Load)>>,
     timers: Timers,
-    /// The names of members are asked for the first time: nobody is a member before all have been.
+    /// Whether the first look-ups of names are under way. There are no members before they have ended.
     is_starting: bool,
-    /// The shards have been asked which slots are in use.
+    /// Whether the shards have been asked which slots are in use.
     is_sweeping: bool,
     setup: Arc<Setup>,
-    /// Version of the members that the shards have.
+    /// Version of the members in the shards' setup.
     told: (u64, u64),
-    /// Something else that the shards have may be another one.
+    /// Whether another part of the setup may have changed.
     is_changed: bool,
 }
 
 impl<E: Egress> Control<E> {
-    /// The control plane of a process with these ports. Probes leave from `local` (IPv4, IPv6); their secret is of
-    /// this process alone.
+    /// Creates the control plane of a process with these ports. Probes leave from `local` (IPv4, IPv6). `secret` must
+    /// be unique to this process.
     pub fn new(
         now: Instant,
         settings: ControlSettings,
@@ -126,32 +125,32 @@ impl<E: Egress> Control<E> {
         control
     }
 
-    /// Whether a name of a member has not been asked for to the end yet. Nobody is a member before.
+    /// Returns whether the first look-up of a member's name is still under way. There are no members before it ends.
     pub fn is_starting(&self) -> bool {
         self.is_starting
     }
 
-    /// What the shards are to have.
+    /// Returns the current setup of the shards.
     pub fn setup(&self) -> &Arc<Setup> {
         &self.setup
     }
 
-    /// The nodes by slot, those that left included.
+    /// Returns the nodes by slot, former members included.
     pub fn nodes(&self) -> &[Node] {
         self.members.nodes()
     }
 
-    /// How the names among the members stand.
+    /// Returns the state of the names among the members.
     pub fn names(&self) -> Vec<MemberName> {
         self.names.view(&self.settings.members)
     }
 
-    /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
+    /// Returns the number of names from shards that were not looked up because too many look-ups were under way.
     pub fn look_ups_forgotten(&self) -> u64 {
         self.questions.forgotten()
     }
 
-    /// Takes an input.
+    /// Processes an input.
     pub fn handle(&mut self, now: Instant, input: ControlInput<'_>, out: &mut Outbox<ControlEffect>) {
         match input {
             ControlInput::Timer => self.tick(now, out),
@@ -193,7 +192,7 @@ impl<E: Egress> Control<E> {
         self.settle(out);
     }
 
-    /// When [`ControlInput::Timer`] is due.
+    /// Returns when [`ControlInput::Timer`] is due.
     pub fn deadline(&self) -> Instant {
         let Timers { refresh, retry, sweep, look_around } = self.timers;
         let optional = [
@@ -235,7 +234,8 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// A member that is none says nothing: it may be one that has left, or comes later.
+    /// Tells the shards a member's capacity. It is ignored for an address that is no member, since a monitor may run
+    /// beside a former or future member.
     fn capacity(&self, member: SocketAddr, capacity: f64, out: &mut Outbox<ControlEffect>) {
         let is_it =
             |record: &SlotRecord<Flow>| record.tenure == Tenure::Member && record.address.peer == member;
@@ -244,8 +244,8 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// How long after a member left its slot may go to another one: a call that is silent for longer is over, and a
-    /// token that is older is refused.
+    /// Returns the time after which the slot of a former member may be reused. A call that is silent for longer is
+    /// over, and an older token is refused.
     fn quiet(&self) -> Duration {
         let lifetime = self.settings.token_lifetime;
         let keeps_sessions = self.setup.pools.iter().any(|pool| pool.service.counts_calls());
@@ -257,7 +257,7 @@ impl<E: Egress> Control<E> {
         self.members.slots_in_use(now, self.quiet(), used.unwrap_or_default());
     }
 
-    /// Takes over what can change while calls go on.
+    /// Takes over settings that can change while calls are in progress.
     fn take_over(
         &mut self,
         now: Instant,
@@ -274,13 +274,13 @@ impl<E: Egress> Control<E> {
         }
         self.names.keep_only(&self.settings.members);
         self.update_members(now, out);
-        // Names and periods may be new.
+        // Names and periods may have changed.
         self.ask_names(out);
         (self.timers.refresh, self.timers.sweep) = (now + self.settings.refresh, now);
         self.is_changed = true;
     }
 
-    /// Another resolver is asked from now on.
+    /// Starts all look-ups again, with another resolver.
     fn start_over(&mut self, out: &mut Outbox<ControlEffect>) {
         self.names.start_over();
         for question in self.questions.start_over() {
@@ -288,7 +288,7 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// Asks for the members that are names, those aside that are being asked for already.
+    /// Looks up the members that are names, except those with a look-up under way.
     fn ask_names(&mut self, out: &mut Outbox<ControlEffect>) {
         for asked in self.names.ask(&self.settings.members) {
             look_up(self.questions.member(asked), out);
@@ -320,8 +320,8 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// Membership as configuration and DNS have it now. A name that is new in the file may mean a member: nobody
-    /// leaves until its first look-up has come to an end, which it does in seconds.
+    /// Updates the membership from configuration and DNS. A name that is new in the file may mean an existing member.
+    /// No member leaves until the first look-up of such a name has ended, which takes seconds.
     fn update_members(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
         let awaits = self.names.awaits(&self.settings.members);
         self.is_starting &= awaits;
@@ -352,7 +352,7 @@ impl<E: Egress> Control<E> {
         self.is_changed = true;
     }
 
-    /// Tells what happened to the members, and what the shards are to have if it is another than before.
+    /// Reports events of the members, and a new setup of the shards if it has changed.
     fn settle(&mut self, out: &mut Outbox<ControlEffect>) {
         let events: Vec<_> = self.members.drain_events().collect();
         for event in events {
@@ -401,7 +401,7 @@ impl<E: Egress> Control<E> {
 
     fn pool_setups(&self) -> Arc<[PoolSetup]> {
         let pools = self.numbers.live().iter().copied().zip(&self.settings.pools);
-        // Who is in none any more stays a member until all names of the new file are known.
+        // A member that is in no pool stays a member until all names of the new file are resolved.
         let is_in_none =
             |record: &SlotRecord<Flow>| record.tenure == Tenure::Member && record.pools.is_empty();
         let is_only = self.settings.pools.len() == 1 && !self.members.records().iter().any(is_in_none);
@@ -410,7 +410,7 @@ impl<E: Egress> Control<E> {
             let those = slots.filter(|(_, record)| record.pools.contains(&id)).map(|(slot, _)| slot);
             let mut members = self.settings.members.iter().filter(|member| member.pool == id);
             let has_limit = members.any(|member| member.max_calls > 0 || member.max_rate > 0);
-            // A call that rings at several members is nobody's yet. A queue has to know where its calls are.
+            // A call that rings at several members belongs to none yet. A queue must know the members of its calls.
             let finds_again = pool.policy.is_by_call() && !has_limit && pool.queue.is_none();
             let service = if finds_again { pool.service.found_again() } else { pool.service.counted() };
             PoolSetup {
@@ -431,8 +431,8 @@ impl<E: Egress> Control<E> {
         setups.into()
     }
 
-    /// A call that goes on from pool to pool is remembered in all of them or in none: where one of a rule's pools
-    /// counts calls, all do.
+    /// Makes all pools of a rule count calls if one of them does. A call that moves from pool to pool must be
+    /// remembered in all of them or in none.
     fn count_together(&self, pools: &mut [PoolSetup]) {
         let rules = self.settings.shards.routes.table.rules();
         let of_rule = |rule: &route::Rule| match &rule.target {
@@ -445,7 +445,7 @@ impl<E: Egress> Control<E> {
             | route::Target::Silence => Vec::new(),
         };
         let groups: Vec<Vec<usize>> = rules.iter().map(of_rule).collect();
-        // One pool may be in several rules: until nothing changes.
+        // A pool may be in several rules, so this repeats until nothing changes.
         for _ in 0..pools.len() {
             for group in &groups {
                 let is_counted =
@@ -461,7 +461,8 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// Where each slot is. Tokens and source addresses lead to members, and to those that left and are not hidden.
+    /// Returns the addresses of all slots. Tokens and source addresses lead to members and to former members that are
+    /// not hidden.
     fn topology(&self) -> Topology {
         let mut topology = Topology::new(self.ports.clone(), self.settings.own_names.clone());
         let mut leads = Vec::new();
@@ -480,8 +481,8 @@ impl<E: Egress> Control<E> {
     }
 }
 
-/// By what the members of each pool are judged, by its number. Where nobody is a member, as where users are all that
-/// is served, there is one pool all the same.
+/// Returns the health and probe settings of each pool by its number. Without any pool, as with a mere registrar, there
+/// is one entry nevertheless.
 fn judgement(settings: &ControlSettings, numbers: &PoolNumbers) -> Vec<(HealthSettings, ProbeSettings)> {
     let mut judgement = vec![Default::default(); numbers.len().max(1)];
     for (id, pool) in numbers.live().iter().zip(&settings.pools) {

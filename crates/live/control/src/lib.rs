@@ -1,11 +1,11 @@
-//! What is decided beside the traffic: who is a member, who is alive, whose slot is whose, and what follows for the
+//! Decisions apart from the traffic: membership, health, the assignment of slots, and the resulting setup of the
 //! shards.
 //!
 //! Pure: time and all input are arguments. [`Control`] takes one input, makes one bounded step, and puts its effects
-//! into the caller's outbox in their order: probes as datagrams, and [`ControlEffect`]s. The caller asks the DNS what
-//! a [`LookUp`] wants to know, sleeps until the deadline, sends, gives every shard its [`node::Setup`], and writes
-//! the log. [`Membership`] is the part that knows no bytes: slots, health and the schedule of probes, whatever an
-//! address is. [`scale`] is what is decided about servers that are started and stopped.
+//! into the caller's outbox in their order: probes as datagrams, and [`ControlEffect`]s. The caller sends the DNS
+//! queries of a [`LookUp`], sleeps until the deadline, sends datagrams, gives every shard its [`node::Setup`], and
+//! writes the log. [`Membership`] is the part without bytes: slots, health and the schedule of probes, generic over the
+//! type of addresses. [`scale`] decides about servers that are started and stopped.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! What people are to hear of.
+//! Entries of the log.
 
 use crate::address::Address;
 use crate::membership::{Drainer, MemberEvent};
@@ -8,113 +8,113 @@ use core::time::Duration;
 use node::HopName;
 use std::net::SocketAddr;
 
-/// Something that people want to know. The caller writes it to its log.
+/// A log entry. The caller writes it to the log.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LogEntry {
-    /// A name that was not found, or not in full, is resolved now.
+    /// A name that had not been found completely is resolved now.
     NameResolved {
-        /// As the configuration has it.
+        /// The name as in the configuration.
         name: Address,
     },
-    /// A look-up of a name failed, or a part of it.
+    /// A look-up of a name failed, at least in part.
     NameFailed {
-        /// As the configuration has it.
+        /// The name as in the configuration.
         name: Address,
-        /// What failed.
+        /// The error.
         error: String,
-        /// Whether there is an earlier answer, which stays.
+        /// Whether an earlier answer remains in use.
         is_known: bool,
     },
-    /// The name of a next hop has no address, or none was found.
+    /// The name of a next hop has no address, or the look-up failed.
     NextHopNameFailed {
-        /// As a URI has it.
+        /// The name as in a URI.
         name: HopName,
-        /// What failed.
+        /// The error.
         error: String,
     },
-    /// No listener leads to this member.
+    /// No listener can reach this member.
     LeftOut {
-        /// Where it is.
+        /// Address of the member.
         member: Peer,
     },
-    /// Something happened to a member.
+    /// An event of a member.
     Member {
-        /// Where it is.
+        /// Address of the member.
         member: Peer,
-        /// As the configuration has it.
+        /// Name of the member in the configuration.
         name: String,
-        /// What.
+        /// The event.
         event: MemberEvent,
     },
-    /// No member of a pool is alive. `silent`: some are dead for silence alone, and get the calls all the same.
+    /// No member of a pool is alive.
     NoneAlive {
-        /// The pool's name.
+        /// Name of the pool.
         pool: String,
-        /// Whether calls still go to some.
+        /// Whether calls still go to members that are dead only because of silence.
         silent: bool,
     },
-    /// New calls were refused since no member of a pool took any.
+    /// New calls were refused because no member of a pool took any.
     NoneTook {
-        /// The pool's name.
+        /// Name of the pool.
         pool: String,
-        /// How many since this was last told of the pool.
+        /// Number of refused calls since the last entry about the pool.
         refused: u64,
-        /// The members, and why each takes none.
+        /// The members, each with the reason why it takes no calls.
         members: Vec<(Peer, &'static str)>,
     },
-    /// New calls were refused since every member of a pool that takes calls is at a limit.
+    /// New calls were refused because every member of a pool that takes calls is at a limit.
     AtLimit {
-        /// The pool's name.
+        /// Name of the pool.
         pool: String,
-        /// The limit: one that is found of each member (`limit`), or `max_rate`.
+        /// Kind of limit: `limit` (found from each member's answers) or `max_rate`.
         limit: &'static str,
-        /// How many since this was last told of the pool.
+        /// Number of refused calls since the last entry about the pool.
         refused: u64,
     },
-    /// New calls were refused since the session table is full.
+    /// New calls were refused because the session table is full.
     NoRoom {
-        /// How many.
+        /// Number of refused calls.
         refused: u64,
-        /// How many it may have.
+        /// Limit of sessions.
         max_sessions: usize,
     },
     /// An answer to a probe came from another host.
     ForeignAnswer {
-        /// Whom the probe was sent to.
+        /// Member that the probe was sent to.
         member: Peer,
-        /// Who answered.
+        /// Sender of the answer.
         from: SocketAddr,
     },
-    /// The network said that what was sent to a member did not arrive.
+    /// The network reported that a message to a member did not arrive.
     Unreachable {
-        /// Where the member is.
+        /// Address of the member.
         member: Peer,
     },
-    /// A member is drained, or not any more by the same.
+    /// A drain of a member was set or ended.
     DrainChanged {
-        /// Where it is.
+        /// Address of the member.
         member: Peer,
-        /// By whom.
+        /// Source of the drain.
         by: Drainer,
-        /// Whether it is drained.
+        /// Whether the drain was set.
         draining: bool,
     },
-    /// A member is drained by an operator, as it was in the process before.
+    /// A member is drained by an operator since before the takeover.
     DrainedBefore {
-        /// Where it is.
+        /// Address of the member.
         member: Peer,
     },
-    /// The process is to stop.
+    /// A stop was requested.
     Stopping {
-        /// How long it waits for calls at most.
+        /// Longest wait for calls.
         wait: Duration,
     },
     /// Another process has taken over.
     Succeeded {
-        /// How long this one waits for its calls at most.
+        /// Longest wait of this process for its calls.
         wait: Duration,
     },
-    /// Another process, which had calls on the nodes, has ended.
+    /// Another process with calls at the members has ended.
     ProcessEnded(ProcessId),
     /// The process ends.
     Stopped {

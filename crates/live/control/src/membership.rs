@@ -1,9 +1,9 @@
-//! Who is a member, whether it is alive, and when the slot of one that left goes to another.
+//! Members, their health, and the reuse of slots.
 //!
-//! Sessions carry slots, tokens and source addresses lead to them, so a slot changes hands in steps: its node has
-//! left and been silent for as long as a token of an old call might still name it; no shard has a session or lease
-//! there; tokens and its address lead there no more; and then, once again, no shard has anything there. From then on
-//! nothing can.
+//! Sessions carry slots, and tokens and source addresses lead to slots, so a slot is reused in steps. First its node
+//! must have left for as long as a token of an old call may be valid, and no shard may have a session or lease there.
+//! Then tokens and its address no longer lead there. When after that no shard uses the slot, no reference to it can be
+//! left, and it is vacant.
 
 use crate::probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
 use balance::{
@@ -14,46 +14,46 @@ use base::Instant;
 use core::time::Duration;
 use node::Pause;
 
-/// A member, and how it is reached; what that is is the user's: a flow live, a host's number in the simulator's
-/// model.
+/// A member with its address. The caller chooses the type of the address: a flow in the server, a host's number in the
+/// simulator's model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReachableMember<A> {
-    /// As the configuration names it.
+    /// Name of the member in the configuration.
     pub name: String,
-    /// Who it is.
+    /// Identity of the node.
     pub id: NodeId,
-    /// How it is reached.
+    /// Address of the node.
     pub address: A,
     /// Relative capacity, above 0.
     pub capacity: f64,
-    /// Most calls at a time; 0 for no limit.
+    /// Limit of calls in progress; 0 for no limit.
     pub max_calls: u32,
-    /// Most new calls a second; 0 for no limit.
+    /// Limit of new calls a second; 0 for no limit.
     pub max_rate: u32,
-    /// The pools that it is in, at least one. Its health is judged in the first.
+    /// Pools of the member, at least one. Its health is judged by the settings of the first.
     pub pools: Vec<PoolId>,
 }
 
-/// Who takes a member out of service. Each takes back its own drain, and no other.
+/// Source of a drain. Each source ends only its own drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drainer {
     /// An operator.
     Operator,
-    /// The scaler of its pool: it is no server that is to take calls.
+    /// The scaler of the member's pool: the server should take no calls.
     Scaler,
 }
 
-/// Who drains a member. It gets no new calls as long as anybody does.
+/// Drains of a member. It gets no new calls while any drain is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drains {
-    /// An operator.
+    /// Drained by an operator.
     pub operator: bool,
-    /// The scaler of its pool.
+    /// Drained by the scaler of its pool.
     pub scaler: bool,
 }
 
 impl Drains {
-    /// Whether anybody does.
+    /// Returns whether any drain is set.
     pub fn is_any(self) -> bool {
         self.operator || self.scaler
     }
@@ -66,101 +66,101 @@ impl Drains {
     }
 }
 
-/// To whom a slot belongs.
+/// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tenure {
-    /// A member.
+    /// Used by a member.
     Member,
-    /// One that left then.
+    /// Used by a former member that left at this time.
     Left(Instant),
-    /// One that left; neither token nor source address leads there any more.
+    /// Used by a former member to which neither tokens nor source addresses lead any more.
     Hidden,
-    /// Nobody: the next that joins gets it.
+    /// Vacant. The next member that joins gets it.
     Vacant,
 }
 
-/// What is known of a slot beyond what the shards need.
+/// Facts about a slot that the shards do not need.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotRecord<A> {
-    /// Its node, as the configuration names or named it.
+    /// Name of its node in the configuration, present or former.
     pub name: String,
-    /// How that is reached.
+    /// Address of the node.
     pub address: A,
-    /// The pools that it is in, or was, as they are numbered now.
+    /// Present or former pools of the node, by their current numbers.
     pub pools: Vec<PoolId>,
-    /// Who drains its node.
+    /// Drains of the node.
     pub drains: Drains,
-    /// What came of the last probe.
+    /// Result of the last probe.
     pub last_probe: Option<ProbeResult>,
-    /// When its node was last found dead or back.
+    /// When the node was last found dead or alive.
     pub last_change: Instant,
-    /// To whom it belongs.
+    /// State of the slot.
     pub tenure: Tenure,
 }
 
-/// What happened to a member.
+/// An event of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberEvent {
-    /// It joins.
+    /// The member joins.
     Joins,
-    /// It left, and is a member again.
+    /// A former member joins again.
     JoinsAgain,
-    /// It leaves: its calls go on.
+    /// The member leaves. Its calls continue.
     Leaves,
-    /// It left, and nothing of it is left.
+    /// A former member is forgotten: nothing refers to it any more.
     Forgotten,
-    /// It answered with 503: it pauses.
+    /// The member answered with 503 and pauses.
     Pauses {
-        /// For how long.
+        /// Duration of the pause.
         length: Duration,
-        /// Whether the answer was one to a probe.
+        /// Whether the 503 answered a probe.
         to_probe: bool,
     },
-    /// The network said that a request did not arrive: it is the last to be asked.
+    /// The network reported that a request did not arrive. The member is tried last for a time.
     Unreachable {
-        /// For how long.
+        /// Duration of that time.
         length: Duration,
     },
-    /// It has answered a call in its pause, or probes after it had refused some: the pause is over.
+    /// The pause is over: the member answered a call during it, or answered probes after it had refused some.
     Recovered,
-    /// A request got no answer.
+    /// A request to the member got no answer.
     NoAnswer,
-    /// It counts as dead.
+    /// The member counts as dead.
     Lost(HealthCause),
-    /// It is back.
+    /// The member is alive again.
     Back(HealthCause),
-    /// It is back without the calls that it had.
+    /// The member is alive again, without the calls that it had.
     CallsLost,
-    /// It answers requests and leaves probes unanswered.
+    /// The member answers requests but not probes.
     IgnoresProbes,
-    /// It is ejected.
+    /// The member is ejected as an outlier.
     Ejected {
-        /// Why.
+        /// Cause of the ejection.
         outlier: Outlier,
-        /// For how long.
+        /// Duration of the ejection.
         length: Duration,
     },
 }
 
-/// What happened to the members.
+/// An event of the membership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MembershipEvent {
-    /// To one of them.
+    /// An event of one member.
     Member(Slot, MemberEvent),
-    /// None of a pool is alive. `silent`: some are dead for silence alone, and get the calls all the same.
+    /// No member of a pool is alive.
     NoneAlive {
         /// The pool.
         pool: PoolId,
-        /// Whether calls still go to some.
+        /// Whether calls still go to members that are dead only because of silence.
         silent: bool,
     },
 }
 
-/// The members of a process, and those that were: their slots, their health and their probes.
+/// Present and former members of a process: slots, health and probes.
 ///
 /// - Setting up: [`new`](Self::new), [`keep_pools`](Self::keep_pools),
 ///   [`set_settings`](Self::set_settings), [`set_members`](Self::set_members).
-/// - What is heard: [`sign`](Self::sign), [`suspect`](Self::suspect), [`none_took`](Self::none_took),
+/// - Input: [`sign`](Self::sign), [`suspect`](Self::suspect), [`none_took`](Self::none_took),
 ///   [`drain`](Self::drain), [`raise`](Self::raise), [`answered`](Self::answered),
 ///   [`unreachable`](Self::unreachable).
 /// - Time: [`tick`](Self::tick), [`deadline`](Self::deadline), [`forget_silent`](Self::forget_silent).
@@ -171,17 +171,16 @@ pub enum MembershipEvent {
 pub struct Membership<A> {
     cluster: Cluster,
     schedule: ProbeSchedule<A>,
-    /// By the number of the pool.
+    /// Probe settings by the number of the pool.
     probes: Vec<ProbeSettings>,
-    /// By slot.
     records: Vec<SlotRecord<A>>,
-    /// Moves on when a slot is hidden: nothing else of what the shards have tells that.
+    /// Counts hidden slots, which no other part of the shards' setup shows.
     hidden: u64,
     events: Vec<MembershipEvent>,
 }
 
 impl<A: Copy + Eq> Membership<A> {
-    /// Nobody is a member yet. Of each pool, when its nodes count as dead and as back, and when they are asked.
+    /// Creates a membership without members. `pools` has the health and probe settings of each pool.
     pub fn new(pools: &[(HealthSettings, ProbeSettings)]) -> Self {
         let mut members = Self {
             cluster: Cluster::new(HealthSettings::default()),
@@ -195,46 +194,45 @@ impl<A: Copy + Eq> Membership<A> {
         members
     }
 
-    /// Changes when the nodes of each pool count as dead and as back, and when they are asked.
-    /// [`set_members`](Self::set_members) is to follow.
+    /// Changes the health and probe settings of the pools. [`set_members`](Self::set_members) must follow.
     pub fn set_settings(&mut self, pools: &[(HealthSettings, ProbeSettings)]) {
         self.cluster.set_pools(&pools.iter().map(|pool| pool.0).collect::<Vec<_>>());
         self.probes = pools.iter().map(|pool| pool.1).collect();
     }
 
-    /// These pools are left from now on. To be followed by [`set_settings`](Self::set_settings).
+    /// Removes all pools but these from the records. [`set_settings`](Self::set_settings) must follow.
     pub fn keep_pools(&mut self, live: &[PoolId]) {
         for record in &mut self.records {
             record.pools.retain(|pool| live.contains(pool));
         }
     }
 
-    /// The nodes by slot, also those that left: their calls go on.
+    /// Returns the nodes by slot, including former members, whose calls continue.
     pub fn nodes(&self) -> &[Node] {
         self.cluster.nodes()
     }
 
-    /// What is known of each slot beside its node.
+    /// Returns the facts about each slot beside its node.
     pub fn records(&self) -> &[SlotRecord<A>] {
         &self.records
     }
 
-    /// The slot of a node that is or was a member, unless another one may have it by now.
+    /// Returns the slot of a present or former member; `None` if another member may have it now.
     pub fn slot(&self, id: NodeId) -> Option<Slot> {
         self.cluster.slot(id)
     }
 
-    /// Moves on with every change that the shards are to know of.
+    /// Returns a version that changes with every change that the shards must know.
     pub fn version(&self) -> (u64, u64) {
         (self.cluster.version(), self.hidden)
     }
 
-    /// Takes what happened since the last time.
+    /// Returns the events since the last call.
     pub fn drain_events(&mut self) -> impl Iterator<Item = MembershipEvent> + '_ {
         self.events.drain(..)
     }
 
-    /// Sets who is a member. `nobody_leaves`: those that are members and not among these stay.
+    /// Sets the members. With `nobody_leaves`, present members that are not in the list stay.
     pub fn set_members(&mut self, now: Instant, members: &[ReachableMember<A>], nobody_leaves: bool) {
         let of = |member: &ReachableMember<A>| ClusterMember {
             id: member.id,
@@ -275,9 +273,9 @@ impl<A: Copy + Eq> Membership<A> {
         self.carry_out(now);
     }
 
-    /// Notes to whom the slot of a member belongs.
+    /// Updates the record of a member's slot.
     fn seat(&mut self, now: Instant, member: &ReachableMember<A>) {
-        // One too many has none.
+        // A member beyond the last slot has none.
         let Some(slot) = self.cluster.slot(member.id) else { return };
         let fresh = || SlotRecord {
             name: member.name.clone(),
@@ -309,10 +307,10 @@ impl<A: Copy + Eq> Membership<A> {
         self.events.push(MembershipEvent::Member(slot, event));
     }
 
-    /// What the traffic says.
+    /// Processes a sign of a member's health from the traffic.
     pub fn sign(&mut self, now: Instant, sign: Sign) {
         let event = match sign {
-            // Others follow as long as it is asked all the same.
+            // Only the first sign of a pause is reported. Further ones follow if the member is still tried.
             Sign::Pause { slot, until, .. } if self.nodes()[slot.index()].paused_until <= now => {
                 let length = until.saturating_since(now);
                 Some((slot, MemberEvent::Pauses { length, to_probe: false }))
@@ -333,43 +331,43 @@ impl<A: Copy + Eq> Membership<A> {
         self.carry_out(now);
     }
 
-    /// The network reported an error about a request to a node.
+    /// Processes a network error about a request to a node.
     pub fn suspect(&mut self, now: Instant, slot: Slot) {
         self.cluster.suspect(now, slot);
         self.carry_out(now);
     }
 
-    /// The process that this one has taken over from held a node for dead.
+    /// Takes over from the predecessor that a node was dead.
     pub fn was_dead(&mut self, now: Instant, slot: Slot) {
         self.cluster.was_dead(now, slot);
         self.carry_out(now);
     }
 
-    /// New calls were refused since no member takes any.
+    /// Handles the refusal of new calls because no member takes any.
     pub fn none_took(&mut self, now: Instant) {
         self.cluster.none_took(now);
         self.carry_out(now);
     }
 
-    /// Starts or ends the draining of a node by one of those who may.
+    /// Starts or ends a drain of a node.
     pub fn drain(&mut self, slot: Slot, by: Drainer, draining: bool) {
         let drains = &mut self.records[slot.index()].drains;
         drains.set(by, draining);
         self.cluster.drain(slot, drains.is_any());
     }
 
-    /// The operator knows that a node is back, and takes calls.
+    /// Takes an operator's word that a node is back and takes calls.
     pub fn raise(&mut self, now: Instant, slot: Slot) {
         self.cluster.raise(now, slot);
         self.carry_out(now);
     }
 
-    /// Gives up the calls of those that have been silent for long. To be called now and then.
+    /// Gives up the calls of members that have been silent for too long. Must be called from time to time.
     pub fn forget_silent(&mut self, now: Instant) {
         self.cluster.forget_silent(now);
     }
 
-    /// Sends the probes that are due, and judges those that have waited too long.
+    /// Sends due probes, and judges probes that have timed out.
     pub fn tick(&mut self, now: Instant, send: impl FnMut(Probe<A>)) {
         let mut failed = Vec::new();
         self.schedule.tick(now, send, |outcome| failed.push(outcome));
@@ -378,12 +376,12 @@ impl<A: Copy + Eq> Membership<A> {
         }
     }
 
-    /// When [`tick`](Self::tick) is due.
+    /// Returns when [`tick`](Self::tick) is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.schedule.deadline()
     }
 
-    /// A final response came to the probe that `is_it` recognises, and asks for this pause.
+    /// Processes a final response to the probe that `is_it` recognises, with the pause that it asks for.
     pub fn answered(
         &mut self,
         now: Instant,
@@ -396,8 +394,8 @@ impl<A: Copy + Eq> Membership<A> {
         }
     }
 
-    /// The network reported (ICMP) that something sent from where probes leave did not arrive. If it is the probe
-    /// that `is_it` recognises, its node is dead; if not, this is a reason to ask whoever `is_there` again, no more.
+    /// Processes an ICMP error about a message from a socket of probes. If the message is the probe that `is_it`
+    /// recognises, its node is dead. Otherwise nodes whose address satisfies `is_there` are only probed again.
     pub fn unreachable(
         &mut self,
         now: Instant,
@@ -424,7 +422,6 @@ impl<A: Copy + Eq> Membership<A> {
         self.carry_out(now);
     }
 
-    /// Does what the cluster has decided and nobody has done yet.
     fn carry_out(&mut self, now: Instant) {
         for effect in self.cluster.drain_effects() {
             self.schedule.carry_out(effect);
@@ -450,24 +447,24 @@ impl<A: Copy + Eq> Membership<A> {
         }
     }
 
-    /// Whether a slot waits to be given away, and it is time to ask the shards which are in use. A member is to have
-    /// left `quiet` ago.
+    /// Returns whether a slot may be reusable, so that the shards should be asked which slots are in use. Its member
+    /// must have left at least `quiet` ago.
     pub fn is_any_leaving(&self, now: Instant, quiet: Duration) -> bool {
         self.records.iter().any(|record| is_leaving(record.tenure, now, quiet))
     }
 
-    /// Whether a slot belongs to one that left.
+    /// Returns whether a slot belongs to a former member.
     pub fn has_former(&self) -> bool {
         self.records.iter().any(|record| matches!(record.tenure, Tenure::Left(_) | Tenure::Hidden))
     }
 
-    /// Whether a node counts as dead for silence.
+    /// Returns whether a node counts as dead because of silence.
     pub fn is_any_silent(&self) -> bool {
         self.nodes().iter().any(|node| node.health == balance::Health::Silent)
     }
 
-    /// The shards have said which slots are in use: those that nobody uses move one step on. What was hidden when
-    /// they were asked had been hidden to them before.
+    /// Takes the shards' list of slots in use. Unused slots of former members advance one step. A slot that was hidden
+    /// when the shards were asked was hidden to them before.
     pub fn slots_in_use(&mut self, now: Instant, quiet: Duration, used: &[bool]) {
         for (slot, (record, used)) in (0..).map(Slot).zip(self.records.iter_mut().zip(used)) {
             if *used || !is_leaving(record.tenure, now, quiet) {

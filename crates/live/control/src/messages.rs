@@ -1,4 +1,4 @@
-//! The inputs that the control plane takes, and the effects that it wants.
+//! Inputs and effects of the control plane.
 
 use crate::log::LogEntry;
 use crate::membership::Drainer;
@@ -12,16 +12,16 @@ use node::{HopName, Resolved, Setup, ShardEvent};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Something that the control plane hears of.
+/// An input of the control plane.
 #[derive(Debug)]
 pub enum ControlInput<'a> {
-    /// Time has passed: what is [due](crate::Control::deadline) is done.
+    /// A timer: work that is [due](crate::Control::deadline) is done.
     Timer,
-    /// Another configuration. `is_other_resolver`: other DNS servers are asked from now on, or other domains tried.
+    /// A new configuration.
     Settings {
-        /// What it says.
+        /// Its settings.
         settings: Box<ControlSettings>,
-        /// Whether what the DNS said before does not count.
+        /// Whether the DNS servers or the search domains have changed, so that earlier answers no longer count.
         is_other_resolver: bool,
     },
     /// The wall clock was set.
@@ -31,69 +31,68 @@ pub enum ControlInput<'a> {
     },
     /// The settings of the resolver were read again, after [`ControlEffect::ReadResolver`].
     ResolverRead {
-        /// Whether other DNS servers are asked from now on, or other domains tried.
+        /// Whether the DNS servers or the search domains have changed.
         is_other: bool,
     },
-    /// A question has come to its end, after [`ControlEffect::LookUp`].
+    /// The answer to a question, after [`ControlEffect::LookUp`].
     Answer {
-        /// Which.
+        /// The question.
         id: QuestionId,
-        /// What was found.
+        /// The addresses that were found, or an error.
         answer: Result<FoundAddresses, String>,
     },
-    /// A message came in where probes leave.
+    /// A message that arrived at a socket or connection of probes.
     ProbeMessage {
-        /// From there.
+        /// Sender of the message.
         from: Peer,
-        /// Its bytes.
+        /// Bytes of the message.
         bytes: &'a [u8],
     },
-    /// Nobody listens at this address, to which what began with `quoted` was sent from where probes leave: the network
-    /// said so (ICMP), or there can be no connection.
+    /// No process listens at this address, as an ICMP error or a refused connection reports. The refused message began
+    /// with `quoted` and left from a socket or connection of probes.
     ProbeRefused {
-        /// Where.
+        /// The address.
         by: Peer,
-        /// The beginning of what was sent.
+        /// First bytes of the refused message.
         quoted: &'a [u8],
     },
-    /// The network said (ICMP) that what a shard sent to this address did not arrive.
+    /// The network reported (ICMP) that a message of a shard to this address did not arrive.
     Unreachable(Peer),
-    /// What a shard tells.
+    /// An event of a shard.
     Shard(ShardEvent),
-    /// Which slots are in use in any shard, after [`ControlEffect::AskSlotsInUse`]; `None` if a shard did not say.
+    /// The slots that any shard uses, after [`ControlEffect::AskSlotsInUse`]; `None` if a shard did not answer.
     SlotsInUse(Option<Vec<bool>>),
-    /// A node is taken out of service, or put back.
+    /// Starts or ends the drain of a node.
     Drain {
         /// The node.
         slot: Slot,
-        /// By whom.
+        /// The source of the drain.
         by: Drainer,
-        /// Whether it is taken out.
+        /// Whether the drain starts.
         draining: bool,
     },
-    /// Somebody who should know says that a node is not there: it is asked at once, and that decides.
+    /// A doubt whether the node still exists. It is probed at once, and the probe decides.
     Doubt(Slot),
-    /// An operator says that a node is back, and takes calls.
+    /// An operator reports that a node is back and takes calls.
     Up(Slot),
-    /// The process is to stop: no new calls, the others may end.
+    /// A request to stop. No new calls are taken; the present calls may end.
     Stop,
     /// Another process takes the new calls from now on.
     Succeeded,
-    /// That process was killed: the new calls are ours again.
+    /// The successor was killed. New calls come to this process again.
     GivenBack,
-    /// That process has ended as it should, or does not wait any longer: nothing comes from it any more.
+    /// The successor has ended regularly, or no longer waits for this process. It hands over no more messages.
     SuccessionOver,
-    /// Another process of this configuration has calls of its own on the nodes, as the one that this process has
-    /// taken over from.
+    /// Another process of this configuration has calls of its own at the nodes, such as the predecessor.
     Joins {
         /// The process.
         process: ProcessId,
-        /// The nodes that were drained there, and by whom.
+        /// The nodes that were drained there, with the source of the drain.
         drained: &'a [(NodeId, Drainer)],
         /// The nodes that were dead there.
         dead: &'a [NodeId],
     },
-    /// Another process has this on these nodes.
+    /// The load of another process at these nodes.
     OtherLoads {
         /// The process.
         process: ProcessId,
@@ -102,54 +101,55 @@ pub enum ControlInput<'a> {
     },
     /// Another process has ended.
     Gone(ProcessId),
-    /// What is left to do, after [`ControlEffect::AskWorkLeft`].
+    /// The remaining work, after [`ControlEffect::AskWorkLeft`].
     WorkLeft(WorkLeft),
-    /// A monitor beside the member at this address says how many new calls a second it can take.
+    /// The capacity of a member as its monitor announces it.
     Capacity {
-        /// Where the member is.
+        /// Address of the member.
         member: SocketAddr,
-        /// Calls a second.
+        /// New calls a second.
         capacity: f64,
     },
 }
 
-/// Something that the control plane wants done. Probes are messages beside these. Those over UDP leave by socket 0 for
-/// IPv4 and by socket 1 for IPv6, which stand in place of the listener of their flow. The others leave by a connection
-/// that shards know nothing of, from the address of their listener.
+/// An effect that the caller carries out. Probes are separate messages in the outbox. UDP probes leave by socket 0
+/// (IPv4) or socket 1 (IPv6), which is the listener index of their flow. Other probes leave over a connection that is
+/// unknown to the shards, from the address of their listener.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ControlEffect {
-    /// Every shard is to have this from now on.
+    /// Gives every shard this setup.
     SetUp(Arc<Setup>),
-    /// A question to the DNS, to be answered with [`ControlInput::Answer`].
+    /// Asks the DNS a question. The answer is [`ControlInput::Answer`].
     LookUp {
-        /// Which.
+        /// Number of the question.
         id: QuestionId,
-        /// What is asked.
+        /// The question.
         question: Question,
     },
-    /// The settings of the resolver may have changed, and are to be read again: [`ControlInput::ResolverRead`].
+    /// Reads the settings of the resolver again, since they may have changed. The answer is
+    /// [`ControlInput::ResolverRead`].
     ReadResolver,
-    /// Every shard is to know where a name leads.
+    /// Tells every shard the addresses of a name.
     Name(Arc<(HopName, Resolved)>),
-    /// The shards are to say which slots they have anything in: [`ControlInput::SlotsInUse`].
+    /// Asks the shards which slots they use. The answer is [`ControlInput::SlotsInUse`].
     AskSlotsInUse,
-    /// By slot, what other processes have there.
+    /// Load of other processes, by slot.
     Elsewhere(Vec<Load>),
-    /// Every shard is to know how many new calls a second the member in this slot can take.
+    /// Tells every shard how many new calls a second the member in this slot can take.
     Capacity {
         /// The slot.
         slot: Slot,
-        /// Calls a second.
+        /// New calls a second.
         capacity: f64,
     },
-    /// When this process ends, none that it has taken over from is to go on in its place.
+    /// Tells all predecessors not to read the sockets again when this process ends.
     Release,
-    /// Every shard is to know that another process has ended.
+    /// Tells every shard that another process has ended.
     Gone(ProcessId),
-    /// The shards are to say what they still have to do: [`ControlInput::WorkLeft`].
+    /// Asks the shards for their remaining work. The answer is [`ControlInput::WorkLeft`].
     AskWorkLeft,
-    /// The process ends.
+    /// Ends the process.
     End,
-    /// People are to hear of this.
+    /// Writes an entry to the log.
     Log(LogEntry),
 }

@@ -1,31 +1,31 @@
-//! The numbers of pools: each is one pool's for as long as the process lives. A configuration counts its pools by
-//! their places, which change with every pool that comes or goes, while what waits or rings goes on to name its pool
-//! by the number.
+//! Permanent numbers of pools. A number belongs to one pool for the lifetime of the process. The configuration counts
+//! pools by place, which changes when pools are added or removed. Waiting and ringing calls refer to their pool by its
+//! number.
 
 use crate::{Address, ControlSettings, MemberSettings};
 use balance::PoolId;
 use std::sync::Arc;
 
-/// A pool that there is or was.
+/// A present or former pool.
 #[derive(Debug)]
 struct Known {
     name: String,
     members: Vec<Address>,
 }
 
-/// Which pool has which number.
+/// The numbers of all pools.
 #[derive(Debug, Default)]
 pub(crate) struct PoolNumbers {
-    /// By number; those that are gone keep theirs.
+    /// Pools by number, former pools included.
     known: Vec<Known>,
-    /// Of the pools that there are, in the order of the configuration.
+    /// Numbers of the present pools in the order of the configuration.
     live: Vec<PoolId>,
 }
 
 impl PoolNumbers {
-    /// Takes over settings in which pools are counted by their places, and gives each pool its number there. One is
-    /// the same as before if it has the same name and any of its members: the name of a route's next hops may only
-    /// say which place the route has in the file.
+    /// Replaces the places of pools in the settings with their numbers. A pool keeps its number if a former pool has
+    /// the same name and one of its members, or either has none. The name alone is not enough: the name of a route's
+    /// next hops may only be the place of the route in the file.
     pub(crate) fn give(&mut self, settings: &mut ControlSettings) {
         let before = core::mem::take(&mut self.live);
         for (place, pool) in (0..).map(PoolId).zip(&settings.pools) {
@@ -59,19 +59,18 @@ impl PoolNumbers {
         }
     }
 
-    /// A number that no pool has had. After 65,536 pools it is the first that is free.
+    /// Returns a number that no pool has had. After 65,536 pools it is the first free number.
     fn next(&self, before: &[PoolId]) -> PoolId {
         let is_free = |id: &PoolId| !self.live.contains(id) && !before.contains(id);
         let never_given = u16::try_from(self.known.len()).ok().map(PoolId);
         never_given.or_else(|| (0..=u16::MAX).map(PoolId).find(is_free)).unwrap_or_default()
     }
 
-    /// How many numbers have been given.
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Those of the pools that there are, in the order of the configuration.
+    /// Returns the numbers of the present pools in the order of the configuration.
     pub(crate) fn live(&self) -> &[PoolId] {
         &self.live
     }

@@ -1,5 +1,4 @@
-//! Which questions to the DNS are under way, and for whom: names of members, and names in the URIs of requests that
-//! leave the site.
+//! DNS questions under way: names of members, and names in the URIs of requests that leave the site.
 
 use crate::names::{AskedName, FoundAddresses, Question};
 use base::Transport;
@@ -7,20 +6,18 @@ use core::time::Duration;
 use node::{HopName, Resolved};
 use std::collections::BTreeMap;
 
-/// Tells a question from the others of its process.
+/// Identifies a question within its process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QuestionId(pub u64);
 
-/// For whom something is asked.
+/// Purpose of a question.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Asked {
-    /// For the pool.
     Member(AskedName),
-    /// For the shards.
+    /// A name of a next hop, for the shards.
     NextHop(HopName),
 }
 
-/// The questions that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     under_way: BTreeMap<QuestionId, Asked>,
@@ -28,9 +25,10 @@ pub(crate) struct Questions {
     forgotten: u64,
 }
 
-/// Names of next hops that are asked for at a time. One too many is forgotten, and the shard asks again.
+/// Limit of names of next hops that are looked up at the same time. A further name is dropped, and the shard asks
+/// again.
 const NEXT_HOPS_MOST: usize = 256;
-/// The name of a next hop that could not be found, or not all of it, is asked for again after this.
+/// Time after which a next hop's name that was not found completely is looked up again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Questions {
@@ -40,13 +38,12 @@ impl Questions {
         QuestionId(self.last)
     }
 
-    /// Asks for the name of a member.
     pub(crate) fn member(&mut self, asked: AskedName) -> (QuestionId, Question) {
         let question = asked.question();
         (self.begin(Asked::Member(asked)), question)
     }
 
-    /// Asks for the name of a next hop, unless that is being done.
+    /// Starts the look-up of a next hop's name, unless one is under way.
     pub(crate) fn next_hop(&mut self, name: HopName) -> Option<(QuestionId, Question)> {
         let names = self.under_way.values().filter_map(|asked| match asked {
             Asked::NextHop(name) => Some(name),
@@ -63,7 +60,7 @@ impl Questions {
             self.forgotten += 1;
             return None;
         }
-        // The name is a whole one: the system's search list is not for it.
+        // The name is absolute. The system's search list does not apply to it.
         let host = format!("{}.", name.host);
         let question = match name.port {
             Some(port) => Question::Addresses { name: host, port },
@@ -73,8 +70,8 @@ impl Questions {
         Some((self.begin(Asked::NextHop(name)), question))
     }
 
-    /// Another resolver is asked from now on: what shards wait for is asked anew, and answers to what was asked
-    /// before do not count.
+    /// Starts the questions for the shards again, because the resolver has changed. Answers to earlier questions no
+    /// longer count.
     pub(crate) fn start_over(&mut self) -> Vec<(QuestionId, Question)> {
         let before = core::mem::take(&mut self.under_way).into_values();
         let names: Vec<_> = before
@@ -86,19 +83,19 @@ impl Questions {
         names.into_iter().filter_map(|name| self.next_hop(name)).collect()
     }
 
-    /// A question has come to its end. Returns for whom it was, if anybody waits.
+    /// Ends a question. Returns its purpose; `None` if its answer no longer counts.
     pub(crate) fn answered(&mut self, id: QuestionId) -> Option<Asked> {
         self.under_way.remove(&id)
     }
 
-    /// Names of next hops that were too many.
+    /// Returns the number of dropped names of next hops.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
 }
 
-/// What the shards are to know of the answer about a next hop, which is reached over the `usual` transport if the answer
-/// names none, and is good for `refresh`; and what went wrong, if there is no address.
+/// Returns the shards' answer about a next hop, valid for `refresh`, and the error if there is no address. `usual` is
+/// the transport if the answer names none.
 pub(crate) fn next_hop_answer(
     usual: Transport,
     answer: Result<FoundAddresses, String>,

@@ -1,4 +1,4 @@
-//! What the control plane is set up with.
+//! Settings of the control plane.
 
 use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, MemberLaw, PolicyKind};
@@ -8,49 +8,49 @@ use node::{QueueSetup, ShardSettings};
 use route::Service;
 use std::sync::Arc;
 
-/// All that a configuration says to the control plane, and what the process adds to it.
+/// All settings from the configuration, and additions of the process.
 #[derive(Clone, Debug)]
 pub struct ControlSettings {
-    /// The pools. Members and routes name them by their places here; [`Control`](crate::Control) gives each a number
-    /// of its own.
+    /// The pools. Members and routes refer to them by their index here. [`Control`](crate::Control) assigns permanent
+    /// numbers.
     pub pools: Vec<PoolSettings>,
-    /// The members of all pools, in their order.
+    /// Members of all pools, in the order of the pools.
     pub members: Vec<MemberSettings>,
-    /// What the shards are told as it stands here, but for the numbers of pools in routes.
+    /// Settings of the shards, complete except for the numbers of pools in routes.
     pub shards: ShardSettings,
-    /// Host names (in lower case) that mean this process, with a port or for any port.
+    /// Host names (in lower case) of this process, with a port or for any port.
     pub own_names: Vec<(String, Option<u16>)>,
-    /// How long a token is accepted.
+    /// Lifetime of a token.
     pub token_lifetime: Duration,
-    /// Time between two look-ups of a name.
+    /// Interval between two look-ups of a name.
     pub refresh: Duration,
-    /// Longest wait for calls in progress when the process is to stop.
+    /// Longest wait for calls in progress after a stop was requested.
     pub stop_wait: Duration,
 }
 
 /// A pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolSettings {
-    /// What people call it.
+    /// Name of the pool.
     pub name: String,
-    /// How requests are forwarded. Whether anything is remembered of calls follows from the policy and the members.
+    /// Forwarding of requests. Whether sessions are kept follows from the policy and the members.
     pub service: Service,
-    /// Who gets the next call.
+    /// Policy that chooses the member of a new call.
     pub policy: PolicyKind,
-    /// When a member counts as dead and as back.
+    /// When a member counts as dead and as alive again.
     pub health: HealthSettings,
-    /// When members are asked.
+    /// Schedule of the probes.
     pub probes: ProbeSettings,
-    /// The queue in front of them, if new calls wait for room.
+    /// Queue of new calls, if they wait for room.
     pub queue: Option<Arc<QueueSetup>>,
-    /// The law of the limit that keeps members from more than they can do, if there is one.
+    /// Controller of the limit that protects members from overload; `None` without a limit.
     pub member_law: Option<MemberLaw>,
-    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
+    /// Time after which an unanswered INVITE is also sent to another member; zero for no limit.
     pub invite_timeout: Duration,
 }
 
 impl PoolSettings {
-    /// A pool without a queue, a law and an `invite_timeout`, of which a configuration says nothing else.
+    /// Creates a pool without a queue, a limit and an `invite_timeout`, with the defaults of the configuration.
     pub fn new(name: &str, service: Service, policy: PolicyKind) -> Self {
         Self {
             name: name.to_owned(),
@@ -65,9 +65,9 @@ impl PoolSettings {
     }
 }
 
-/// Which listener leads to an address: what the machine's routes say live, and a table in a simulation.
+/// Finds the listener that can reach an address: by the machine's routes in the server, by a table in a simulation.
 pub trait Egress {
-    /// The way to a peer; `None` if no listener leads there.
+    /// Returns the flow to a peer; `None` if no listener can reach it.
     fn toward(&self, peer: Peer) -> Option<Flow>;
 }
 

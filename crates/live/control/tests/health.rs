@@ -1,4 +1,4 @@
-//! Probes, what they and the traffic say about members, and how a process ends.
+//! Probes, their effect and that of the traffic on members, and the end of a process.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use crate::common::{A, B, Bed, C, at, settings, udp};
@@ -11,7 +11,7 @@ use node::ShardEvent;
 use route::{Dialogs, Service, Spread};
 use std::time::Duration;
 
-/// Members that are asked regularly, or on suspicion only.
+/// Returns members that are probed regularly, or only on suspicion.
 fn probing(members: &[&str], periodic: bool, fall: u32) -> ControlSettings {
     let mut settings = settings(members);
     let pool = &mut settings.pools[0];
@@ -20,7 +20,7 @@ fn probing(members: &[&str], periodic: bool, fall: u32) -> ControlSettings {
     settings
 }
 
-/// The last probe that was sent.
+/// Returns the last probe that was sent.
 fn probe(bed: &Bed) -> Vec<u8> {
     bed.out.message(bed.out.transmits().last().expect("a probe was sent")).to_vec()
 }
@@ -32,7 +32,7 @@ fn answer(bed: &mut Bed, status: u16, headers: &[(&str, &str)]) {
     bed.handle(ControlInput::ProbeMessage { from: A.parse().unwrap(), bytes: &bytes });
 }
 
-/// Lets the time pass until the next probe is sent.
+/// Lets time pass until the next probe is sent.
 fn next_probe(bed: &mut Bed) {
     let before = bed.out.transmits().len();
     for _ in 0..1_000 {
@@ -45,7 +45,7 @@ fn next_probe(bed: &mut Bed) {
     panic!("nobody is asked");
 }
 
-/// Lets the probe that is under way fail.
+/// Lets the probe under way time out.
 fn silence(bed: &mut Bed) {
     let until = bed.now + ProbeSettings::default().timeout;
     while bed.now < until {
@@ -72,7 +72,7 @@ fn one_503_to_a_probe_keeps_new_calls_away_for_as_long_as_it_says() {
     assert_eq!(bed.control.listed()[0].last_probe, Some(ProbeResult::Status(503)));
 }
 
-/// Sends a probe on suspicion; nothing answers.
+/// Sends a probe on suspicion that gets no answer.
 fn suspect_in_vain(bed: &mut Bed) {
     bed.pass(Duration::from_secs(1));
     bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
@@ -148,7 +148,7 @@ fn an_answer_from_another_host_does_not_count_and_is_told() {
     assert_eq!(bed.control.listed()[0].last_probe, None);
 }
 
-/// Two members of which none answers: what people are told, once each, and for how long calls go on.
+/// No member of two answers. Each log entry appears once, and calls continue for a limited time.
 #[test]
 fn the_death_of_all_is_told_once() {
     let mut bed = Bed::of(&[A, B]);
@@ -169,7 +169,7 @@ fn the_death_of_all_is_told_once() {
     );
 }
 
-/// Calls of one pool find no member: the log names the members of that pool alone, with how they stand.
+/// Calls of one pool find no member. The log names only the members of that pool, with their state.
 #[test]
 fn refusals_of_a_pool_are_told_with_its_members() {
     let mut settings = settings(&[A, B, C]);
@@ -213,7 +213,7 @@ fn the_calls_of_one_that_was_silent_for_long_are_given_up() {
     assert_eq!(node.lost, node.deaths);
 }
 
-/// Next hops are left alone while they answer, and asked when there is reason to doubt.
+/// Next hops are not probed while they answer, only on suspicion.
 #[test]
 fn a_next_hop_is_a_member_that_is_not_probed_for_nothing() {
     let mut all = settings(&[A, B]);
@@ -230,7 +230,7 @@ fn a_next_hop_is_a_member_that_is_not_probed_for_nothing() {
         bed.control.nodes()[0].paused_until == until && bed.control.nodes()[0].is_up(),
         "every shard hears of it"
     );
-    // One client can have a next hop close a connection: the hop is asked at once, and answers.
+    // A client can make a next hop close a connection. The hop is probed at once and answers.
     next_probe(&mut bed);
     answer(&mut bed, 200, &[]);
     assert!(bed.control.nodes()[0].paused_until <= bed.now, "it was the fault of one message");
@@ -316,7 +316,7 @@ fn calls_of_the_dead_are_not_waited_for() {
     assert!(ends(&mut bed));
 }
 
-/// A next hop is stopped, and its successor answers: nobody waits for the time that the first one named.
+/// A next hop is stopped, and its successor answers: the pause that the first one asked for ends early.
 #[test]
 fn the_rest_of_a_stopped_hop_ends_with_the_answers_of_its_successor() {
     let mut bed = Bed::new(probing(&[A], false, 2));

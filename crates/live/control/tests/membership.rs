@@ -1,4 +1,4 @@
-//! Who is a member after reloads and answers of the DNS, and to whom a slot belongs.
+//! Membership after reloads and DNS answers, and the reuse of slots.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use crate::common::{A, B, Bed, C, CALL, at, member, settings};
@@ -15,7 +15,7 @@ fn expected(rows: &[(usize, &str, bool)]) -> Vec<(usize, String, bool)> {
     rows.iter().map(|&(slot, address, leads)| (slot, address.to_owned(), leads)).collect()
 }
 
-/// The shards are asked when it is time, and say this.
+/// Lets time pass until the shards are asked for slots in use, and answers.
 fn sweep(bed: &mut Bed, used: &[bool]) {
     bed.effects();
     bed.pass(CALL);
@@ -60,7 +60,7 @@ fn a_member_that_comes_back_before_it_is_forgotten_keeps_its_slot() {
     assert_eq!(bed.slots(), expected(&[(0, A, true), (1, B, true), (2, C, true)]));
 }
 
-/// An address that had another slot once leads to the one that it has now, whichever comes first.
+/// An address that had another slot before leads to its present slot, whichever comes first.
 #[test]
 fn an_address_leads_to_the_slot_that_it_has_now() {
     let mut bed = Bed::of(&[A, B]);
@@ -77,7 +77,7 @@ fn an_address_leads_to_the_slot_that_it_has_now() {
     }
 }
 
-/// What is said about the time before a slot was hidden does not free it.
+/// An answer about the time before a slot was hidden does not free the slot.
 #[test]
 fn the_shards_are_asked_one_time_after_the_other() {
     let mut bed = Bed::of(&[A, B]);
@@ -104,7 +104,7 @@ fn the_shards_are_asked_one_time_after_the_other() {
     );
 }
 
-/// Asks for all names, and answers for this one; the others are asked for again.
+/// Asks for all names and answers for this one. The others are asked for again.
 fn learn(bed: &mut Bed, name: &str, addresses: Result<&[&str], &str>) {
     bed.effects();
     bed.pass(Duration::from_secs(30));
@@ -170,7 +170,7 @@ fn a_name_of_which_something_is_not_known_is_asked_for_again_soon() {
     assert!(bed.now <= at(3_000), "{}", bed.now);
 }
 
-/// Another resolver may find what the former one did not, and what the former one says does not count any more.
+/// Another resolver may find more, and answers of the former one no longer count.
 #[test]
 fn a_reload_that_mends_the_dns_empties_no_pool() {
     let mut bed = Bed::of(&[A, "pool.test"]);
@@ -224,7 +224,7 @@ fn who_is_meant_may_be_named_in_every_form() {
     assert_eq!(meant(""), refused("no member \"\""));
 }
 
-/// Whoever speaks for an address speaks for all of these.
+/// A key or command for an address applies to all of these names.
 #[test]
 fn an_address_has_the_names_of_all_members_that_lead_there() {
     let tcp = format!("{C};transport=tcp");
@@ -246,7 +246,7 @@ fn an_address_has_the_names_of_all_members_that_lead_there() {
     );
 }
 
-/// One address over two transports is two members; whoever names no transport means UDP, where that is one.
+/// One address over two transports is two members. A name without transport means UDP if that member exists.
 #[test]
 fn a_member_is_meant_with_its_transport() {
     let (udp, tcp) = (B.to_owned(), format!("{B};transport=tcp"));
@@ -331,7 +331,7 @@ fn what_the_process_before_has_counts_until_it_has_ended() {
     let effects = bed.effects();
     assert!(effects.contains(&ControlEffect::Elsewhere(vec![Load::default(), load])), "{effects:?}");
     assert_eq!(bed.control.listed()[1].before, load);
-    // There may be several.
+    // There may be several such processes.
     bed.handle(ControlInput::Joins { process: other, drained: &[], dead: &[] });
     bed.handle(ControlInput::OtherLoads { process: other, loads: vec![(a, load), (b, load)] });
     assert_eq!((bed.control.listed()[0].before, bed.control.listed()[1].before), (load, load + load));
@@ -365,7 +365,7 @@ fn who_joins_and_leaves_is_told() {
     assert_eq!(told(&[B, A]), [told_of(A, MemberEvent::JoinsAgain)]);
 }
 
-/// Pools with their members, as a file has them in this order.
+/// Returns pools with their members, in the order of the file.
 fn pools(pools: &[(&str, &[&str])]) -> ControlSettings {
     let usual = settings(&[]);
     let pool = |(name, _): &(&str, _)| PoolSettings { name: (*name).to_owned(), ..usual.pools[0].clone() };
@@ -376,7 +376,7 @@ fn pools(pools: &[(&str, &[&str])]) -> ControlSettings {
     ControlSettings { pools: pools.iter().map(pool).collect(), members, ..usual }
 }
 
-/// Who is in each pool, as the shards have it and as people see it.
+/// Checks the members of each pool, in the shards' setup and in the list for operators.
 fn assert_in_pools(bed: &Bed, expected: &[(&str, &[&str])]) {
     let setup = bed.setup();
     for ((id, pool), (name, members)) in bed.control.pools().zip(expected) {
@@ -405,8 +405,8 @@ fn a_member_stays_in_its_pools_whatever_number_they_get() {
     assert!(bed.control.listed()[0].pools.is_empty(), "its pool is gone, and it has left");
 }
 
-/// A name that is new may mean any of them, so nobody leaves before it is known. They get no calls of other pools
-/// meanwhile, not even of the only one that is left.
+/// A new name may mean any of these members, so none leaves before it is resolved. Meanwhile they get no calls of other
+/// pools, not even of the only remaining one.
 #[test]
 fn who_stays_until_names_are_known_is_in_no_other_pool() {
     let mut bed = Bed::new(pools(&[("first", &[A]), ("second", &[B])]));

@@ -1,5 +1,5 @@
-//! Whatever a hostile member makes of the probes that it sees, sent from wherever it likes, it decides about itself
-//! alone.
+//! A hostile member may forge answers and errors from the probes that it sees, with any source address. It can only
+//! change its own health.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use crate::common::{Bed, settings, udp};
@@ -14,18 +14,18 @@ fn member(slot: u16) -> SocketAddr {
     SocketAddr::new([127, 0, 1, slot as u8 + 1].into(), 5060)
 }
 
-/// One thing that it does with one of the probes it has seen.
+/// An action of the hostile member with a probe that it has seen.
 #[derive(Clone, Debug)]
 struct Move {
-    /// Which probe, counted from the last.
+    /// Index of the probe, counted from the last.
     back: usize,
-    /// Whose source address it forges.
+    /// Member whose source address is forged.
     source: u16,
-    /// An answer with this status, or an ICMP error.
+    /// Status of the forged answer; `None` for an ICMP error.
     status: Option<u16>,
-    /// A character of the probe, and what it becomes.
+    /// Position of a changed character of the probe, and its new value.
     changed: Option<(usize, u8)>,
-    /// Time that passes before.
+    /// Time in milliseconds before the action.
     wait: u64,
 }
 
@@ -45,7 +45,7 @@ proptest! {
         let probes = ProbeSettings {
             periodic: true,
             interval: Duration::from_secs(1),
-            // Nobody answers in this test, and nobody runs out of time.
+            // No member answers in this test, and no probe times out.
             timeout: Duration::from_hours(1),
             t1: Duration::from_millis(300),
         };

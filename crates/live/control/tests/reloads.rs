@@ -1,5 +1,5 @@
-//! Sites of several pools of all kinds on bytes, and reloads that reorder, add, remove and change them: what talks,
-//! rings or waits goes on as it began, and reaches the member that it belongs to.
+//! Sites of several pools of all kinds as bytes, with reloads that reorder, add, remove and change pools. Calls that
+//! ring, talk or wait continue as they started, and reach their members.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use crate::common::{member, settings};
@@ -30,7 +30,7 @@ fn addr(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// What a pool is like.
+/// Kind of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Balanced,
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// A pool of a file: its name, which is that of the users whose calls it gets, its kind and its members.
+/// A pool of a file: its name, which is also the user whose calls it gets, its kind and its members.
 #[derive(Clone, Debug)]
 struct PoolOf {
     name: &'static str,
@@ -84,8 +84,8 @@ fn pool(name: &'static str, kind: Kind, members: &[&'static str]) -> PoolOf {
     PoolOf { name, kind, members: members.to_vec(), queue: None }
 }
 
-/// The file with these pools in this order. Each has a route for the users of its name, which goes on to those of
-/// `after`.
+/// Returns a file with these pools in this order. Each pool has a route for users with its name, which continues to the
+/// pool given by `after`.
 fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
     let place = |name: &str| pools.iter().position(|pool| pool.name == name).map(|place| place as u16);
     let rule = |pool: &PoolOf| {
@@ -150,7 +150,7 @@ fn to(sent: &[Sent]) -> BTreeSet<SocketAddr> {
     sent.iter().map(|sent| sent.to).collect()
 }
 
-/// A process of one thread.
+/// A process with one thread.
 struct World {
     control: Control<Everywhere>,
     bed: testbed::Bed,
@@ -195,12 +195,12 @@ impl World {
         self.receive(addr(CLIENT), &request.bytes())
     }
 
-    /// Whoever got a request answers it.
+    /// Answers a request from its recipient.
     fn answer(&mut self, request: &Sent, status: u16) -> Vec<Sent> {
         self.receive(request.to, &Resp::new(status, request.to).bytes_from(&request.bytes, addr(US)))
     }
 
-    /// Nothing is remembered of any call.
+    /// Checks that no state of any call is left.
     fn assert_forgets(&mut self) {
         self.wait(Duration::from_hours(10));
         for slot in 0..self.shard.balancer().nodes().len() {
@@ -211,7 +211,7 @@ impl World {
         assert_eq!(self.shard.open_transactions(), 0);
     }
 
-    /// Rings at the members of a pool, or the one that it chooses.
+    /// Starts a call to a pool, which rings at all its members or at the chosen one.
     fn ring(&mut self, name: &str, call_id: &str) -> Ringing {
         let invite =
             Req { uri: format!("sip:{name}@pool.example"), ..Req::new("INVITE", call_id, addr(CLIENT)) };
@@ -240,7 +240,7 @@ impl World {
         call
     }
 
-    /// A side of a call asks the other one something, and hears the answer.
+    /// Sends a request within a call from one side, and its answer.
     fn ask(&mut self, call: &mut Talking, method: &str, by_caller: bool) {
         call.cseq += 1;
         let (from, other) =
@@ -265,7 +265,7 @@ struct Ringing {
 }
 
 struct Talking {
-    /// As its callee got it.
+    /// INVITE as received by the callee.
     invite: Sent,
     ok: Vec<u8>,
     cseq: u32,
@@ -294,8 +294,7 @@ impl Talking {
 const CORE: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 const OTHER: [&str; 2] = ["127.0.2.1:5060", "127.0.2.2:5060"];
 
-/// A pool that is of one kind, and of another one after the reload, which may also put a pool of a third kind before
-/// it.
+/// A pool of one kind has another kind after the reload, which may also insert a pool of a third kind before it.
 #[test]
 fn what_talks_or_rings_goes_on_as_it_began() {
     for before in KINDS {
@@ -341,8 +340,7 @@ fn what_talks_or_rings_goes_on_as_it_began() {
     }
 }
 
-/// A process that remembers nothing, as after `kill -9`, and whose file has another pool first: the token alone
-/// leads.
+/// After `kill -9` a process has no state, and its file has another pool first. Only the token leads to the member.
 #[test]
 fn what_only_a_token_knows_reaches_its_member() {
     for (kind, first) in KINDS.into_iter().flat_map(|kind| KINDS.map(|first| (kind, first))) {
@@ -360,8 +358,8 @@ fn what_only_a_token_knows_reaches_its_member() {
     }
 }
 
-/// The ACK to a failure reaches who failed, once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever was
-/// reloaded meanwhile.
+/// The ACK to a failure reaches the failed callee once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever a
+/// reload has changed.
 #[test]
 fn the_ack_to_a_failure_goes_as_its_invite_went() {
     for before in KINDS.into_iter().filter(|kind| kind.service().fork().0 == Fork::None) {
@@ -380,8 +378,8 @@ fn the_ack_to_a_failure_goes_as_its_invite_went() {
     }
 }
 
-/// A hunt group goes on to its own next member, and to that of the pool that its route named, whatever numbers a file
-/// would give them now.
+/// A hunt group continues with its own next member, and then with the pool that its route named, whatever their numbers
+/// in the new file.
 #[test]
 fn a_hunt_group_goes_on_in_its_pool() {
     let (core, other) = (pool("core", Kind::Hunt, &CORE), pool("other", Kind::Hunt, &OTHER));
@@ -391,18 +389,18 @@ fn a_hunt_group_goes_on_in_its_pool() {
     world.reload(file(&[other.clone(), core, spare.clone()], &[]));
     let second = requests(&world.wait(RING_TIME + Duration::from_millis(100)), "INVITE").remove(0);
     assert_eq!(to(&[first.clone(), second.clone()]), CORE.map(addr).into());
-    // Its pool goes altogether: what rings there goes on ringing, and then the next pool does.
+    // The pool is removed. The ringing member continues to ring, and then the next pool is tried.
     world.reload(file(&[other.clone(), spare], &[]));
     world.answer(&second, 180);
     let third = requests(&world.wait(RING_TIME + Duration::from_millis(100)), "INVITE").remove(0);
     assert_eq!(third.to, addr("127.0.3.1:5060"));
-    // And with no pool of its route left, nobody else rings.
+    // No pool of the route is left, so no other member rings.
     world.reload(file(&[other], &[]));
     world.answer(&third, 180);
     assert_eq!(requests(&world.wait(Duration::from_mins(10)), "INVITE"), []);
 }
 
-/// What waits for failover goes to members of its own pools, and to nobody where they are gone.
+/// Failover tries members of the request's own pools, and none if these are gone.
 #[test]
 fn failover_goes_on_in_its_pools() {
     for kind in [Kind::WithTransactions, Kind::Proxy] {
@@ -413,7 +411,7 @@ fn failover_goes_on_in_its_pools() {
             uri: "sip:core@pool.example".to_owned(),
             ..Req::new("INVITE", call, addr(CLIENT))
         };
-        // Another pool stands in its place.
+        // Another pool has the place of the first.
         let mut world = World::new(before.clone());
         let mut at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
         world.reload(file(&[other.clone(), core.clone(), spare.clone()], &[]));
@@ -424,12 +422,12 @@ fn failover_goes_on_in_its_pools() {
         }
         assert_eq!(tried[2], addr("127.0.3.1:5060"), "{kind:?}");
         assert_eq!(BTreeSet::from_iter(tried[..2].to_vec()), CORE.map(addr).into());
-        // It is gone, and the spare one is left.
+        // The first pool is gone, and the spare one is left.
         let mut world = World::new(before.clone());
         let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
         world.reload(file(&[other.clone(), spare.clone()], &[]));
         assert_eq!(to(&requests(&world.answer(&at, 503), "INVITE")), [addr("127.0.3.1:5060")].into());
-        // All are gone.
+        // All pools are gone.
         let mut world = World::new(before.clone());
         let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
         world.reload(file(std::slice::from_ref(&other), &[]));
@@ -439,8 +437,7 @@ fn failover_goes_on_in_its_pools() {
             sent.iter()
                 .any(|sent| sent.to == addr(CLIENT) && status(sent).is_some_and(|status| status >= 500))
         );
-        // A pool of this name comes back, with other members: it is another one, such as of the next route without a
-        // name.
+        // A pool with the same name but other members is another pool, such as the pool of the next unnamed route.
         let mut world = World::new(before);
         let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
         world.reload(file(&[PoolOf { members: OTHER.to_vec(), ..core }], &[]));
@@ -448,14 +445,14 @@ fn failover_goes_on_in_its_pools() {
     }
 }
 
-/// A queue in which each member takes a call a second.
+/// Returns a pool with a queue, in which each member takes one call a second.
 fn queued(name: &'static str, members: &[&'static str], source: CapacitySource) -> PoolOf {
     let capacity = Settings { maximum: 1.0, minimum: 1.0, ..Settings::default() };
     let settings = QueueSettings { bound: Duration::from_secs(10), ..QueueSettings::default() };
     PoolOf { queue: Some(QueueSetup { settings, source, capacity }), ..pool(name, Kind::Balanced, members) }
 }
 
-/// Calls that wait go to members of their pool, also after another one with a queue stands in its place.
+/// Waiting calls go to members of their pool, even if another pool with a queue has taken its place.
 #[test]
 fn what_waits_goes_to_its_pool() {
     let (core, other) =
@@ -476,7 +473,7 @@ fn what_waits_goes_to_its_pool() {
     assert_eq!(to(&reached), [addr(CORE[0])].into());
 }
 
-/// What members have shown to take is known by who they are and by their pool, not by the place of that.
+/// Measured capacities of members are kept by member and pool, not by the place of the pool.
 #[test]
 fn what_members_have_shown_outlives_a_pool_in_front() {
     let mut core = queued("core", &CORE, CapacitySource::Responses);
@@ -508,7 +505,7 @@ enum Step {
     Call(usize),
     Ask(usize, bool),
     HangUp(usize, bool),
-    /// The kinds of the pools, whether each is there, and by how many places the file is turned.
+    /// Kinds of the pools, which of them exist, and by how many places their order is rotated.
     Reload([Kind; 3], [bool; 3], usize),
 }
 
@@ -539,8 +536,7 @@ fn site(kinds: [Kind; 3], there: [bool; 3], turn: usize) -> ControlSettings {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever becomes of the pools: requests of a dialog reach the two that talk, and all ends with nothing
-    /// remembered.
+    /// Whatever happens to the pools, requests of a dialog reach its two sides, and in the end no state is left.
     #[test]
     fn dialogs_reach_their_members(start in [0..7_usize, 0..7, 0..7], steps in steps()) {
         let mut there = [true; 3];

@@ -1,6 +1,6 @@
-//! Members come and go by reload and DNS, probes fail and are answered, operators drain, and shards that hear of it
-//! late have calls: no slot goes to another node while a call is on it, nobody is asked who is not in, and nothing
-//! turns in circles.
+//! Random sequences: members change by reload and DNS, probes fail and succeed, operators drain, and shards with calls
+//! learn of changes late. No slot is reused while it has a call, only members are probed, and no work repeats
+//! endlessly.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use crate::common;
@@ -22,7 +22,7 @@ fn address(number: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 2, 1], 5060 + number))
 }
 
-/// The addresses that the bits of a number stand for.
+/// Returns the addresses whose bits are set.
 fn addresses(bits: u16) -> Vec<String> {
     (0..ADDRESSES)
         .filter(|number| bits >> number & 1 == 1)
@@ -32,27 +32,27 @@ fn addresses(bits: u16) -> Vec<String> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The file names these addresses, and these of the names.
+    /// The file has these addresses and this number of names.
     Reload {
         addresses: u16,
         names: usize,
         is_other_resolver: bool,
     },
-    /// A question is answered with these; `None`: it fails.
+    /// A question is answered with these addresses; `None`: it fails.
     Answer {
         which: usize,
         addresses: Option<u16>,
     },
-    /// Time passes, in so many milliseconds.
+    /// Time passes, in milliseconds.
     Pass(u64),
     /// A probe is answered with this status; `None`: the port is closed.
     Probe {
         which: usize,
         status: Option<u16>,
     },
-    /// A shard hears of the next thing that it was told.
+    /// A shard processes its next message.
     Hear(usize),
-    /// A shard has a call more on a slot that something leads to.
+    /// A shard gets a new call at a slot that tokens or addresses lead to.
     Call {
         shard: usize,
         slot: u16,
@@ -92,12 +92,12 @@ enum Told {
     AskSlotsInUse,
 }
 
-/// A shard: what it works with, what it has not heard yet, and its calls with the node that each is on.
+/// A shard: its setup, its unread messages, and its calls, each with its node.
 struct Shard {
     setup: Arc<Setup>,
     told: VecDeque<Told>,
     calls: Vec<(Slot, NodeId)>,
-    /// Of the question that is under way.
+    /// Prepared answer to the question under way.
     says: Option<Vec<bool>>,
 }
 
@@ -105,7 +105,7 @@ struct World {
     bed: Bed,
     shards: Vec<Shard>,
     questions: BTreeMap<QuestionId, String>,
-    /// Probes with whom they went to.
+    /// Probes with their destinations.
     probes: Vec<(SocketAddr, Vec<u8>)>,
 }
 
@@ -125,7 +125,7 @@ impl World {
         self.take();
     }
 
-    /// Takes what was told, and looks at it.
+    /// Takes the effects and checks them.
     fn take(&mut self) {
         let members = self.bed.members();
         for sent in self.bed.out.transmits() {
@@ -171,7 +171,7 @@ impl World {
         );
     }
 
-    /// Lets time pass, and what is due be done. Whatever is due, the next thing comes later.
+    /// Lets time pass and carries out due work, which must not leave more work due.
     fn pass(&mut self, length: Duration) {
         let until = self.bed.now + length;
         loop {
@@ -184,7 +184,7 @@ impl World {
             let mut again = 0;
             while self.bed.control.deadline() <= self.bed.now {
                 again += 1;
-                // A probe that has failed may be followed by the next one at once.
+                // The next probe may follow a failed one at once.
                 assert!(again <= 2, "busy at {}", self.bed.now);
                 self.handle(ControlInput::Timer);
             }
@@ -248,7 +248,7 @@ impl World {
             Step::Call { shard, slot } => {
                 let shard = &mut self.shards[shard];
                 let Some(node) = shard.setup.nodes.get(usize::from(slot)) else { return };
-                // By the policy, by a token, or from the node's own address.
+                // The call arrives by the policy, by a token, or from the node's own address.
                 let peer = shard.setup.topology.node(Slot(slot)).remote();
                 if shard.setup.topology.slot_at(peer) == Some(Slot(slot)) {
                     shard.calls.push((Slot(slot), node.id));
@@ -290,7 +290,7 @@ proptest! {
             world.run(&step);
             world.check();
         }
-        // Calls end, and the shards hear of everything: whoever left is forgotten.
+        // All calls end, and the shards process all messages. Then all former members are forgotten.
         world.shards.iter_mut().for_each(|shard| shard.calls.clear());
         world.handle(ControlInput::Settings { settings: Box::new(file(0b1, 0)), is_other_resolver: false });
         for _ in 0..6 {

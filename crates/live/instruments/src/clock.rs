@@ -1,9 +1,9 @@
-//! The real clocks: the only file that reads them.
+//! The real clocks. No other file reads them.
 
 use base::Instant;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Monotonic time since it was started.
+/// Monotonic time since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(std::time::Instant);
 
@@ -13,17 +13,17 @@ impl Clock {
         Self(std::time::Instant::now())
     }
 
-    /// The time now.
+    /// Returns the time now.
     pub(crate) fn now(&self) -> Instant {
         Instant::ZERO + self.0.elapsed()
     }
 
-    /// How long it is until then; zero when it is past.
+    /// Returns the time until `then`; zero if it is past.
     pub(crate) fn until(&self, then: Instant) -> Duration {
         then.saturating_since(self.now())
     }
 
-    /// The time since 1970 by the machine's clock, to the nanosecond: as packets are stamped.
+    /// Returns the time since 1970 by the machine's clock, in nanoseconds, as the kernel stamps packets.
     pub(crate) fn since_1970() -> Instant {
         Instant::ZERO + SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }

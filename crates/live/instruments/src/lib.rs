@@ -1,9 +1,9 @@
-//! What measures a server from outside, on real sockets and by the real clock: the agents of `sarabande load` and of
-//! the demonstrations, and the monitor of `sarabande monitor`.
+//! Measures a server from outside, on real sockets and with the real clock: the agents of `sarabande load` and of the
+//! demonstrations, and the monitor of `sarabande monitor`.
 //!
 //! - [`agents`]: callers and answerers on threads of their own,
 //! - [`latency`]: the latency of a server of this host, from its packets or by HEP,
-//! - [`sender`]: tells balancers what the server can take.
+//! - [`sender`]: reports the capacity of the server to balancers.
 #![forbid(unsafe_code)]
 
 pub mod agents;

@@ -1,5 +1,5 @@
-//! Tells balancers every second what a server can take, each its part ([`Division`]), on a thread of its own:
-//! whatever becomes of them, of their names or of the terminal, the measuring does not wait.
+//! Reports the capacity of a server to balancers every second, to each its part ([`Division`]). It has a thread of its
+//! own, so that the measurement never waits for balancers, names or the terminal.
 
 use elastic::update::{Division, Key, Lines, Refusal, SendError, Sender, Server};
 use std::io;
@@ -13,36 +13,36 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// Whom to tell, and as whom.
+/// Receivers and contents of reports.
 #[derive(Clone, Debug)]
 pub struct Reporting {
-    /// Balancers, as `HOST:PORT`. Names are resolved anew for each connection.
+    /// Balancers, as `HOST:PORT`. Names are resolved again for each connection.
     pub to: Vec<String>,
-    /// The key that they have, too.
+    /// Key of the server, which the balancers have as well.
     pub key: Key,
-    /// The server that is measured.
+    /// The measured server.
     pub server: Server,
-    /// Hears when a balancer cannot be told, and when it can again.
+    /// Called with a text if a balancer cannot be reached, and if it can again.
     pub say: fn(&str),
 }
 
 /// Times of the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Between two updates (Cloud paper, section V-A).
+    /// Interval of updates (Cloud paper, section V-A).
     pub period: Duration,
-    /// Longest wait for a connection, and for each line of the other side.
+    /// Longest wait for a connection, and for each line of the balancer.
     pub patience: Duration,
-    /// The first wait after a failure; each next one is twice as long.
+    /// First wait after a failure; each further one is twice as long.
     pub back_off: Duration,
-    /// The longest: the last update is to hold until then (`elastic::estimate::VALIDITY`).
+    /// Longest wait: the last update must stay valid until then (`elastic::estimate::VALIDITY`).
     pub back_off_max: Duration,
-    /// The longest after a refusal, which an operator has to mend: each is a line in the balancer's log.
+    /// Longest wait after a refusal, which an operator must resolve, since each is a line in the balancer's log.
     pub refused_max: Duration,
 }
 
 impl Times {
-    /// Those of a monitor.
+    /// Times of a monitor.
     pub const USUAL: Self = Self {
         period: Duration::from_secs(1),
         patience: Duration::from_secs(3),
@@ -52,17 +52,18 @@ impl Times {
     };
 }
 
-/// So many updates in a row show that a balancer is there again: one may be taken before the next is refused.
+/// Updates in a row after which a balancer counts as reachable again: a single one may be accepted before the next is
+/// refused.
 const SETTLED: u64 = 3;
 
-/// A capacity, and how long it may be told on.
+/// A capacity, and how long it is valid.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     capacity: f64,
     until: Instant,
 }
 
-/// The capacity to announce. Once it is dropped, announcements end.
+/// The capacity to report. Dropping it ends the reports.
 #[derive(Debug)]
 pub struct Telling {
     current: watch::Sender<Option<Current>>,
@@ -73,17 +74,17 @@ pub struct Telling {
 /// A balancer.
 #[derive(Debug)]
 pub struct Target {
-    /// As it was named.
+    /// Name or address, as given.
     pub name: String,
-    /// Whether it takes updates.
+    /// Whether it accepts updates.
     pub is_up: AtomicBool,
-    /// Updates that it has accepted.
+    /// Number of accepted updates.
     pub accepted: AtomicU64,
-    /// Connections that failed.
+    /// Number of failed connections.
     pub failed: AtomicU64,
 }
 
-/// Why a balancer cannot be told.
+/// The reason why a balancer gets no updates.
 #[derive(Debug, Error)]
 enum Failure {
     #[error(transparent)]
@@ -105,28 +106,28 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether the balancer is there, and refuses the updates.
+    /// Whether the balancer was reached and refuses the updates.
     fn is_refusal(&self) -> bool {
         matches!(self, Self::NotGreeted | Self::Protocol(_) | Self::UnknownServer(_))
     }
 }
 
-/// The last log entry about a balancer.
+/// State of the log about a balancer.
 #[derive(Default)]
 struct Told {
-    /// That it is not told the capacity, and not yet that it is again.
+    /// Whether a failure was logged, and no recovery since.
     is_down: bool,
-    /// Whether it had been told anything before that.
+    /// Whether updates were accepted before the failure.
     was_up: bool,
 }
 
 impl Telling {
-    /// Starts to tell; `window` is how often there is another capacity.
+    /// Starts to report; `window` is the interval of new capacities.
     pub fn start(reporting: &Reporting, window: Duration) -> io::Result<Self> {
         Self::start_with(reporting, window, Times::USUAL)
     }
 
-    /// The same with other times.
+    /// As [`start`](Self::start), with other times.
     pub fn start_with(reporting: &Reporting, window: Duration, times: Times) -> io::Result<Self> {
         let (current, seen) = watch::channel(None);
         let target = |name: &String| {
@@ -159,19 +160,19 @@ impl Telling {
                 let tasks: JoinSet<()> = reporters.into_iter().map(Reporter::run).collect();
                 tasks.join_all().await;
             });
-            // A name that is being resolved is nobody's business any more.
+            // A name that is still being resolved is not needed any more.
             runtime.shutdown_background();
         })?;
-        // One window may stay out: the next is late where the machine is busy.
+        // One window may be missing: the next one is late on a busy machine.
         Ok(Self { current, validity: 2 * window + Duration::from_secs(2), targets })
     }
 
-    /// From now on this is told.
+    /// Sets the capacity that is reported from now on.
     pub fn tell(&self, capacity: f64) {
         self.current.send_replace(Some(Current { capacity, until: Instant::now() + self.validity }));
     }
 
-    /// The balancers.
+    /// Returns the balancers.
     pub fn targets(&self) -> Vec<Arc<Target>> {
         self.targets.clone()
     }
@@ -179,10 +180,10 @@ impl Telling {
 
 /// The task of a balancer.
 struct Reporter {
-    /// Whether the balancer is among those that get updates.
+    /// Index of the balancer in the division.
     index: usize,
     division: Arc<Mutex<Division<usize>>>,
-    /// When the time of the division begins.
+    /// Time zero of the division.
     since: Instant,
     target: Arc<Target>,
     reporting: Reporting,
@@ -197,7 +198,7 @@ impl Reporter {
         let mut wait = self.times.back_off;
         let mut told = Told::default();
         loop {
-            // Before there is anything to tell, a connection would be closed as silent.
+            // Without a capacity to report the balancer would close the connection as silent.
             let is_over = self.current.wait_for(|current| is_valid(*current)).await.is_err();
             if is_over || self.current.has_changed().is_err() {
                 return;
@@ -216,7 +217,7 @@ impl Reporter {
             if self.target.accepted.load(Ordering::Relaxed) - before >= SETTLED {
                 wait = self.times.back_off;
             }
-            // Many monitors lose a balancer at the same moment, and are not to come back at the same moment.
+            // Random, because many monitors lose a balancer at the same moment and should not return together.
             let most = if failure.is_refusal() { self.times.refused_max } else { self.times.back_off_max };
             wait = wait.min(most);
             tokio::time::sleep(wait.mul_f64(0.5 + 0.5 * rand::random::<f64>())).await;
@@ -224,11 +225,11 @@ impl Reporter {
         }
     }
 
-    /// Tells over one connection, until there is nothing to tell.
+    /// Sends updates over one connection, until there is no valid capacity.
     async fn tell(&self, people: &mut Told) -> Result<(), Failure> {
         let Self { index, target, reporting, current, times, .. } = self;
         let mut stream = within(times.patience, TcpStream::connect(&target.name)).await??;
-        // Small lines, each of which is waited for.
+        // The lines are small, and each is answered before the next.
         stream.set_nodelay(true)?;
         let mut lines = Lines::default();
         let line =
@@ -245,7 +246,7 @@ impl Reporter {
         loop {
             ticks.tick().await;
             let now = *current.borrow();
-            // Nobody measures any more, or the measuring hangs: the balancer is to see that.
+            // The measurement has ended or hangs. The balancer notices it by the missing updates.
             let Some(Current { capacity, .. }) =
                 now.filter(|_| is_valid(now) && current.has_changed().is_ok())
             else {
@@ -288,7 +289,7 @@ async fn within<T>(patience: Duration, what: impl Future<Output = T>) -> Result<
     timeout(patience, what).await.map_err(|_| Failure::Silent)
 }
 
-/// The next line of the other side, without its end.
+/// Reads the next line of the balancer, without its end.
 async fn read(stream: &mut TcpStream, lines: &mut Lines) -> Result<Vec<u8>, Failure> {
     loop {
         match lines.next() {

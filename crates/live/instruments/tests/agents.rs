@@ -1,4 +1,4 @@
-//! Agents on real sockets against a real server, and against something that is none.
+//! Agents on real sockets, with a real server and with a faulty one.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use base::{Rng, Transport};
@@ -83,7 +83,7 @@ async fn finish(caller: Running<CallResults>) -> Snapshot<CallResults> {
     caller.stop().unwrap()
 }
 
-/// A server in front of these, its address, and the way to ask it.
+/// Starts a server in front of these members. Returns its address and handle.
 async fn serve(members: &[SocketAddr]) -> (SocketAddr, Handle, tokio::task::JoinHandle<Result<(), String>>) {
     let address = std::net::UdpSocket::bind(ANY_PORT).unwrap().local_addr().unwrap();
     let text = format!(
@@ -97,7 +97,7 @@ async fn serve(members: &[SocketAddr]) -> (SocketAddr, Handle, tokio::task::Join
     (address, handle, tokio::task::spawn_local(server.run()))
 }
 
-/// Certificates for tests, of the crate that has TLS.
+/// Test certificates, from the crate with TLS.
 fn tls(answerer: Option<SocketAddr>) -> Arc<TlsSetup> {
     let file = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../streams/testdata/tls").join(name);
     let tls = Tls {
@@ -111,7 +111,7 @@ fn tls(answerer: Option<SocketAddr>) -> Arc<TlsSetup> {
     Arc::new(TlsSetup::read(&tls, None).unwrap().with_names(names.into_iter()))
 }
 
-/// A caller and an answerer with nothing between them: messages each way, with connections as they say.
+/// A caller and an answerer directly connected, over each kind of connection.
 #[tokio::test]
 async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_for() {
     for transport in [Transport::Tcp, Transport::Tls] {
@@ -133,7 +133,7 @@ async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_fo
     }
 }
 
-/// Where nobody listens, messages are lost at once, and that is counted.
+/// Without a listener messages are lost at once, and counted.
 #[tokio::test]
 async fn a_target_that_takes_no_connection_is_counted() {
     let target = std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap();
@@ -153,7 +153,7 @@ async fn a_target_that_takes_no_connection_is_counted() {
 
 #[tokio::test]
 async fn calls_through_the_server_all_end_well_and_leave_no_lease() {
-    // A server stays on the thread that it was started on.
+    // A server stays on the thread that started it.
     tokio::task::LocalSet::new().run_until(four_hundred_calls()).await;
 }
 
@@ -180,7 +180,7 @@ async fn four_hundred_calls() {
     running.await.unwrap().unwrap();
 }
 
-/// Forwards every request to the next server in turn, whichever call it is of, and keeps itself in the path.
+/// Forwards every request to the next server in turn, regardless of its call, and adds Record-Route.
 fn blind_relay(servers: Vec<SocketAddr>, stop: Arc<AtomicBool>) -> (SocketAddr, std::thread::JoinHandle<()>) {
     let socket = std::net::UdpSocket::bind(ANY_PORT).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

@@ -1,27 +1,27 @@
-//! A message as it was seen on its way, and on which side of the server that was.
+//! A captured message, and the side of the server on which it was captured.
 
 use base::{Instant, Transport};
 use core::net::{IpAddr, SocketAddr};
 
-/// A SIP message with when, where and how it was seen.
+/// A SIP message with its time, addresses and transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
-    /// When its last byte passed.
+    /// Time at which its last byte passed.
     pub at: Instant,
-    /// Who sent it.
+    /// Its source.
     pub from: SocketAddr,
-    /// Whom it was sent to.
+    /// Its destination.
     pub to: SocketAddr,
-    /// What carried it.
+    /// Its transport.
     pub transport: Transport,
-    /// The message. Of one from a stream the header is enough.
+    /// The message. From a stream the header is enough.
     pub bytes: &'a [u8],
 }
 
 /// A side of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// To the server.
+    /// Towards the server.
     In,
     /// From the server.
     Out,
@@ -34,7 +34,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// One with these addresses, at which it takes requests.
+    /// A server that takes requests at these addresses.
     pub fn new(mut addresses: Vec<SocketAddr>) -> Self {
         addresses.sort_unstable();
         addresses.dedup();
@@ -46,11 +46,11 @@ impl Servers {
         &self.addresses
     }
 
-    /// On which sides a message passes: both, where the server sends to itself, and then out comes first; none, where
-    /// it is between others.
+    /// Sides on which a message passes. Both, outgoing first, if the server sends to itself; none, if it is between
+    /// other hosts.
     ///
-    /// Datagrams leave from the address at which the server listens. Connections that it opens leave from any port of
-    /// its host, so there the host counts, unless the other end is at one of the addresses.
+    /// Datagrams leave from an address at which the server listens. Its own connections leave from any port of its
+    /// host. So for streams the host counts, unless the other end is at one of the addresses.
     pub(crate) fn sides(&self, captured: &Captured<'_>) -> impl Iterator<Item = Side> + use<> {
         let Captured { from, to, transport, .. } = *captured;
         let (listens_from, listens_to) = (self.listens(from), self.listens(to));
@@ -61,7 +61,7 @@ impl Servers {
     }
 
     fn listens(&self, address: SocketAddr) -> bool {
-        // There are few.
+        // There are only a few.
         self.addresses.iter().any(|own| own.ip() == address.ip() && own.port() == address.port())
     }
 

@@ -1,6 +1,6 @@
-//! What became of all messages, as numbers.
+//! Counts of messages and of their results.
 
-/// One table: each count with its name in JSON and metrics, and what it counts.
+/// One table: each count with its name in JSON and metrics, and its description.
 macro_rules! counts {
     ($($name:ident: $help:literal,)*) => {
         /// Counts since the start, or of one window.
@@ -10,12 +10,12 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// All of them, each with its name and what it counts.
+            /// Returns all counts with their names and descriptions.
             pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
                 [$((stringify!($name), $help, self.$name),)*].into_iter()
             }
 
-            /// What has come since `before`, counts from earlier.
+            /// Returns the difference to the earlier counts `before`.
             #[must_use]
             pub fn since(&self, before: &Self) -> Self {
                 Self { $($name: self.$name.saturating_sub(before.$name),)* }

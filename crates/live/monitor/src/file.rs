@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng are read, pcap is written.
+//! Capture files: reads pcap and pcapng, writes pcap.
 
 use crate::packet::Link;
 use base::Instant;
@@ -6,21 +6,21 @@ use core::fmt;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader};
 use std::io::Read;
 
-/// Room for one block of a file: the longest packet that capture programs write is 256 KiB.
+/// Room for one block of a file: capture programs write packets of at most 256 KiB.
 const ROOM: usize = 1 << 20;
 
-/// Why a file is not read, or not to its end.
+/// The reason why a file was not read, or not to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FileError {
-    /// It is neither pcap nor pcapng.
+    /// The file is neither pcap nor pcapng.
     NotCapture,
-    /// Its packets have a link layer of this number, which is not known.
+    /// Packets have a link layer of this unknown number.
     Link(i32),
-    /// It ends within a packet.
+    /// The file ends within a packet.
     Truncated,
-    /// It cannot be read on.
+    /// A read has failed.
     Unreadable,
-    /// A block of it makes no sense.
+    /// A block is malformed.
     Malformed,
 }
 
@@ -41,13 +41,13 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// An interface of a file: what its packets begin with, and what their times mean.
+/// An interface of a file: its link layer, and the meaning of its times.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: Link,
     /// Units of time in a second.
     resolution: u64,
-    /// Seconds to be added.
+    /// Seconds to add.
     offset: i64,
 }
 
@@ -64,18 +64,18 @@ impl Interface {
     }
 }
 
-/// What has been read of a file so far.
+/// State of reading a file.
 #[derive(Default)]
 struct Reading {
-    /// Of the section that is being read; pcap has one.
+    /// Interfaces of the present section; pcap has one section.
     interfaces: Vec<Interface>,
     nanoseconds: bool,
 }
 
-/// Reads a file; passes on each packet with its time since 1970 and what it begins with.
+/// Reads a file, and calls `packet` with each packet, its time since 1970 and its link layer.
 ///
 /// # Errors
-/// It is no capture file, or broken from some place on; the packets before that have been passed on.
+/// The file is no capture file, or malformed from some place on; `packet` has been called for the packets before.
 pub fn read(file: impl Read + Send, mut packet: impl FnMut(Instant, Link, &[u8])) -> Result<(), FileError> {
     let mut reader = create_reader(ROOM, file).map_err(|error| match error {
         PcapError::ReadError => FileError::Unreadable,
@@ -133,7 +133,7 @@ impl Reading {
                 let data = block.data.get(..block.caplen as usize).unwrap_or(block.data);
                 packet(interface.time(units), interface.link, data);
             }
-            // Simple packets have no time, everything else is about the file.
+            // Simple packets have no time; all other blocks are about the file.
             PcapBlockOwned::NG(_) => {}
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Reading {
     }
 }
 
-/// What a pcap file of IP packets begins with: times in nanoseconds, packets of any length.
+/// Returns the header of a pcap file of IP packets, with times in nanoseconds and packets of any length.
 pub fn header() -> [u8; 24] {
     let mut header = [0; 24];
     let fields: [&[u8]; 6] = [
@@ -162,7 +162,7 @@ pub fn header() -> [u8; 24] {
     header
 }
 
-/// What stands in front of a packet of this length.
+/// Returns the header of a packet of this length.
 pub fn record(at: Instant, length: usize) -> [u8; 16] {
     let nanos = at.as_nanos();
     let length = u32::try_from(length).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! HEP version 3, by which servers and capture agents hand copies of their messages to a collector such as Homer
+//! HEP version 3, in which servers and capture agents send copies of their messages to a collector such as Homer
 //! (`HEP3_rev11`, github.com/sipcapture/HEP): chunks of vendor, type, length and value.
 
 use base::{Instant, Transport};
@@ -7,25 +7,25 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::captured::Captured;
 
-/// What begins a packet.
+/// First bytes of a packet.
 const MAGIC: &[u8; 4] = b"HEP3";
-/// Vendor, type and length of a chunk.
+/// Length of the header of a chunk: vendor, type and length.
 const CHUNK: usize = 6;
 /// Protocol type of SIP.
 const SIP: u8 = 1;
 
-/// Why a packet is of no use.
+/// The reason why a packet cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HepError {
-    /// It does not begin as version 3 does.
+    /// It does not start like version 3.
     NotHep3,
-    /// A length leads past its end.
+    /// A length points past its end.
     Truncated,
-    /// It carries something else than SIP.
+    /// It does not contain SIP.
     NotSip,
-    /// A chunk that is needed is missing, or has another size than it should.
+    /// A required chunk is missing, or has a wrong size.
     Incomplete,
-    /// The payload is compressed, which capture agents do when told to.
+    /// The payload is compressed, an option of capture agents.
     Compressed,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for HepError {
     }
 }
 
-/// What the chunks of a packet say.
+/// Contents of the chunks of a packet.
 #[derive(Default)]
 struct Chunks<'a> {
     protocol: Option<u8>,
@@ -56,7 +56,7 @@ struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Takes one of the generic vendor; others, and those that do not matter here, are passed over.
+    /// Reads a chunk of the generic vendor; unknown types are skipped.
     fn take(&mut self, kind: u16, value: &'a [u8]) {
         let v4 = || <[u8; 4]>::try_from(value).ok().map(|octets| Ipv4Addr::from(octets).into());
         let v6 = || <[u8; 16]>::try_from(value).ok().map(|octets| Ipv6Addr::from(octets).into());
@@ -85,17 +85,17 @@ impl<'a> Chunks<'a> {
             at: Instant::from_nanos(nanos),
             from: SocketAddr::new(self.from?, self.ports[0]?),
             to: SocketAddr::new(self.to?, self.ports[1]?),
-            // Everything but UDP has connections, and the addresses of TLS and WebSocket are read in the same way.
+            // All transports but UDP have connections, and the addresses of TLS and WebSocket are used in the same way.
             transport: if self.protocol? == 17 { Transport::Udp } else { Transport::Tcp },
             bytes: self.payload?,
         })
     }
 }
 
-/// Reads a packet. Times are since 1970, by the clock of whoever sent it.
+/// Reads a packet. Times are since 1970, by the clock of its sender.
 ///
 /// # Errors
-/// It is no whole packet of version 3 with SIP in it.
+/// It is no complete packet of version 3 with SIP.
 pub fn read(packet: &[u8]) -> Result<Captured<'_>, HepError> {
     let rest = packet.strip_prefix(MAGIC).ok_or(HepError::NotHep3)?;
     let (length, _) = rest.split_first_chunk().ok_or(HepError::Truncated)?;
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_packet_of_an_agent() {
         let mut chunks = SIP_OVER_UDP.to_vec();
-        // Of another vendor, and one that says who has captured it.
+        // A chunk of another vendor, and one with the number of the capture agent.
         chunks.splice(2..2, [(0x1234, 15, &b"other"[..]), (0, 12, &[0, 0, 0, 9])]);
         let bytes = packet(&chunks);
         let captured = read(&bytes).expect("a packet");

@@ -1,16 +1,16 @@
-//! The latency of any SIP server from outside (Kim and Schulzrinne, "Cloud Support for Latency-Sensitive Telephony
-//! Applications", sections IV-A and V-A): its messages are captured on both sides, what goes out is paired with what
-//! came in, and each window of time gets its statistics.
+//! Measures the latency of any SIP server from outside (Kim and Schulzrinne, "Cloud Support for Latency-Sensitive
+//! Telephony Applications", sections IV-A and V-A). Messages are captured on both sides of the server, outgoing
+//! messages are paired with incoming ones, and each window of time gets its statistics.
 //!
-//! Pure: no sockets, no clock, no files but what is handed in. Time is an argument, since 1970 by whichever clock the
-//! messages were stamped with.
+//! Pure: no sockets and no clock; files are passed in. Time is an argument, since 1970, by the clock that stamped the
+//! messages.
 //!
-//! - [`Monitor`] takes packets, HEP packets or messages, and gives a [`Report`] for each window.
-//! - `packet/`: from packets to messages; [`hep`]: from HEP; [`mod@file`]: capture files.
-//! - [`Pairing`]: which message that goes out belongs to which that came in.
-//! - [`Latencies`]: the statistics alone, for whoever knows response times already.
+//! - [`Monitor`] takes packets, HEP packets or messages, and returns a [`Report`] for each window.
+//! - `packet/`: messages from packets; [`hep`]: from HEP; [`mod@file`]: capture files.
+//! - [`Pairing`]: which outgoing message belongs to which incoming one.
+//! - [`Latencies`]: the statistics alone, for known response times.
 //!
-//! All tables are bounded, and what is thrown away is counted ([`Counts`]).
+//! All tables are bounded, and dropped entries are counted ([`Counts`]).
 #![forbid(unsafe_code)]
 
 mod captured;

@@ -1,4 +1,4 @@
-//! The monitor: from what was captured to a report for each window.
+//! The monitor: a report for each window of captured messages.
 
 use crate::captured::{Captured, Servers};
 use crate::counts::Counts;
@@ -10,49 +10,48 @@ use base::Instant;
 use core::time::Duration;
 use wire::{begins_message, scan};
 
-/// Empty windows that are reported one after the other where nothing was captured for long, as in a file of two days.
+/// Empty windows that are reported in a row after a gap in the capture, as in a file of two days.
 const EMPTY_MAX: u64 = 60;
 
-/// A clock that has gone back by more than this was set.
+/// A clock that goes back by more than this was set.
 const SET_BACK: Duration = Duration::from_secs(10);
 
-/// How long after its end a window is ended by the clock: what was captured in it can be read by then.
+/// Time between the end of a window and its end by the clock: its packets can be read by then.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// A window is late if more than this part of its messages was lost before it came here: 1/100.
+/// A window is late if more than 1/100 of its messages were lost before they were read.
 const LOST_PARTS: u64 = 100;
-/// A window that is ended so long after its end is late.
+/// A window that is ended this long after its end is late.
 const LATE: Duration = Duration::from_millis(100);
 
-/// A window that has so much unread behind its end is ended all the same where packets do not end it: a flood leaves
-/// some for ever.
+/// Time after which a window is ended although packets are unread and none ends it: in a flood some are always unread.
 const BEHIND: Duration = Duration::from_secs(1);
 
-/// How far the clock of a sender of HEP may be off.
+/// Largest difference between the clocks of this host and a sender of HEP.
 const CLOCKS_DIFFER: Duration = Duration::from_mins(1);
 
-/// What is measured.
+/// Settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The addresses of the server.
     pub servers: Servers,
-    /// From which message to which.
+    /// The pairs of messages between which time is measured.
     pub pairing: Pairing,
-    /// How long a window lasts.
+    /// Length of a window.
     pub window: Duration,
-    /// How long a request waits for what it is paired with, and is remembered.
+    /// Time for which a request is remembered and may be paired.
     pub timeout: Duration,
-    /// Requests that are remembered at a time.
+    /// Largest number of requests that are remembered at a time.
     pub table: usize,
-    /// The secret of the table's hash: any numbers that strangers do not know.
+    /// Key of the table's hash: any numbers that senders do not know.
     pub key: [u64; 2],
 }
 
 impl Settings {
-    /// Requests that are remembered unless told otherwise: 20,000 new ones a second for 32 s. They take 40 MB then.
+    /// Default of `table`: 20,000 new requests a second for 32 s. They take 40 MB.
     pub const TABLE: usize = 640_000;
 
-    /// Windows of a second, and what suits the pairing.
+    /// Windows of a second, and the default timeout of the pairing.
     pub fn new(servers: Servers, pairing: Pairing) -> Self {
         let timeout = pairing.timeout();
         Self { servers, pairing, window: Duration::from_secs(1), timeout, table: Self::TABLE, key: [0, 0] }
@@ -62,50 +61,51 @@ impl Settings {
 /// A window that is over.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Report {
-    /// Its latencies.
+    /// Latencies in the window.
     pub window: Window,
-    /// What happened in it.
+    /// Counts of the window.
     pub counts: Counts,
-    /// What has happened since the start.
+    /// Counts since the start.
     pub totals: Counts,
-    /// Requests that wait at its end.
+    /// Requests that are unanswered at its end.
     pub waiting: usize,
-    /// The age of the oldest request newer than every answered one; `None` with fewer than two such requests, of which
-    /// one alone may be lost. A server that stands still lets all wait, also where a window had no request.
+    /// Age of the oldest request that is newer than every answered one; `None` with fewer than two such requests, since
+    /// a single one may be lost. If a server stops answering, all requests wait, even in a window without a new
+    /// request.
     pub oldest: Option<Duration>,
-    /// Whether this process was late: the window was ended long after its end, or while not all was read that had
-    /// come, or its clock was set back, or it stood still in a part of the window, or more than a hundredth of the packets
-    /// were lost. So it may have what belongs to others, or lack some.
+    /// Whether this process was late, so that the window may contain messages of other windows, or lack some. It was
+    /// late if it ended the window long after its end, or with packets unread. It was also late if its clock was set
+    /// back, if it stood still during a part of the window, or if more than a hundredth of the packets were lost.
     pub is_late: bool,
 }
 
-/// Takes what was captured and measures.
+/// Measures captured messages.
 ///
-/// - Input, in about the order of time: [`packet`](Self::packet), [`hep`](Self::hep) or [`message`](Self::message);
-///   [`dropped`](Self::dropped) for what the kernel lost.
-/// - Output: [`advance`](Self::advance) before each input with its time; at the end [`finish`](Self::finish).
-/// - Of what passes now: [`set_clock`](Self::set_clock) before what has come is read, [`tick`](Self::tick) after it,
-///   at [`wake_at`](Self::wake_at) at the latest.
+/// - Input, approximately in order of time: [`packet`](Self::packet), [`hep`](Self::hep) or [`message`](Self::message);
+///   [`dropped`](Self::dropped) for packets that the kernel lost.
+/// - Output: [`advance`](Self::advance) before each input, with its time; [`finish`](Self::finish) at the end.
+/// - Live capture: [`set_clock`](Self::set_clock) before waiting packets are read, and [`tick`](Self::tick) after, at
+///   [`wake_at`](Self::wake_at) at the latest.
 #[derive(Debug)]
 pub struct Monitor {
     decoder: Decoder,
     measuring: Measuring,
-    /// When windows are due; `None` before the first input.
+    /// End of the open window; `None` before the first input.
     end: Option<Instant>,
     window: Duration,
-    /// Totals at the beginning of the window.
+    /// Totals at the start of the window.
     before: Counts,
-    /// The time of this host, before what is read now was read; `None` of a file.
+    /// Time of this host before the last packets were read; `None` for a file.
     clock: Option<Instant>,
-    /// Whether windows end by the clock alone: input is HEP, whose times are strangers'.
+    /// Whether windows end by the clock only: the times in HEP are those of other hosts.
     is_by_clock: bool,
     /// Whether the open window is late already.
     is_late: bool,
-    /// What came before this time was read late: this process stood still.
+    /// Packets with earlier times were read late, because this process stood still.
     stalled_until: Instant,
 }
 
-/// All but what makes messages of packets, which hands them on while it is borrowed.
+/// All state except the decoder, which passes messages on while it is borrowed.
 #[derive(Debug)]
 struct Measuring {
     servers: Servers,
@@ -115,7 +115,7 @@ struct Measuring {
 }
 
 impl Monitor {
-    /// Without anything captured so far.
+    /// A monitor without input.
     pub fn new(settings: Settings) -> Self {
         let Settings { servers, pairing, window, timeout, table, key } = settings;
         let measuring = Measuring {
@@ -141,7 +141,7 @@ impl Monitor {
     /// Takes a packet.
     pub fn packet(&mut self, at: Instant, link: Link, bytes: &[u8]) {
         let Self { decoder, measuring, .. } = self;
-        // The decoder has the counts meanwhile.
+        // The decoder changes the counts meanwhile.
         let mut totals = measuring.totals;
         decoder.packet(at, link, bytes, &mut totals, &mut |captured, totals| {
             measuring.message(captured, totals);
@@ -149,11 +149,11 @@ impl Monitor {
         measuring.totals = totals;
     }
 
-    /// Takes a HEP packet, whose message has the time that its sender gave it. If that is far from `now`, the clocks
-    /// differ, and nothing could be paired or would ever be forgotten.
+    /// Takes a HEP packet. Its message has the time that its sender gave it. If that is far from `now`, the clocks
+    /// differ, and the message is dropped: it could not be paired and would never expire.
     ///
     /// # Errors
-    /// It is none with SIP in it.
+    /// It is not HEP with SIP.
     pub fn hep(&mut self, now: Instant, packet: &[u8]) -> Result<(), HepError> {
         self.is_by_clock = true;
         let captured = hep::read(packet).inspect_err(|_| self.measuring.totals.not_hep += 1)?;
@@ -174,29 +174,29 @@ impl Monitor {
         self.measuring.totals = totals;
     }
 
-    /// So many packets more were lost before they came here.
+    /// Adds packets that were lost before they were read.
     pub fn dropped(&mut self, packets: u64) {
         self.measuring.totals.dropped += packets;
     }
 
-    /// When the window ends that is open now.
+    /// Returns the end of the open window.
     pub fn deadline(&self) -> Option<Instant> {
         self.end
     }
 
-    /// When [`tick`](Self::tick) may end a window.
+    /// Returns the time at which [`tick`](Self::tick) may end a window.
     pub fn wake_at(&self) -> Option<Instant> {
         self.end.map(|end| end + GRACE)
     }
 
-    /// The clock of this host shows `now`, and what has come is about to be read.
+    /// Sets the clock of this host, before waiting packets are read.
     pub fn set_clock(&mut self, now: Instant) {
         self.clock = Some(now);
     }
 
-    /// What had come when the clock was set was read, all of it or not. Ends the windows that are over by then. While
-    /// something is unread, packets end their windows by their own times: the clock is ahead of them. Where they do
-    /// not, the window is late, and so is the next one, if this one has to end.
+    /// Ends the windows that are over, after packets that had arrived at [`set_clock`](Self::set_clock) were read, all
+    /// or some. If some are unread, packets end their windows by their own times, since the clock is ahead of them. If
+    /// they do not end one in time, it is ended here, and this window and the next one are late.
     pub fn tick(&mut self, is_all_read: bool, report: impl FnMut(&Report)) {
         let (Some(now), Some(end)) = (self.clock, self.end) else { return };
         if !is_all_read && !self.is_by_clock {
@@ -211,9 +211,9 @@ impl Monitor {
         }
     }
 
-    /// Ends the windows that are over by `now`, and reports each. Windows begin at multiples of their length. Time
-    /// that goes backwards ends none; a clock that was set back begins anew. A packet alone that is older than the
-    /// clock is none.
+    /// Ends the windows that are over by `now`, and reports each. Windows start at multiples of their length. Time that
+    /// goes backwards ends none, but a clock that was set back starts anew. A single packet that is older than the
+    /// clock does not mean that the clock was set back.
     pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
         if let Some(clock) = self.clock.filter(|clock| clock.saturating_since(now) > LATE) {
             self.stalled_until = clock;
@@ -246,7 +246,7 @@ impl Monitor {
         self.end = Some(end);
     }
 
-    /// Ends the last window, at `now` or where it would have ended; what waits still has no answer.
+    /// Ends the last window, at `now` or at its regular end; waiting requests stay unanswered.
     pub fn finish(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
         self.advance(now, &mut report);
         if let Some(end) = self.end.take() {
@@ -254,7 +254,7 @@ impl Monitor {
         }
     }
 
-    /// Where the window begins that `now` is in.
+    /// Start of the window that contains `now`.
     fn start(&self, now: Instant) -> Instant {
         let window = u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX).max(1);
         Instant::from_nanos(now.as_nanos() / window * window)
@@ -283,7 +283,7 @@ impl Monitor {
 impl Measuring {
     fn message(&mut self, captured: &Captured<'_>, totals: &mut Counts) {
         let Self { servers, pairs, latencies, .. } = self;
-        // RFC 3261 §7.5, RFC 5626 §4.4.1: empty lines before a message, or alone, as keep-alives.
+        // RFC 3261 §7.5, RFC 5626 §4.4.1: empty lines come before messages, or alone as keep-alives.
         let start = captured.bytes.iter().position(|b| !matches!(b, b'\r' | b'\n'));
         let Some(start) = start else { return };
         let captured = &Captured { bytes: &captured.bytes[start..], ..*captured };
@@ -299,7 +299,7 @@ impl Measuring {
             totals.malformed += 1;
             return;
         };
-        // Two messages without one would be of the same call.
+        // Two messages without a Call-ID would seem to be of the same call.
         if message.call_id().is_empty() {
             totals.malformed += 1;
             return;

@@ -1,9 +1,10 @@
-//! The gate admits a request or refuses it, once. It asks, cheapest first, whether the process is stopping, whether the source is
-//! within its rate, and whether overload control accepts the request. An admitted request has a [`Ticket`], keeps it through all
-//! waits, and cannot be forwarded without.
+//! The gate admits or refuses each request once. It checks three conditions, the cheapest first: whether the process is
+//! stopping, whether the source is within its rate, and whether overload control accepts the request. An admitted
+//! request has a [`Ticket`], keeps it through all waits, and cannot be forwarded without it.
 //!
-//! Access lists and the check of the form come before it. Refused elsewhere is what a rule refuses (`destination.rs`), what a next
-//! hop has no room for (`limited.rs`), what there is no room for here (`begin.rs`), and who is not authenticated (`serve.rs`).
+//! Access lists and the check of the form come before the gate. Other refusals are made by a rule (`destination.rs`),
+//! for a next hop without room (`limited.rs`), for lack of room here (`begin.rs`), and for missing authentication
+//! (`serve.rs`).
 
 use crate::admission::{Novelty, Ticket, class_of};
 use crate::decide::destination::rule_of;
@@ -19,7 +20,7 @@ use overload::Origin;
 use route::Exceeded;
 use wire::Method;
 
-/// Asks about a request, unless it has its ticket.
+/// Gives a request its ticket, unless it has one already.
 pub(crate) fn admit(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -32,8 +33,9 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Asks about a request that is new by its form before its route is looked up, so that a refusal costs least. Requests of members,
-/// which may be no caller's, and OPTIONS, which this process may answer itself under any load, are asked about later.
+/// Admits a request that is new by its form before its route is looked up, so that a refusal costs least. Requests of
+/// members and OPTIONS are admitted later: a member's request may come from no caller, and this process may answer
+/// OPTIONS itself under any load.
 pub(crate) fn admit_early(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -60,15 +62,15 @@ pub(crate) fn admit_early(
     Err(refused)
 }
 
-/// Whether a request follows its first copy, or its INVITE, to where that went without a transaction.
+/// Returns whether a copy, ACK or CANCEL follows its first copy or its INVITE, which went on without a transaction.
 fn follows(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
     arrival.hop().is_some_and(|hop| !matches!(hop, Hop::Member(_)) || hop.member(step.balancer).is_some())
 }
 
 fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<Ticket, Rejection> {
-    // A copy, ACK or CANCEL of what was forwarded without a transaction is never refused for the load.
+    // A copy, ACK or CANCEL of a request that was forwarded without a transaction is never refused for load.
     let follows = follows(step, arrival);
-    // A BYE is never refused: it ends a call.
+    // A BYE is never refused, because it ends a call.
     if !follows && let Some(end) = step.stops(request) {
         return Err(refused_until(end, step.site.now).into());
     }
@@ -82,19 +84,20 @@ fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Res
     Ok(site.admission.give_ticket(&site.tokens, arrival.message, request, novelty))
 }
 
-/// Asks overload control, and where state is shared out the entry, about a request that may begin something.
+/// Asks overload control about a request that may be new, and applies the share of new requests from outside the chain.
 fn ask_overload(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), Rejection> {
     let (now, flow) = (step.site.now, arrival.flow);
     let origin = origin(step.site, flow.peer, arrival.method);
     let is_let_in = !matches!(origin, Origin::Client(share) if share < 1.0);
     let takes_all = is_let_in && step.site.admission.overload.takes_all(now);
-    // Only where there is something to refuse need it be looked up whether the request is known.
+    // The lookup whether the request is known is needed only if a request may be refused now.
     if !takes_all && !step.is_new(request) {
         return Ok(());
     }
     let class = class_of(arrival.method, request.has_priority);
     step.site.admission.overload.admit(now, flow, arrival.message, class, origin).map_err(|refusal| {
-        // What can be shared out: a REGISTER is served here, and OPTIONS are let in by all.
+        // Counts requests whose state can be shared out: a REGISTER is served here, and OPTIONS are accepted by every
+        // proxy.
         let counts = refusal.is_by_law && !matches!(arrival.method, Method::Register | Method::Options);
         if let Some(sharing) = step.site.sharing.as_mut().filter(|_| counts) {
             sharing.refused(flow.peer);
@@ -103,7 +106,7 @@ fn ask_overload(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_
     })
 }
 
-/// How [`ask`] would refuse a request now, in the order in which it asks. Changes nothing.
+/// Says how [`ask`] would refuse a request now, in the same order of checks. Changes nothing.
 pub(crate) fn explain(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), String> {
     let (novelty, follows) = (step.novelty(arrival, request), follows(step, arrival));
     if !follows && step.stops(request).is_some() {
@@ -119,7 +122,7 @@ pub(crate) fn explain(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<
     Ok(())
 }
 
-/// Whether all that its source begins is taken now, where state is shared out.
+/// Fails if the proxy accepts only a share of its source's new requests now. Applies only with shared-out state.
 fn check_entry(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<(), String> {
     match origin(step.site, arrival.flow.peer, arrival.method) {
         Origin::Client(share) if share < 1.0 && !step.site.admission.overload.is_off() => Err(format!(
@@ -131,7 +134,7 @@ fn check_entry(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<(), String> {
     }
 }
 
-/// Whether overload control takes all new requests now.
+/// Fails unless overload control accepts all new requests now.
 fn check_overload(step: &Step<'_>) -> Result<(), String> {
     let (now, overload) = (step.site.now, &step.site.admission.overload);
     if overload.takes_all(now) {
@@ -145,7 +148,7 @@ fn check_overload(step: &Step<'_>) -> Result<(), String> {
     ))
 }
 
-/// Whether its source may begin something more now.
+/// Fails if the source has reached its rate limit.
 fn check_rate(step: &Step<'_>, flow: Flow) -> Result<(), String> {
     let exceeded = step.site.admission.exceeded(step.site.now, flow.peer.ip());
     let Some((exceeded, refusal)) = exceeded else { return Ok(()) };

@@ -1,8 +1,9 @@
-//! One shard's pipeline: a message in, messages out. The only crate that knows all ways of forwarding.
+//! One shard's pipeline: it takes one message and returns the messages to send. This crate forwards messages with
+//! transactions, without, and within dialogs.
 //!
-//! Pure: sockets, clock and threads are the caller's. A [`Shard`] owns the calls whose Call-ID hashes to it;
-//! [`Topology`] says which addresses are ours and where the nodes are; [`Tokens`] makes and verifies the authenticated values in
-//! Via and Record-Route by which messages are routed without a table.
+//! Pure: sockets, clock and threads belong to the caller. A [`Shard`] owns the calls whose Call-ID hashes to it. A
+//! [`Topology`] holds the addresses of this process and of the nodes. [`Tokens`] writes and verifies the authenticated
+//! values in Via and Record-Route by which messages are routed without a table.
 #![forbid(unsafe_code)]
 
 mod address;

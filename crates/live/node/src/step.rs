@@ -1,4 +1,4 @@
-//! The parts of a shard that a step works with.
+//! The parts of a shard that one step uses.
 
 use crate::admission::Novelty;
 use crate::outcome::event::ShardEvent;
@@ -15,7 +15,7 @@ use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use wire::{Message, Method};
 
-/// The parts of a shard that every way of forwarding uses, and the outbox of the step.
+/// Parts of a shard that every way of forwarding uses, and the outbox of the step.
 pub(crate) struct Step<'a> {
     pub(crate) site: &'a mut Site,
     pub(crate) balancer: &'a mut Balancer,
@@ -25,12 +25,12 @@ pub(crate) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
+    /// Answers a request from this process, statelessly (RFC 3261 §8.2.7).
     pub(crate) fn answer(&mut self, flow: Flow, message: &Message<'_>, own: OwnResponse<'_>) {
         answer(self.site, flow, message, own, self.out);
     }
 
-    /// Answers or drops a request that is not forwarded. `seen`: its key, if that has been computed.
+    /// Answers or drops a request that is not forwarded. `seen` is its key, if already computed.
     pub(crate) fn reject(
         &mut self,
         flow: Flow,
@@ -41,7 +41,7 @@ impl Step<'_> {
         reject(self.site, flow, message, seen, rejection, self.out);
     }
 
-    /// Whether a request is new: it belongs to no dialog, no session and no other request.
+    /// Returns whether a request is new: it belongs to no dialog, session or other request.
     pub(crate) fn is_new(&self, request: &Request<'_>) -> bool {
         !request.in_dialog
             && request.pinned.is_none()
@@ -49,27 +49,28 @@ impl Step<'_> {
             && self.balancer.session_of(request).is_none()
     }
 
-    /// The end of the process, if it is stopping and refuses this request for that. A BYE is never refused: it ends a
-    /// call.
+    /// Returns the time when the process ends, if it is stopping and therefore refuses this request. A BYE is never
+    /// refused, because it ends a call.
     pub(crate) fn stops(&self, request: &Request<'_>) -> Option<Instant> {
         self.site.settings.stopping.filter(|_| request.method != Method::Bye && self.is_new(request))
     }
 
-    /// How long a member of a pool may leave an INVITE that goes by this rule without a response. `None`: without limit.
+    /// Returns how long a member of `pool` may leave an INVITE of this rule without a response. `None`: without limit.
     pub(crate) fn invite_timeout(&self, rule: Option<usize>, pool: PoolId) -> Option<Duration> {
         let of_rule = rule.and_then(|rule| self.site.routes.pools(rule)?.failover.invite_timeout);
         let timeout = of_rule.unwrap_or_else(|| self.pools.invite_timeout(pool));
         (!timeout.is_zero()).then_some(timeout)
     }
 
-    /// Whether a request is new, a copy of an earlier one, a retry with credentials, or part of something known.
+    /// Returns whether a request is new, a copy of an earlier one, a retry with credentials, or part of a known call.
     pub(crate) fn novelty(&self, arrival: &Arrival<'_>, request: &Request<'_>) -> Novelty {
         let Site { admission, tokens, now, .. } = &*self.site;
         admission.novelty(*now, tokens, arrival.message, request, arrival.earlier.as_ref(), self.balancer)
     }
 
-    /// The key of the branch of a request: that of its token, or that of the time when its session began. A CANCEL or a
-    /// retransmission has to match what its node knows (RFC 3261 §16.11). A session that is not in the table yet begins now.
+    /// Returns the key of a request's branch: the key of its token, or the key that was current when its session began.
+    /// A CANCEL or a retransmission must have the branch that its node knows (RFC 3261 §16.11). A session that is not
+    /// in the table begins now.
     pub(crate) fn key(&self, arrival: &Arrival<'_>, request: &Request<'_>) -> KeyIndex {
         let created = || self.balancer.session_of(request).map_or(self.site.now, |session| session.created);
         arrival.held().map_or_else(|| self.site.key_since(created), |held| held.key)

@@ -1,6 +1,6 @@
 //! A message of an established call allocates nothing, once the buffers have grown to their size.
 //!
-//! The crate that counts replaces the allocator of this whole test program, and counts each thread by itself.
+//! The counting crate replaces the allocator of this whole test program, and counts for each thread.
 
 use crate::common::*;
 use allocation_counter::measure;
@@ -19,7 +19,7 @@ impl Scale {
         Self { bed: Bed::new(site).with_mode(mode), out: Outbox::default(), count: 0 }
     }
 
-    /// Hands a datagram in and gives the one that comes out.
+    /// Passes a datagram in, and returns the datagram that comes out.
     fn pass(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         self.out.clear();
         let now = self.bed.now;
@@ -33,7 +33,7 @@ impl Scale {
         Sent::by(transmit.flow, bytes)
     }
 
-    /// A request of `from` and its answers.
+    /// A request of `from` and its responses.
     fn exchange(&mut self, from: &End, to: &End, request: &Req, statuses: &[u16]) {
         let arrived = self.pass(from.listener, from.at, &request.bytes());
         assert_eq!(arrived.to, to.at);
@@ -44,7 +44,7 @@ impl Scale {
         }
     }
 
-    /// What may happen in a call, asked for by either side, and its end.
+    /// Messages that either side may send during a call, and its end.
     fn live(&mut self, call: &Dialog) {
         let (caller, callee) = (&call.caller, &call.callee);
         self.exchange(caller, callee, &call.by_caller("ACK", 1), &[]);
@@ -66,7 +66,7 @@ fn a_message_in_a_call_allocates_nothing() {
         (Site::plain(), Service::Balance, 20),
         (Site::two_sided(), Service::Balance, 20),
         (Site::mixed(), Service::Balance, 20),
-        // Later the table of copies grows.
+        // More rounds would grow the table of copies.
         (Site::plain(), STATELESS, 10),
     ] {
         let mut scale = Scale::new(site, mode);

@@ -1,16 +1,16 @@
-//! How large an answer of our own may be: whoever forges a source address must not get much more sent there than he
-//! sends himself.
+//! Maximum length of responses: a sender with a forged source address must not have much more sent there than it sends
+//! itself.
 
 use crate::common::*;
 
-/// The most bytes by which an answer may be longer than its request.
+/// Maximum bytes by which a response may be longer than its request.
 const GROWTH_MAX: usize = 100;
 
 fn victim() -> SocketAddr {
     addr("127.0.9.1:6000")
 }
 
-/// What is sent back for this; it may be nothing.
+/// Returns the responses to a request, which may be none.
 fn answers(request: &[u8]) -> Vec<Sent> {
     let mut bed = Bed::new(Site::plain());
     let sent = bed.receive(0, victim(), request);
@@ -31,7 +31,7 @@ fn a_few_bytes_get_nothing() {
     }
 }
 
-/// Bytes are copied as they are: none becomes three.
+/// Bytes are copied unchanged: an invalid byte does not become three.
 #[test]
 fn an_answer_is_of_the_order_of_its_request() {
     let options = || Req::new("OPTIONS", "large", victim());
@@ -55,7 +55,7 @@ fn an_answer_is_of_the_order_of_its_request() {
     }
 }
 
-/// A proxy keeps transactions, which repeat what they answer: nothing that small begins one.
+/// A proxy's transactions retransmit their responses, so a request that is too short begins none.
 #[test]
 fn a_few_bytes_get_nothing_of_a_proxy() {
     for method in ["INVITE", "MESSAGE", "CANCEL"] {
@@ -71,8 +71,9 @@ fn a_few_bytes_get_nothing_of_a_proxy() {
     }
 }
 
-/// RFC 3261 §17.2.1: without an ACK a failure is repeated for 32 s. All of it together keeps the bound, but for a
-/// next hop, which is known to want it, and for the first repetition: a client that has got 100 waits for that.
+/// RFC 3261 §17.2.1: without an ACK a failure is retransmitted for 32 s. All copies together keep the limit, except to
+/// a next hop, which is known to want them. The first copy is always allowed, since a client that has got a 100 waits
+/// for it.
 #[test]
 fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
     for (final_answer, status, fit) in [(None, 408, 6), (Some(404), 404, 4)] {
@@ -99,8 +100,7 @@ fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
     }
 }
 
-/// The longest that an answer can add: an IPv6 address and a port, a tag, Content-Length, names of more than one
-/// letter.
+/// The most that a response can add: an IPv6 address and a port, a tag, Content-Length, long names of header fields.
 #[test]
 fn an_answer_that_would_grow_too_much_is_not_given() {
     let from = addr("[2001:db8:1111:2222:3333:4444:5555:6666]:60000");

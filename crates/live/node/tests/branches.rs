@@ -1,4 +1,5 @@
-//! The branch of our Via (RFC 3261 §16.6 step 8, §16.11): what has the same one and what has not.
+//! The branch of this proxy's Via (RFC 3261 §16.6 step 8, §16.11): messages with the same branch and with different
+//! ones.
 
 use crate::common::*;
 
@@ -8,7 +9,7 @@ fn one_transaction_has_one_branch() {
     let invite = Req::new("INVITE", "same", client());
     let sent = bed.one(0, client(), &invite.bytes());
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "retransmitted before any answer");
-    // Record-Route included (§16.11), although its token says when it was made.
+    // With the Record-Route (§16.11), although its token contains a time.
     bed.wait(Duration::from_secs(5));
     answered(&mut bed, &sent, 180);
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "and after one");
@@ -57,7 +58,7 @@ fn other_transactions_have_others() {
         assert!(!seen.contains(&branch), "{}", String::from_utf8_lossy(&other.bytes()));
         seen.push(branch);
     }
-    // The same text from another place is another client.
+    // The same text from another address is another client's.
     let there = addr("127.0.9.2:6000");
     assert!(!seen.contains(&bed.one(0, there, &first.bytes()).branch()));
 }

@@ -1,4 +1,4 @@
-//! Max-Breadth (RFC 5393 §5.3.3): what bounds how many branches a request may grow on its way, in both roles.
+//! Max-Breadth (RFC 5393 §5.3.3), which limits the branches of a request, in both roles.
 
 use crate::common::*;
 
@@ -11,7 +11,7 @@ fn invite(call: &str, value: Option<&str>) -> Req {
     value.into_iter().fold(request, |request, value| request.with("Max-Breadth", value))
 }
 
-/// What the request with this value is sent on with, by a balancer and by a proxy.
+/// Returns the Max-Breadth with which a balancer and a proxy forward a request with this value.
 fn sent_on(value: Option<&str>) -> [Vec<String>; 2] {
     let by_balancer = Bed::new(Site::plain()).one(0, client(), &invite("breadth", value).bytes());
     let by_proxy = ProxyBed::plain().invite(&invite("breadth", value));
@@ -33,7 +33,7 @@ fn it_is_added_kept_or_lowered() {
     }
 }
 
-/// Without a branch left, none may be made.
+/// A request whose Max-Breadth is used up is refused.
 #[test]
 fn none_left_is_refused() {
     let mut bed = Bed::new(Site::plain());
@@ -52,7 +52,7 @@ fn none_left_is_refused() {
     }
     let twice = invite("twice", Some("5")).with("Max-Breadth", "5").bytes();
     assert_eq!(bed.one(0, client(), &twice).status(), 400);
-    // RFC 5393 §5.4.1: it means nothing in a CANCEL.
+    // RFC 5393 §5.4.1: Max-Breadth means nothing in a CANCEL.
     let ringing = invite("ringing", Some("5"));
     let at_node = bed.one(0, client(), &ringing.bytes());
     let cancel = ringing.same_branch("CANCEL", None).with("Max-Breadth", "0");

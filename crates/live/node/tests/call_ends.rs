@@ -1,5 +1,5 @@
-//! Next hops with `forward = "dialog"`: parties that want a shorter record than their call has, and what proves the
-//! end of one.
+//! Next hops with `forward = "dialog"`: parties that try to shorten the record of their call, and proof of a call's
+//! end.
 
 use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
@@ -7,7 +7,7 @@ use dialog::{CallRecord, CallSettings, Cause, Side};
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 
-/// Somebody who answers whatever the caller wants.
+/// An address that answers whatever the caller wants.
 const ACCOMPLICE: &str = "203.0.113.66:5060";
 
 fn bed() -> Bed {
@@ -20,7 +20,7 @@ fn bed_with(settings: &DialogSettings) -> Bed {
     bed
 }
 
-/// A call whose callee is behind a proxy of its own, and the address of that one.
+/// A call whose callee is behind a proxy of its own.
 fn call_through_a_proxy(bed: &mut Bed) -> Dialog {
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let own = at_hop.message().record_routes().next().map(|value| value.uri.to_vec()).expect("ours");
@@ -37,8 +37,8 @@ fn calls(bed: &Bed) -> (usize, usize) {
     (calls.answered, calls.watched)
 }
 
-/// Both sides talk on for 50 minutes (tokens last an hour here), then the callee hangs up; a caller who cheats
-/// answers that he knows no such call.
+/// Both sides continue for 50 minutes (tokens last an hour here), then the callee sends BYE. A cheating caller answers
+/// it with `status`, as if the call were unknown.
 fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     bed.wait(Duration::from_mins(50));
     let ended = bed.now;
@@ -50,8 +50,8 @@ fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     assert_eq!(records(bed), []);
 }
 
-/// [15.1.1-1] By token to another next hop, with the right Route to another user, by a Route that leads on to
-/// somebody else, or without a Route: whoever answers, the call is not over.
+/// [15.1.1-1] A BYE that another element answers does not end the call. It goes by token to another next hop, to
+/// another user, by a Route to a third party, or without a Route.
 #[test]
 fn a_bye_that_somebody_else_answers_ends_nothing() {
     let elsewhere = format!("sip:me@{ACCOMPLICE}");
@@ -123,7 +123,7 @@ fn nobody_else_becomes_the_callee() {
     assert!(record(&mut bed).is_final);
 }
 
-/// What the other side accepts reopens a call, whatever the method is; a request alone does not.
+/// A request that the other side accepts reopens a call, with any method. A request alone does not.
 #[test]
 fn what_both_sides_do_reopens_a_call() {
     for method in ["INFO", "UPDATE", "OPTIONS"] {
@@ -145,9 +145,8 @@ fn what_both_sides_do_reopens_a_call() {
     }
 }
 
-/// Whatever we answer to a BYE ourselves, its sender takes the call for over, and the record is written at once: here
-/// its target is gone (§16.9, §16.7 step 6: 503 becomes 500), it has no hop left, and it names somebody who is not of
-/// the dialog.
+/// After any refusal of its BYE the sender regards the call as ended, so the record is written at once. Here the target
+/// is unreachable (§16.9, §16.7 step 6: 503 becomes 500), Max-Forwards is 0, or the target is not of the dialog.
 #[test]
 fn a_bye_that_we_answer_has_its_record() {
     for (status, change) in [(500, "none"), (483, "hops"), (403, "target")] {
@@ -178,8 +177,8 @@ fn a_bye_that_we_answer_has_its_record() {
     }
 }
 
-/// A caller who has made up an end, and talks on until the time limit: the callee still has the call, and says so by
-/// accepting our BYE.
+/// A caller invents the end of a call and continues until the time limit. The callee still has the call, and proves it
+/// by accepting the BYE of this proxy.
 #[test]
 fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
     for goes_on in [true, false] {
@@ -215,8 +214,8 @@ fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
     }
 }
 
-/// In a pool that counts calls: one that is watched is no load of its member, and is one again when it goes on,
-/// whether or not the balancer has forgotten it by then.
+/// In a pool that counts calls, a watched call is no load of its member. It becomes a load again when it continues,
+/// even if the balancer has forgotten it.
 #[test]
 fn a_call_that_goes_on_after_all_is_a_load_again() {
     let session = SessionTimer { expires: None, least: 90 };
@@ -265,7 +264,7 @@ fn a_call_that_goes_on_after_all_is_a_load_again() {
     }
 }
 
-/// Calls that the balancer counts.
+/// Returns the number of calls that the balancer counts.
 fn load(bed: &Bed) -> u32 {
     let balancer = bed.shard.balancer();
     assert_eq!(balancer.audit(), Ok(()));

@@ -4,7 +4,7 @@ use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
 use dialog::{Began, CallRecord, CallSettings, Cause, RecordEvent, Side};
 
-/// How long a call is watched, and an hour more.
+/// The time that a call is watched, plus an hour.
 const DAY: Duration = Duration::from_hours(25);
 
 const DIALOG: Service = Service::Calls(Spread::Found);
@@ -86,7 +86,7 @@ fn a_refusal_a_challenge_and_a_cancel() {
     let told = record(&mut bed);
     assert_eq!((told.status, told.cause, told.by), (487, Some(Cause::Cancelled), Some(Side::Caller)));
     assert_eq!(&*told.reason, b"SIP;cause=200;text=\"elsewhere\"");
-    // A hop that says nothing: Timer B.
+    // A hop that does not respond: Timer B.
     bed.invite(&Req::new("INVITE", "silence", client()));
     bed.wait(Duration::from_secs(40));
     let told = record(&mut bed);
@@ -116,14 +116,15 @@ fn after_a_restart_the_call_is_found_again_by_its_token() {
         assert_eq!((about.call_id(), about.tag()), (&b"call"[..], &b"alice"[..]));
         assert_eq!((about.from(), about.to()), (&b"sip:alice@127.0.0.1"[..], &b"sip:bob@pool.example"[..]));
         assert_eq!(told.accepted.map(|by| by.tag), Some(b"bob"[..].into()));
-        // What repeats it finds nothing again.
+        // A retransmission is not found again.
         bed.receive(0, from, &bye.bytes());
         bed.assert_forgets();
         assert_eq!(records(&mut bed), []);
     }
 }
 
-/// As a client does that knows no Record-Route. Anybody may have answered it, so it is the end only if nothing follows.
+/// A BYE from a client without Record-Route. Any element may have answered it, so it ends the call only if nothing
+/// follows.
 #[test]
 fn a_bye_without_a_route_is_watched() {
     for by_caller in [true, false] {
@@ -142,7 +143,7 @@ fn a_bye_without_a_route_is_watched() {
         assert_eq!(record(&mut bed), CallRecord { is_final: true, ..told });
         bed.assert_forgets();
     }
-    // Of a dialog that nobody knows nothing is made.
+    // No state is created for an unknown dialog.
     let mut bed = bed();
     let stranger = Req::new("BYE", "other", client());
     let stranger = Req { to_tag: Some("bob".to_owned()), ..stranger };
@@ -151,7 +152,7 @@ fn a_bye_without_a_route_is_watched() {
     assert_eq!(records(&mut bed), []);
 }
 
-/// A call of another mode has a token that says nothing of dialogs; nobody makes it one of this mode.
+/// The token of a call in another mode says nothing about dialogs, so the call does not change to this mode.
 #[test]
 fn a_call_that_began_without_its_dialog_kept_ends_so() {
     let mut before = Bed::plain();
@@ -169,7 +170,7 @@ fn a_session_timer_is_asked_for_and_watched() {
     let at_hop = bed.invite(&invite);
     assert_eq!(at_hop.message().header("Session-Expires"), Some(&b"600"[..]));
     assert_eq!(at_hop.message().header("Min-SE"), None);
-    // Whoever answers knows no timers: the caller refreshes.
+    // The callee knows no timers, so the caller refreshes.
     let ok = answered(&mut bed, &at_hop, 200);
     assert_eq!(ok.message().header("Session-Expires"), Some(&b"600;refresher=uac"[..]));
     assert_eq!(ok.message().header("Require"), Some(&b"timer"[..]));
@@ -243,7 +244,7 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
     assert_eq!((to_callee.cseq().number, to_callee.call_id()), (2, &b"call"[..]));
     let told = record(&mut bed);
     assert_eq!((told.cause, told.by), (Some(Cause::TimeLimit), Some(Side::Proxy)));
-    // Their answers end here.
+    // The responses to the BYEs end here.
     for sent in &sent[..2] {
         let done = answer(&sent.bytes, addr(PROXY), 200, sent.to);
         assert_eq!(bed.receive(0, sent.to, &done), []);
@@ -252,14 +253,14 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
     assert_eq!(records(&mut bed), []);
 }
 
-/// How many calls the balancer counts, in a pool that counts them.
+/// Returns the load that the balancer counts, in a pool that counts calls.
 fn load(bed: &Bed) -> Load {
     assert_eq!(bed.shard.audit(), Ok(()));
     bed.shard.balancer().load(Slot(0)).own
 }
 
-/// A CANCEL that is refused (RFC 3261 §16.3) cancels nothing, or its sender alone could take a call off the load of its
-/// member: the call rings on.
+/// A refused CANCEL (RFC 3261 §16.3) cancels nothing. Otherwise its sender could remove a ringing call from its
+/// member's load.
 #[test]
 fn a_refused_cancel_cancels_nothing() {
     let mut bed = bed().with_mode(Service::Calls(Spread::Counted));
@@ -277,7 +278,7 @@ fn a_refused_cancel_cancels_nothing() {
     bed.assert_forgets();
 }
 
-/// What this process ends is no load any more, as what a BYE ends: a limit of calls would be full of it.
+/// A call that this process ends is no load any more, as after a BYE. Otherwise it would fill a limit of calls.
 #[test]
 fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
     let longest = CallSettings { longest: Some(Duration::from_mins(10)), ..CallSettings::default() };
@@ -306,7 +307,7 @@ fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
     }
 }
 
-/// Its BYE will not come by here: it counts until it is answered.
+/// The BYE will not pass this proxy, so the call counts until it is answered.
 #[test]
 fn a_call_whose_dialog_is_left_to_its_sides_is_no_load_once_it_is_answered() {
     let mode = Service::Proxy { spread: Spread::Counted, record_route: false };

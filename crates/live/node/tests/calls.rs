@@ -1,4 +1,4 @@
-//! Calls from end to end: who gets each message, by which listener, and what is left at the end.
+//! Calls from end to end: the receiver and listener of each message, and the state at the end.
 
 use crate::common::*;
 use balance::Sign;
@@ -39,7 +39,7 @@ fn a_plain_call() {
     let bye = bed.one(0, client(), &in_dialog("BYE", 2).bytes());
     assert_eq!(bye.to, node);
     let ok = bed.one(0, node, &answer(&bye.bytes, addr(PROXY), 200, node));
-    // Without rport, the port of the sent-by: here the same.
+    // Without rport, the port of the sent-by counts: here the same.
     assert_eq!((ok.to, ok.status()), (client(), 200));
     bed.assert_idle();
     let counters = bed.shard.counters();
@@ -67,7 +67,7 @@ fn requests_to_a_member_and_its_responses_are_counted() {
     }
     let seen = (vec![("INVITE", 2)], vec![(180, 1), (486, 1)]);
     assert_eq!(counts(&bed), seen, "repetitions are counted");
-    // What the callee sends, and what it is answered, is none of its member's.
+    // Requests of the callee and their responses do not count for its member.
     let call = Dialog::inbound(&mut bed, "callee", client(), 0);
     let before = counts(&bed);
     call.callee_asks(&mut bed, "BYE", 1);
@@ -84,7 +84,7 @@ fn only_the_node_may_send_as_the_callee() {
         let sent = bed.one(0, from, &bye.clone().via(&format!("SIP/2.0/UDP {from};branch=z9hG4bKx")).bytes());
         assert_eq!((sent.to, sent.status()), (from, 403), "answered, and nothing reaches the Request-URI");
     }
-    // A node may use another port to send from.
+    // A node may send from another port.
     let from = addr("127.0.1.1:33333");
     assert_eq!(call.callee.at.ip(), from.ip());
     assert_eq!(bed.one(0, from, &call.by_callee("BYE", 1).bytes()).to, client());
@@ -133,7 +133,7 @@ fn credentials_go_to_the_node_that_asked_for_them() {
     }
 }
 
-/// Two branches of a call that was forked before it came here: one CSeq, two transactions (RFC 3261 §8.1.1.7).
+/// Two branches of a call that was forked upstream: one CSeq, two transactions (RFC 3261 §8.1.1.7).
 #[test]
 fn a_call_that_was_forked_upstream_outlives_its_first_failure() {
     let mut bed = Bed::new(Site::plain());
@@ -183,7 +183,7 @@ fn an_rfc_2543_client_without_branch_and_max_forwards() {
 #[test]
 fn lost_messages_end_every_lease_in_time() {
     let mut bed = Bed::new(Site::plain());
-    // No answer at all; an answer but no BYE; a BYE without answer.
+    // No response at all; a response but no BYE; a BYE without response.
     bed.one(0, client(), &Req::new("INVITE", "silence", client()).bytes());
     Dialog::inbound(&mut bed, "no-bye", client(), 0).caller_asks(&mut bed, "ACK", 1);
     let call = Dialog::inbound(&mut bed, "bye", client(), 0);
@@ -207,8 +207,8 @@ fn a_body_and_unknown_headers_pass_untouched() {
     assert_eq!(bed.one(0, client(), &binary).message().body(), [0, 255, b'\r', 0]);
 }
 
-/// An INVITE moved on from a node that was found dead, and both are in doubt: the late answer of the first is no sign
-/// of the second.
+/// An INVITE moved on from a node that was found dead, and both nodes are in doubt. The late response of the first is
+/// no sign of life of the second.
 #[test]
 fn an_answer_is_a_sign_of_the_node_that_gave_it() {
     let mut bed = Bed::new(Site::plain());

@@ -1,4 +1,4 @@
-//! For what a source is charged: for each request that is no retransmission, but the one or two that follow a
+//! Requests that a source is charged for: all except retransmissions and the one or two requests that follow a
 //! challenge.
 
 use crate::common::*;
@@ -11,17 +11,17 @@ fn beds() -> [ProxyBed; 4] {
     MODES.map(|mode| ProxyBed::plain().with_mode(mode))
 }
 
-/// So many may be begun at once, and one more a second.
+/// Limits a source to `burst` new requests at once, and one more each second.
 fn limit(bed: &mut ProxyBed, burst: u32) {
     bed.set(|setup| setup.settings.rates = rate(1, burst));
 }
 
-/// A request of a call, each with a CSeq number and a branch of its own.
+/// A request of one call, with its own CSeq number and branch.
 fn number(cseq: u32) -> Req {
     Req { cseq, ..Req::new("INVITE", "call", client()) }.via(&via(&cseq.to_string()))
 }
 
-/// What reaches a next hop of what comes from here.
+/// Returns the request that reaches a next hop, if any.
 fn passes_from(bed: &mut ProxyBed, from: SocketAddr, request: &Req) -> Option<Sent> {
     bed.receive(0, from, &request.bytes()).into_iter().find(|sent| sent.message().status().is_none())
 }
@@ -30,7 +30,7 @@ fn passes(bed: &mut ProxyBed, request: &Req) -> Option<Sent> {
     passes_from(bed, client(), request)
 }
 
-/// The next hop refuses a request that it has got, and the ACK comes.
+/// The next hop refuses a request, and the ACK comes.
 fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
     respond(bed, sent, status);
     if request.method == "INVITE" {
@@ -38,8 +38,8 @@ fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
     }
 }
 
-/// The queue of the pool is full, and callers hear nothing of that: the copies of a call come until there is room.
-/// The source is charged once for all of them, and a copy waits as the first one would.
+/// The queue of the pool is full and drops calls silently, so copies come until there is room. The source is charged
+/// once for all of them, and a copy waits like the first one.
 #[test]
 fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
     let mut bed = Bed::new(Site::plain());
@@ -62,7 +62,7 @@ fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
     assert!(sent.iter().any(|sent| sent.message().call_id() == b"5"), "{sent:#?}");
 }
 
-/// The same where a rule leaves calls without an answer.
+/// The same for calls that a rule drops.
 #[test]
 fn a_call_that_a_rule_drops_is_charged_once() {
     let mut bed = Bed::new(Site::plain());
@@ -107,7 +107,7 @@ fn what_differs_in_anything_is_no_retransmission() {
         for other in others {
             assert!(passes(&mut bed, &other).is_none(), "{mode:?}: {other:?}");
         }
-        // By `rport` its answer goes elsewhere, and so it is another request at the next hop.
+        // With another `rport` the response goes elsewhere, so it is another request at the next hop.
         let elsewhere = SocketAddr::new(client().ip(), 7000);
         if !bed.mode.has_transactions() {
             assert!(passes_from(&mut bed, elsewhere, &number(1)).is_none(), "{mode:?}");
@@ -126,7 +126,7 @@ fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
         let first = passes(&mut bed, &number(1)).expect("it is the first");
         for interval in [500, 1_000, 2_000, 4_000, 8_000, 16_000] {
             bed.wait(Duration::from_millis(interval));
-            // All that has been saved up is used up by others.
+            // Others use up the whole allowance.
             while passes(&mut bed, &number(interval as u32)).is_some() {}
             assert_eq!(passes(&mut bed, &number(1)), Some(first.clone()), "{mode:?}: after {interval} ms");
         }
@@ -145,7 +145,7 @@ fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
 fn what_was_answered_is_charged_when_it_comes_again() {
     for mut bed in beds() {
         let mode = bed.mode;
-        // RFC 2543: a branch without the cookie tells nothing.
+        // RFC 2543: a branch without the magic cookie means nothing.
         let old = format!("SIP/2.0/UDP {};branch=1", client());
         let requests = [("INVITE", via("1")), ("OPTIONS", via("1")), ("OPTIONS", old)];
         for (call, (method, via)) in requests.into_iter().enumerate() {
@@ -155,7 +155,7 @@ fn what_was_answered_is_charged_when_it_comes_again() {
             let request = Req { method: method.to_owned(), call_id, ..number(1) }.via(&via);
             let sent = passes(&mut bed, &request).expect("it is the first");
             refuse(&mut bed, &request, &sent, 486);
-            // A transaction has its own answer for copies for as long as it remembers.
+            // A transaction answers copies itself for as long as it exists.
             bed.wait(Duration::from_secs(10));
             let mut again = 0;
             while again < 100
@@ -183,7 +183,7 @@ fn two_requests_may_follow_challenges() {
             };
             let mut reached = Vec::new();
             for cseq in 1..10 {
-                // Nobody may follow what was not challenged, nor come twice.
+                // Only a challenged request may be followed, and only once.
                 let Some(sent) = passes(&mut bed, &request(cseq)) else { break };
                 reached.push(sent.to);
                 assert!(passes(&mut bed, &request(cseq + 100)).is_none(), "{mode:?}: not asked for");
@@ -202,8 +202,8 @@ fn two_requests_may_follow_challenges() {
     }
 }
 
-/// Credentials are for the request that was challenged. Else whoever is challenged for a call could ask for two
-/// others.
+/// Credentials are for the challenged request. Otherwise the sender of a challenged call could send two other requests
+/// free of charge.
 #[test]
 fn what_follows_a_challenge_is_the_same_request() {
     for other in [
@@ -219,7 +219,7 @@ fn what_follows_a_challenge_is_the_same_request() {
             assert!(passes(&mut bed, &number(3)).is_some(), "{mode:?}: the same");
         }
     }
-    // As above, of requests that share the key of a Call-ID.
+    // The same for requests that share the key of a Call-ID.
     for mut bed in beds() {
         let mode = bed.mode;
         limit(&mut bed, 1);
@@ -232,10 +232,10 @@ fn what_follows_a_challenge_is_the_same_request() {
     }
 }
 
-/// Three members, each with room for one call at once and ten a second.
+/// Three members, each with room for one call at once and ten per second.
 fn queued(mode: Service) -> Bed {
     let mut bed = Bed::new(Site::plain()).with_mode(mode);
-    // Credit alone is what they have room by, however much is unanswered.
+    // Room depends on credit alone, however many calls are unanswered.
     let mut setup = queue(10.0);
     setup.capacity.threshold = Duration::from_secs(10);
     bed.set_queues([Some(setup)]);
@@ -248,7 +248,7 @@ fn to_members(bed: &Bed, sent: &[Sent]) -> Vec<SocketAddr> {
     sent.iter().map(|sent| sent.to).filter(|to| bed.is_node(*to)).collect()
 }
 
-/// A stranger sends a hundred INVITEs of one call: each has to wait for a member with room.
+/// A client sends a hundred INVITEs of one call. Each has to wait for a member with room.
 #[test]
 fn each_invite_of_a_call_waits_for_room() {
     for mode in BALANCED {
@@ -262,7 +262,7 @@ fn each_invite_of_a_call_waits_for_room() {
             }
         }
         let reached: Vec<_> = branches.iter().map(BTreeSet::len).collect();
-        // Each has ten a second and one in store.
+        // Each member takes ten per second, and one at once.
         assert!(reached.iter().all(|calls| (9..=11).contains(calls)), "{mode:?}: {reached:?}");
     }
 }
@@ -276,7 +276,7 @@ fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
         let asked = sent.into_iter().find(|sent| bed.is_node(sent.to)).expect("the first has room");
         bed.receive(0, asked.to, &answer(&asked.bytes, here, 407, asked.to));
         bed.receive(0, client(), &number(1).same_branch("ACK", Some("bob")).bytes());
-        // The others take what they have room for.
+        // Other calls use up the room of all members.
         for other in 0..10 {
             let via = via(&format!("other-{other}"));
             bed.receive(
@@ -292,7 +292,7 @@ fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
     }
 }
 
-/// However often its caller sends a call that rings, and whoever has room: two members that ring are one too many.
+/// A ringing call stays at its member, however often its caller retransmits and whichever member has room.
 #[test]
 fn a_call_that_rings_stays_where_it_is() {
     let mut bed = queued(Service::Balance);
@@ -307,7 +307,7 @@ fn a_call_that_rings_stays_where_it_is() {
     assert_eq!(bed.shard.open_transactions(), 1);
 }
 
-/// A limit that a reload sets holds up nothing that is under way.
+/// A limit that a reload sets does not stop calls in progress.
 #[test]
 fn what_was_under_way_before_a_limit_is_free() {
     let mut bed = ProxyBed::plain();
@@ -323,7 +323,7 @@ fn what_was_under_way_before_a_limit_is_free() {
     assert_eq!(more.count(), 0, "that was begun later");
 }
 
-/// Members and next hops send what many callers begin.
+/// Members and next hops send the requests of many callers, so they have no limit.
 #[test]
 fn hosts_of_nodes_have_no_limit() {
     for mut bed in beds() {
@@ -340,7 +340,7 @@ fn hosts_of_nodes_have_no_limit() {
     }
 }
 
-/// A limit that only floods reach need not know what is a copy.
+/// A limit that only floods reach need not recognise copies.
 #[test]
 fn copies_count_where_nobody_remembers_them() {
     let mut bed = ProxyBed::plain().with_mode(STATELESS);

@@ -1,4 +1,4 @@
-//! What strangers send with the Call-ID of a call: it goes on in the session store until one of its parties ends it.
+//! Requests of strangers with the Call-ID of a call, which stays in the session store until one of its parties ends it.
 
 use crate::common::*;
 
@@ -6,7 +6,7 @@ fn stranger() -> SocketAddr {
     addr("127.0.9.66:6000")
 }
 
-/// A stranger's request with the Call-ID and one or no tag of a call: it may reach the node, which says 481 then.
+/// A stranger's request with the Call-ID and at most one tag of a call. It may reach the node, which answers 481.
 fn meddle(bed: &mut Bed, request: &Req) {
     for sent in bed.receive(0, stranger(), &request.bytes()) {
         if bed.is_node(sent.to) {
@@ -42,7 +42,7 @@ fn a_request_with_wrong_tags_ends_no_call() {
     bed.assert_forgets();
 }
 
-/// The INVITE of one of many parties that all use one Call-ID.
+/// The INVITE of one of many parties that use the same Call-ID.
 fn invite(party: usize) -> Req {
     let via = via(&format!("party-{party}"));
     Req { from_tag: format!("party-{party}"), ..Req::new("INVITE", "common", client()) }.via(&via)
@@ -56,7 +56,7 @@ fn calls_with_one_call_id_count_one_by_one() {
     for party in 0..60 {
         let sent = bed.one(0, client(), &invite(party).bytes());
         if bed.is_node(sent.to) {
-            // Sent again, it goes to the same node.
+            // A retransmission goes to the same node.
             assert_eq!(bed.one(0, client(), &invite(party).bytes()), sent);
             taken.push(sent);
         } else {
@@ -65,7 +65,7 @@ fn calls_with_one_call_id_count_one_by_one() {
     }
     assert_eq!((taken.len(), bed.load().calls), (15, 15));
     for (at, sent) in taken.iter().enumerate() {
-        // Either party hangs up, and the place is free for the next call.
+        // Either party sends BYE, which frees the place for the next call.
         let call = Dialog::answered(&mut bed, sent);
         if at % 2 == 0 {
             call.caller_asks(&mut bed, "BYE", 3);
@@ -79,7 +79,7 @@ fn calls_with_one_call_id_count_one_by_one() {
     bed.assert_forgets();
 }
 
-/// RFC 3261 §12.1.1, §12.2.1.1: an RFC 2543 client has no tag, and what its callee sends has no To tag.
+/// RFC 3261 §12.1.1, §12.2.1.1: an RFC 2543 client has no tag, and the requests of its callee have no To tag.
 #[test]
 fn a_caller_without_a_tag_is_one_all_the_same() {
     let mut bed = Bed::new(Site::plain());

@@ -1,4 +1,4 @@
-//! Dialogs through the proxy that are lawful, usual or not: their requests arrive where the parties want them.
+//! Valid dialogs through the proxy, usual and unusual: their requests reach the targets that the parties have named.
 
 use crate::common::*;
 use base::Operation;
@@ -7,7 +7,7 @@ fn callee() -> SocketAddr {
     addr(HOPS[0])
 }
 
-/// Everything that an established call brings, from both sides.
+/// Requests of an established call from both sides.
 fn talk(bed: &mut ProxyBed, call: &Dialog) {
     call.caller_asks(bed, "ACK", 1);
     for (cseq, method) in
@@ -18,13 +18,13 @@ fn talk(bed: &mut ProxyBed, call: &Dialog) {
     }
 }
 
-/// 180 and 183 of two branches of a call that was forked behind us, then a 200 of each.
+/// 180 and 183 of two branches of a call that was forked behind this proxy, then a 200 of each.
 #[test]
 fn early_dialogs_of_a_forked_call() {
     let mut bed = ProxyBed::plain();
     let at_hop = bed.invite(&Req::new("INVITE", "forked", client()));
     let mut calls = Vec::new();
-    // The numbers make the branches as well, so each dialog has its own.
+    // The numbers also determine the branches, so each dialog has its own.
     for (tag, status, contact, cseq) in
         [("bob", 180, "127.0.4.1:5060", 2), ("carol", 183, "127.0.4.2:5060", 4)]
     {
@@ -45,14 +45,14 @@ fn early_dialogs_of_a_forked_call() {
         call.caller_asks(&mut bed, "ACK", 1);
         call.callee_asks(&mut bed, "BYE", 2);
     }
-    // What is one's is not the other's.
+    // The token of one dialog does not lead to the other's target.
     let crossed = Req { uri: format!("sip:{}", calls[1].callee.at), ..calls[0].by_caller("INFO", 9) };
     assert_eq!(bed.one(client(), &crossed.bytes()).status(), 403);
     bed.assert_forgets();
 }
 
-/// RFC 3261 §8.1.1.3: From has a tag, in requests within a dialog the local one (§12.2.1.1). Who sends one without has
-/// the token from elsewhere: it holds no more than a token that was made up, and is looked at once.
+/// RFC 3261 §8.1.1.3: From has a tag, in requests within a dialog the local one (§12.2.1.1). A sender without it got
+/// the token elsewhere. The token is as invalid as an invented one, and is verified once.
 #[test]
 fn a_token_does_not_hold_without_a_from_tag() {
     for mode in [Service::HOPS, STATELESS, Service::Calls(Spread::Found)] {
@@ -72,13 +72,13 @@ fn a_token_does_not_hold_without_a_from_tag() {
     }
 }
 
-/// How many tokens were verified.
+/// Returns the number of verified tokens.
 fn verified(bed: &ProxyBed) -> u64 {
     let done = bed.shard.ledger();
     done.iter().find(|(operation, _)| *operation == Operation::VerifyToken).map_or(0, |(_, times)| times)
 }
 
-/// A caller that keeps the route set of the 180, when the 200 comes with another Contact.
+/// A caller keeps the route set of the 180, and the 200 comes with another Contact.
 #[test]
 fn the_contact_changes_between_180_and_200() {
     let mut bed = ProxyBed::plain();
@@ -92,7 +92,7 @@ fn the_contact_changes_between_180_and_200() {
     bed.assert_forgets();
 }
 
-/// A caller may keep the route set of any response before the 200, or take that of the 200 (RFC 3261 §13.2.2.4).
+/// A caller may keep the route set of any response before the 200, or use that of the 200 (RFC 3261 §13.2.2.4).
 #[test]
 fn the_contact_changes_between_provisional_responses() {
     let places = ["127.0.4.1:5060", "127.0.4.2:5060"].map(addr);
@@ -125,7 +125,7 @@ fn the_contact_changes_between_provisional_responses() {
     }
 }
 
-/// A proxy that does not record its route carries what a party sends, and no more: the party can move.
+/// A party behind a proxy without Record-Route can move, since that proxy only passes its messages on.
 #[test]
 fn a_party_behind_a_proxy_that_does_not_record_moves() {
     let between = addr("127.0.2.1:5060");
@@ -142,8 +142,8 @@ fn a_party_behind_a_proxy_that_does_not_record_moves() {
     bed.assert_forgets();
 }
 
-/// RFC 3261 §12.2: re-INVITE and UPDATE, from either side, with a Contact that was not there before, and so the 2xx to
-/// one. A telephone that has changed its network sends from there, too.
+/// RFC 3261 §12.2: re-INVITE and UPDATE, from either side, with a new Contact, and likewise the 2xx. A telephone that
+/// has changed its network also sends from the new address.
 #[test]
 fn either_side_moves() {
     for method in ["INVITE", "UPDATE", "SUBSCRIBE"] {
@@ -156,7 +156,7 @@ fn either_side_moves() {
         call.callee.at = addr("127.0.4.7:7000");
         call.callee_asks(&mut bed, method, 42);
         call.caller_asks(&mut bed, "INFO", 43);
-        // The one asked has moved, and says so in its answer.
+        // The receiver has moved, and says so in its response.
         let asked = bed.receive(0, call.caller.at, &call.by_caller(method, 44).bytes());
         let asked = asked.last().expect("it goes on");
         let moved = addr("127.0.4.8:7000");
@@ -168,7 +168,7 @@ fn either_side_moves() {
     }
 }
 
-/// A target refresh that is refused changes nothing (RFC 3261 §14.1), nor does a request that is none.
+/// A refused target refresh changes nothing (RFC 3261 §14.1), nor does a request that is no target refresh.
 #[test]
 fn who_was_refused_has_not_moved() {
     let mut bed = ProxyBed::plain();
@@ -183,7 +183,7 @@ fn who_was_refused_has_not_moved() {
     call.callee_asks(&mut bed, "INFO", 2);
 }
 
-/// What the table remembers is lost with the process; the rest of the dialog is not. A peer balancer has never had it.
+/// After a restart only the table of moved targets is lost. A peer balancer never had it.
 #[test]
 fn after_a_restart_tokens_lead_where_they_did() {
     let mut bed = ProxyBed::plain();
@@ -217,7 +217,7 @@ fn the_key_changes_in_a_call() {
     assert_eq!(bed.shard.counters().tokens_refused, 1);
 }
 
-/// RFC 6665 §4.1.2.4: the NOTIFY may come before the 200 to its SUBSCRIBE. REFER makes a subscription, too.
+/// RFC 6665 §4.1.2.4: the NOTIFY may come before the 200 to its SUBSCRIBE. REFER creates a subscription, too.
 #[test]
 fn a_notify_comes_before_the_200() {
     for method in ["SUBSCRIBE", "REFER"] {
@@ -235,7 +235,7 @@ fn a_notify_comes_before_the_200() {
     }
 }
 
-/// Other proxies before and behind us: requests go to them, whatever the Contacts are.
+/// Other proxies before and behind this one: requests go to them, whatever the Contacts are.
 #[test]
 fn between_other_proxies() {
     let (before, behind) = ("127.0.2.1:5060", callee());
@@ -244,14 +244,14 @@ fn between_other_proxies() {
         Req::new("INVITE", "chain", client()).with("Record-Route", &format!("<sip:{before};lr>"));
     invite.via = format!("SIP/2.0/UDP {before};branch=z9hG4bKbefore, {}", invite.via);
     let at_hop = bed.receive(0, addr(before), &invite.bytes()).pop().expect("it goes on");
-    // A balancer, say, with one address for us and one for its servers.
+    // For example a balancer with one address for this proxy and one for its servers.
     let (near, far) = (format!("<sip:{behind};lr;sbt=x>"), "<sip:127.0.2.3:5060;lr;sbt=x>".to_owned());
     let mut routes = vec![far.clone(), near.clone()];
     routes.extend(record_routes(&at_hop.bytes));
     let ok = Resp { routes: Some(routes), ..Resp::new(200, addr("127.0.4.1:5060")) };
     let ok = bed.one(behind, &ok.bytes(&at_hop.bytes));
     let mut call = Dialog::of(&at_hop, &ok);
-    // As our neighbours send them: each has taken its own Route values off.
+    // As the neighbours send them: each has removed its own Route values.
     assert_eq!(call.caller.routes.remove(0), format!("<sip:{before};lr>"));
     for (request, from, to) in
         [(call.by_caller("INFO", 2), addr(before), behind), (call.by_callee("INFO", 2), behind, addr(before))]
@@ -261,12 +261,12 @@ fn between_other_proxies() {
         let rest = if from == behind { 1 } else { 2 };
         assert_eq!(sent.message().routes().count(), rest);
     }
-    // Past its neighbour to the Contact, a party would go where nobody has told us that it may.
+    // Bypassing its neighbour to the Contact, a party would use a target that no dialog has named.
     let past = Req { routes: call.caller.routes[..1].to_vec(), ..call.by_caller("INFO", 3) };
     assert_eq!(bed.one(addr(before), &past.bytes()).status(), 403);
 }
 
-/// RFC 5658: two addresses of ours, of one family or of two.
+/// RFC 5658: two addresses of this proxy, of one family or of two.
 #[test]
 fn two_listeners() {
     for (listeners, client_at, hop) in [
@@ -287,8 +287,8 @@ fn two_listeners() {
     }
 }
 
-/// A next hop sends the request back with another Request-URI, and it goes on to another one (RFC 3261 §16.3): with and
-/// without the next hop's Record-Route between the two of ours.
+/// A next hop sends the request back with another Request-URI, and it goes on to another target (RFC 3261 §16.3). The
+/// next hop's Record-Route may stand between the two of this proxy.
 #[test]
 fn a_spiral() {
     for records in [false, true] {
@@ -304,7 +304,7 @@ fn a_spiral() {
         let contact = addr("127.0.4.1:5060");
         let second = bed.receive(0, callee(), &text).pop().expect("it goes on");
         assert_eq!(second.message().record_routes().count(), if records { 3 } else { 2 });
-        // Back through the hop, which takes its Via off.
+        // Back through the hop, which removes its Via.
         let back = bed.one(callee(), &Resp::new(200, contact).bytes(&second.bytes));
         assert_eq!(back.to, callee());
         let popped = remove_line(&string(&back.bytes), "Via: SIP/2.0/UDP 127.0.1.1");
@@ -316,7 +316,7 @@ fn a_spiral() {
         let sent = bed.one(client(), &info.bytes());
         assert_eq!(sent.to, call.callee.at);
         if records {
-            // The next hop takes itself off, and it comes to us again.
+            // The next hop removes its Route, and the request comes here again.
             let rest = Req { routes: call.caller.routes[2..].to_vec(), ..info }
                 .via(&format!("SIP/2.0/UDP {};branch=z9hG4bKagain", callee()));
             assert_eq!(bed.one(callee(), &rest.bytes()).to, contact);
@@ -331,7 +331,7 @@ fn remove_line(text: &str, start: &str) -> String {
     text.split_inclusive("\r\n").filter(|line| !line.starts_with(start)).collect()
 }
 
-/// RFC 3261 §16.4: strict routers before and behind us.
+/// RFC 3261 §16.4: strict routers before and behind this proxy.
 #[test]
 fn strict_routers() {
     let mut bed = ProxyBed::plain();
@@ -345,7 +345,7 @@ fn strict_routers() {
         let sent = bed.one(from, &strict.bytes());
         assert_eq!((sent.to, sent.message().uri()), (to, Some(request.uri.as_bytes())));
     }
-    // Behind us, in the place of the callee's only proxy.
+    // Behind this proxy, in place of the callee's only proxy.
     let strict = addr("127.0.5.5:5060");
     let at_hop = bed.invite(&Req::new("INVITE", "behind", client()));
     let mut routes = vec![format!("<sip:{strict}>")];
@@ -357,7 +357,7 @@ fn strict_routers() {
     assert_eq!((sent.to, sent.message().uri()), (strict, Some(format!("sip:{strict}").as_bytes())));
 }
 
-/// A peer balancer at another address, with the same key, before or behind us: each follows its own values alone.
+/// A peer balancer at another address, with the same key, before or behind this one: each follows only its own values.
 #[test]
 fn a_peer_balancer_in_the_chain() {
     let (ours, theirs) = (PROXY, "127.0.0.9:5060");
@@ -385,7 +385,7 @@ fn a_peer_balancer_in_the_chain() {
     }
 }
 
-/// What a callee answers for whom we stand: its Request-URI is our own address, or a name of ours.
+/// A request to a callee whose Contact is an address or name of this proxy goes to the hop of its dialog.
 #[test]
 fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
     for uri in [format!("sip:bob@{PROXY}"), "sip:bob@proxy.example".to_owned()] {
@@ -393,7 +393,7 @@ fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
         for n in 0..8 {
             let call_id = format!("call-{n}");
             let at_hop = bed.invite(&Req::new("INVITE", &call_id, client()));
-            // Its Contact is elsewhere, or we are it.
+            // Its Contact is elsewhere, or is this proxy.
             let contact = if n % 2 == 0 { uri.clone() } else { "sip:127.0.4.1".to_owned() };
             let ok = Resp { contact, ..Resp::new(200, at_hop.to) };
             let ok = bed.one(at_hop.to, &ok.bytes(&at_hop.bytes));
@@ -403,7 +403,7 @@ fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
                 let sent = Dialog::exchange(&mut bed, &call.caller, &call.callee, &request);
                 assert_eq!(sent.message().uri(), Some(uri.as_bytes()));
             }
-            // Towards the caller nobody knows the way.
+            // The target of the caller is unknown.
             let hang_up = Req { uri: uri.clone(), ..call.by_callee("BYE", 4) };
             assert_eq!(bed.one(call.callee.at, &hang_up.bytes()).status(), 404);
         }
@@ -411,7 +411,8 @@ fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
     }
 }
 
-/// The 200 tells the name, so that the ACK, which nobody repeats, finds its address; also where a party moves to a name.
+/// The 200 contains the name, so that it is resolved before the ACK, which is not retransmitted; also if a party moves
+/// to a name.
 #[test]
 fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     for (contact, by_dns, port) in [("phone.example", true, None), ("phone.example:5070", false, Some(5070))]
@@ -440,7 +441,7 @@ fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     }
 }
 
-/// RFC 3263 §4.1: a URI that asks for another transport than ours gets no datagram.
+/// RFC 3263 §4.1: a URI with a transport that this proxy lacks gets no datagram.
 #[test]
 fn a_contact_that_asks_for_another_transport_is_refused() {
     for (transport, is_refused) in
@@ -461,8 +462,8 @@ fn a_contact_that_asks_for_another_transport_is_refused() {
     }
 }
 
-/// A call in which nothing leads through us but the route set that the caller was given beforehand: the tokens of the
-/// dialog are none of our business, since we did not record ourselves there.
+/// A call whose requests pass this proxy only by the route set that the caller was given beforehand. Tokens of the
+/// dialog do not matter, since this proxy added no Record-Route.
 #[test]
 fn a_party_that_ignores_record_route_reaches_the_next_hops() {
     let mut bed = ProxyBed::plain();
@@ -475,8 +476,8 @@ fn a_party_that_ignores_record_route_reaches_the_next_hops() {
     }
 }
 
-/// The ACK of such a party to a 2xx is of no transaction (RFC 3261 §13.2.2.4): it goes to the next hop that its Request-URI
-/// names, else to that of its call, and nowhere else.
+/// The ACK of such a party to a 2xx belongs to no transaction (RFC 3261 §13.2.2.4). It goes to the next hop that its
+/// Request-URI names, or else to that of its call, and nowhere else.
 #[test]
 fn an_ack_that_ignores_record_route_reaches_the_next_hops() {
     for spread in [Spread::Found, Spread::Counted] {

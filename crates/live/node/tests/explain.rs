@@ -1,4 +1,4 @@
-//! `explain` says what traffic does, and changes nothing.
+//! `explain` agrees with traffic, and changes nothing.
 
 use crate::common::*;
 use balance::{Decision, Why};
@@ -32,8 +32,7 @@ fn a_route_that_names_a_next_hop_decides() {
     }
 }
 
-/// The pool gets another next hop, to which the hash sends the call: copies, CANCEL and ACK stay where the INVITE
-/// went.
+/// The pool gets another next hop, to which the hash sends the call. Copies, CANCEL and ACK still follow the INVITE.
 #[test]
 fn what_belongs_to_a_request_without_a_transaction_follows_its_first_copy() {
     for call in 0..8 {
@@ -69,7 +68,7 @@ fn a_bye_is_taken_while_the_process_stops() {
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
     stop(&mut bed);
     bed.set(|setup| setup.settings.forwards_orphans = true);
-    // Of a call that nobody here knows.
+    // Of an unknown call.
     let bye = Req { routes: Vec::new(), call_id: "unknown".to_owned(), ..call.by_caller("BYE", 2) };
     let explained = bed.explain(client(), &bye.bytes()).expect("it goes on");
     let sent = bed.one(0, client(), &bye.bytes());
@@ -80,7 +79,7 @@ fn a_bye_is_taken_while_the_process_stops() {
     assert_eq!(bed.one(0, client(), &invite).status(), 503);
 }
 
-/// Whatever the rules say now.
+/// Independent of the present rules.
 #[test]
 fn a_request_of_a_dialog_goes_where_the_other_party_has_named() {
     for mode in [Service::HOPS, STATELESS] {
@@ -100,7 +99,7 @@ fn a_request_of_a_dialog_goes_where_the_other_party_has_named() {
     }
 }
 
-/// Calls wait, and members have room for them by now: whether somebody asks before the timer makes no difference.
+/// Calls wait while members get room. A question before the timer fires makes no difference.
 #[test]
 fn calls_wait_on_as_if_nobody_had_asked() {
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client()).bytes();
@@ -124,7 +123,7 @@ fn calls_wait_on_as_if_nobody_had_asked() {
     assert_eq!(asked.0, unasked.0);
 }
 
-/// The queue of the first pool is full, and the rule has the call go on to the next one.
+/// The queue of the first pool is full, and the rule sends the call to the next one.
 #[test]
 fn a_full_queue_is_passed_over() {
     let nodes = vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0)];

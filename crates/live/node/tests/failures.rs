@@ -1,16 +1,16 @@
-//! Requests that failed are told of, with the reason, where somebody wants to know.
+//! Failed requests are reported with the reason, on demand.
 
 use crate::common::*;
 use node::{Drop, Failure, FailureCause};
 
-/// A bed that tells.
+/// A bed that reports failures.
 fn bed() -> Bed {
     let mut bed = Bed::new(Site::plain());
     bed.set(|setup| setup.settings.tell_failures = true);
     bed
 }
 
-/// What was told since the last time, as method, Call-ID, source and cause.
+/// Takes the reports since the last time, as method, Call-ID, source and cause.
 fn told(bed: &mut Bed) -> Vec<(String, String, SocketAddr, FailureCause)> {
     let failure = |event| match event {
         ShardEvent::Failed(failure) => {
@@ -79,8 +79,7 @@ fn an_exhausted_pool_is_told_once_a_second() {
     assert_eq!(invite(&mut bed, "5"), [ShardEvent::NoServer { pool: PoolId(0), refused: 1 }]);
 }
 
-/// RFC 3261 §12.1.1: an answer that begins a dialog has the Record-Route of its request. `sipp -sn uas` leaves it
-/// out.
+/// RFC 3261 §12.1.1: a response that begins a dialog has the Record-Route of its request. `sipp -sn uas` omits it.
 #[test]
 fn a_node_that_answers_without_record_route_is_told_of_once() {
     let mut bed = Bed::new(Site::plain());
@@ -90,7 +89,7 @@ fn a_node_that_answers_without_record_route_is_told_of_once() {
     };
     let call = Dialog::inbound(&mut bed, "well", client(), 0);
     call.caller_asks(&mut bed, "ACK", 1);
-    // Within a dialog there is none to be copied.
+    // Within a dialog there is no Record-Route to copy.
     call.caller_asks(&mut bed, "INVITE", 2);
     assert_eq!(told(&mut bed), []);
     for (name, is_told) in [("first", true), ("second", false)] {

@@ -1,5 +1,5 @@
-//! Overload control between neighbours (RFC 7339, RFC 7415) on bytes: what is offered and told in Via, to whom, and what
-//! is kept to.
+//! Overload control between neighbours (RFC 7339, RFC 7415) on bytes: parameters in Via, their receivers, and their
+//! effect.
 
 use crate::common::*;
 use node::{NeighbourReport, OverloadControl, ShardIdentity};
@@ -11,7 +11,7 @@ use wire::{OverloadAlgorithm, OverloadFeedback, OverloadParams};
 
 const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
 
-/// A neighbour before us.
+/// A neighbour before this proxy.
 fn upstream() -> SocketAddr {
     addr("127.0.5.1:5060")
 }
@@ -41,7 +41,7 @@ fn params(sent: &Sent) -> OverloadParams {
     OverloadParams::of(message.top_via(), message.bytes())
 }
 
-/// What a next hop answers, with this in our Via.
+/// Returns the response of a next hop with these parameters in this proxy's Via.
 fn answer_telling(at_hop: &Sent, status: u16, told: &str) -> Vec<u8> {
     let bytes = answer(&at_hop.bytes, addr(PROXY), status, at_hop.to);
     let text = String::from_utf8(bytes).expect("text");
@@ -61,7 +61,7 @@ fn tells(bed: &mut ProxyBed, at_hop: &Sent, told: &str) {
     bed.receive(0, at_hop.to, &answer_telling(at_hop, 200, told));
 }
 
-/// One hundred busy milliseconds are over, with a request of the neighbour in them.
+/// 100 ms of full load, with a request of the neighbour.
 fn busy_period(bed: &mut ProxyBed, number: u64, params: &str) {
     bed.receive(0, upstream(), &invite(&format!("busy{number}"), upstream(), params).bytes());
     bed.wait(Duration::from_millis(100));
@@ -114,7 +114,7 @@ fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
         let told = params(&back[0]).feedback().expect("it is told");
         assert!((5..=15).contains(&told.value), "{service:?}: ten a second are served: {told:?}");
         assert_eq!((told.algorithm, told.validity), (OverloadAlgorithm::Rate, 2_000));
-        // Our own answer: nobody may go on beyond 0 hops.
+        // A response of this proxy, since 0 hops are left.
         let mut last = invite("last", upstream(), OFFER);
         last.max_forwards = Some(0);
         let refusal = bed.one(upstream(), &last.bytes());
@@ -132,7 +132,7 @@ fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
             let request = invite(&format!("{from}{}", offer.len()), from, offer);
             let sent = bed.receive(0, from, &request.bytes());
             let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
-            // What somebody behind writes into the Via of the one before is not passed on.
+            // Parameters that an element behind has written into the Via of the previous element are not passed on.
             let bytes = String::from_utf8(answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to)).expect("text");
             let forged =
                 bytes.replacen(offer, ";oc=100;oc-validity=9000;oc-seq=1.1", usize::from(!offer.is_empty()));
@@ -154,7 +154,7 @@ fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
         let refusal = bed.one(client(), &Req::new("INVITE", "second", client()).bytes());
         assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
         assert!(refusal.message().header("Retry-After").is_none());
-        // Its own number says which value is the later one.
+        // The sequence number says which value is later.
         tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=5.0");
         assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Loss(0.0)), "{service:?}: it was late");
         bed.wait(Duration::from_millis(1_001));
@@ -253,7 +253,7 @@ fn only_a_neighbour_speaks_and_for_itself_alone() {
     let forged = format!("{}{told}{}", &bytes[..branch_end], &bytes[branch_end..]);
     bed.receive(0, at_stranger.to, forged.as_bytes());
     assert!(bed.shard.neighbour_reports(bed.now).iter().all(|report| report.limit.is_none()));
-    // Without our branch nobody believes even a neighbour.
+    // Without a valid branch even a neighbour is not believed.
     let stranger = answer_telling(&at_neighbour, 200, told);
     let forged = String::from_utf8(stranger).expect("text").replacen("branch=z9hG4bK", "branch=z9hG4bKz", 1);
     bed.receive(0, at_neighbour.to, forged.as_bytes());
@@ -262,7 +262,7 @@ fn only_a_neighbour_speaks_and_for_itself_alone() {
     assert_eq!(neighbour(&bed, at_neighbour.to).limit, Some(Limit::Loss(0.0)));
 }
 
-/// Our Via passes through a neighbour that knows no overload control. A callee behind it may write there what it likes.
+/// This proxy's Via passes through a neighbour without overload control. A callee behind it may write anything there.
 #[test]
 fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
     for service in SERVICES {
@@ -274,7 +274,7 @@ fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
                 let status = 180 + ringing;
                 bed.receive(0, at_hop.to, &answer_telling(&at_hop, status, &told));
             }
-            // The neighbour's own answers to others leave the offer as it is.
+            // The neighbour's own responses to others leave the offer unchanged.
             let other = bed.invite(&Req::new("INVITE", &format!("y{at}"), client()));
             respond(&mut bed, &other, 100);
             assert_eq!(neighbour(&bed, at_hop.to).limit, None, "{service:?} {at}");
@@ -319,7 +319,7 @@ fn all_shards_together_ask_for_what_the_process_can_take() {
     assert!(four.abs_diff(4 * one) <= 4, "{one} {four}");
 }
 
-/// The rate law learns from what is served how much can be served.
+/// The rate law measures the capacity by the requests that are served.
 #[test]
 fn the_ack_of_a_refusal_is_not_counted_as_work() {
     let told = |acknowledges: bool| {

@@ -26,7 +26,7 @@ fn call() -> Req {
     Req::new("INVITE", "call", client())
 }
 
-/// The INVITEs of the group that is tried first.
+/// The INVITEs of the first group.
 fn rung(bed: &mut ProxyBed, request: &Req) -> Vec<Sent> {
     let sent = bed.receive(0, client(), &request.bytes());
     assert_eq!(statuses(&sent), [100]);
@@ -49,7 +49,7 @@ fn all_members_ring_and_who_accepts_first_has_the_call() {
     let branches: BTreeSet<_> = invites.iter().map(Sent::branch).collect();
     assert_eq!(branches.len(), 3, "§16.6 step 8: each has its own");
     let breadth = |sent: &Sent| sent.message().max_breadth().map(|(breadth, _)| breadth);
-    // The second pool may begin to ring while these do.
+    // The second pool may start to ring while these do.
     assert!(invites.iter().all(|sent| breadth(sent) == Some(15)), "RFC 5393 §5.3.3");
     for invite in &invites[..2] {
         assert_eq!(statuses(&respond(&mut bed, invite, 180)), [180]);
@@ -167,7 +167,7 @@ fn a_request_has_no_more_branches_than_the_limit() {
     assert_eq!(rung(&mut bed, &call()).len(), 2);
 }
 
-/// The request is in memory once, and each branch adds its edits.
+/// The request is in memory once, and each branch adds only its edits.
 #[test]
 fn branches_share_the_bytes_of_their_request() {
     let memory = |fork| {

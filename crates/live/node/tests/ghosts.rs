@@ -1,4 +1,4 @@
-//! Copies of INVITEs that were refused: no call begins whose caller has heard that it is refused.
+//! Late copies of refused INVITEs: no call begins after its caller has received a refusal.
 
 use crate::common::*;
 use dialog::CallSettings;
@@ -11,7 +11,7 @@ fn ack(call_id: &str, refusal: &Sent) -> Vec<u8> {
     Req { to_tag: Some(tag), ..Req::new("ACK", call_id, client()) }.bytes()
 }
 
-/// The next INVITE of the caller after one that was refused (RFC 3261 §8.1.1.7: another branch).
+/// The caller's next INVITE after a refusal (RFC 3261 §8.1.1.7: another branch).
 fn next(invite: &Req) -> Vec<u8> {
     Req { via: invite.via.replace("-1;", "-2;"), cseq: 2, ..invite.clone() }.bytes()
 }
@@ -31,7 +31,7 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
     assert_eq!(message[0].to, addr(HOPS[0]), "no call");
     let bye: Sent = bed.one(client(), &call.by_caller("BYE", 2).bytes());
     answered(&mut bed, &bye, 200);
-    // The process stands still for longer than copies come, and reads them only then.
+    // The process stands still for longer than copies come, and reads them afterwards.
     for pause in [Duration::from_secs(1), Duration::from_mins(1)] {
         bed.wait(pause);
         let again = bed.one(client(), &invite.bytes());
@@ -41,7 +41,7 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
     assert_eq!((sent[0].status(), sent[1].to), (100, addr(HOPS[0])), "what comes next is another call");
 }
 
-/// The queue of the pool is full, or its bound is over; the calls before leave room for others.
+/// The queue of the pool is full, or its bound has passed; later there is room for other calls.
 #[test]
 fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
     let mut bed = Bed::new(Site::plain()).with_mode(MEMBERS);
@@ -57,7 +57,7 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
         );
     }
     assert!(!refused.is_empty(), "no queue holds that many");
-    // Others wait in vain, and get theirs with a transaction, which ends when they have acknowledged it.
+    // Other calls wait in vain, and get the refusal with a transaction, which ends with their ACK.
     let number_of = |sent: &Sent| -> usize {
         let name = String::from_utf8(sent.message().call_id().to_vec()).expect("text");
         name.trim_start_matches("call").parse().expect("a number")
@@ -86,7 +86,7 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
     assert!(sent.iter().all(|sent| sent.message().status() != Some(503)), "what comes next is another call");
 }
 
-/// A caller gives up while its call waits, and a copy of its INVITE comes after that.
+/// A caller cancels a waiting call, and a copy of its INVITE comes later.
 #[test]
 fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
     let mut bed = Bed::new(Site::plain()).with_mode(MEMBERS);

@@ -1,27 +1,27 @@
-//! Limits to guessing passwords, seen by those who guess and by those who do not.
+//! Limits to password guessing, as seen by attackers and by users.
 
 use crate::common::*;
 use crate::domain::{ALICE, BOB, Bed, authorized, call, register};
 
-/// The address of a guesser: each has another one.
+/// A different address for each attacker.
 fn bot(number: usize) -> SocketAddr {
     addr(&format!("127.0.10.{}:5060", number % 250 + 1))
 }
 
-/// The status that a REGISTER gets at last, with this password.
+/// Returns the final status of a REGISTER with this password.
 fn log_in(bed: &mut Bed, (user, password): (&str, &str), from: SocketAddr, request: &Req) -> u16 {
     let challenged = bed.one(from, &request.bytes());
     bed.one(from, &authorized(&challenged, (user, password), request).bytes()).status()
 }
 
-/// A REGISTER of this user, which is no repetition of another one.
+/// A REGISTER of this user that is no retransmission of another.
 fn fresh(user: &str, from: SocketAddr, number: usize) -> Req {
     let request = register(user, from, &format!("sip:me@{from}"));
     let via = format!("SIP/2.0/UDP {from};branch=z9hG4bK-{user}-{number}");
     Req { call_id: format!("{user}-{number}"), ..request }.via(&via)
 }
 
-/// Many guess the password of a user, each a few times, until nobody's guess is looked at any more.
+/// Many attackers guess the password of a user, each a few times, until guesses are no longer checked.
 fn attack(bed: &mut Bed, user: &str) {
     let mut last = 0;
     for number in 0..40 {
@@ -31,7 +31,7 @@ fn attack(bed: &mut Bed, user: &str) {
     assert_eq!(last, 403, "the name is under attack");
 }
 
-/// Threads share their users' calls by Call-ID: what one has learnt, all go by.
+/// Threads share their users' calls by Call-ID, so each must know the results of all.
 #[test]
 fn who_is_known_to_one_shard_is_known_to_all() {
     let shards = [(); 2].map(|()| Bed::new(true, Reach::Source));
@@ -58,7 +58,7 @@ fn who_is_known_to_one_shard_is_known_to_all() {
     );
 }
 
-/// A restart forgets who was known. The store does not forget where users were.
+/// A restart forgets which users were known at which place. The store still has their bindings.
 #[test]
 fn a_live_binding_shows_who_is_known() {
     let (mut bed, alice) = (Bed::new(true, Reach::Source), addr(ALICE));
@@ -80,7 +80,7 @@ fn a_live_binding_shows_who_is_known() {
         let request = call("d", "bob", alice);
         let invite = anew.with_credentials("alice", alice, &request);
         assert_eq!(anew.one(alice, &invite.bytes()).status(), 480, "and known from then on");
-        // Whoever guesses at her place has the limit of a known place.
+        // An attacker at her address has the limit of a known place.
         let guess = |number| log_in(&mut anew, ("alice", "guess"), alice, &fresh("alice", alice, number));
         let guesses: Vec<_> = (100..140).map(guess).collect();
         assert_eq!(guesses.iter().filter(|&&status| status == 401).count(), 20, "{guesses:?}");
@@ -95,7 +95,7 @@ fn a_binding_that_has_expired_shows_nothing() {
     (anew.store, anew.now) = (bed.store.clone(), bed.now + Duration::from_hours(2));
     attack(&mut anew, "alice");
     assert_eq!(log_in(&mut anew, ("alice", "open sesame"), alice, &fresh("alice", alice, 2)), 403);
-    // A look-up costs a store something: those that lead to nothing are few.
+    // A look-up costs the store work, so useless ones are few.
     let mut asked = 0;
     for number in 0..400 {
         let request = fresh("alice", alice, 1_000 + number);
@@ -108,14 +108,14 @@ fn a_binding_that_has_expired_shows_nothing() {
     assert!((50..=100).contains(&asked), "{asked}");
 }
 
-/// A request as a proxy in front of clients passes it on.
+/// A request as forwarded by a proxy in front of clients.
 fn behind(edge: SocketAddr, client: &str, request: &Req, number: usize) -> Req {
     let via =
         format!("SIP/2.0/UDP {edge};branch=z9hG4bK-e{number},SIP/2.0/UDP {client};branch=z9hG4bK-c{number}");
     request.clone().via(&via)
 }
 
-/// One who guesses behind a trusted proxy costs the others nothing: by the Via the proxy says who is who.
+/// An attacker behind a trusted proxy does not affect other clients, since the proxy's Via tells them apart.
 #[test]
 fn clients_behind_a_trusted_proxy_are_told_apart() {
     for edge in ["127.0.8.1:5060", "127.0.7.1:5060"] {
@@ -128,7 +128,7 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
         let guesses =
             (0..200).map(|number| log_in(&format!("user-{number}"), "guess", "10.1.1.1:6000", number));
         assert_eq!(guesses.filter(|&status| status == 403).count(), 150, "as any source");
-        // Behind a NAT, with and without the port that it has there.
+        // Behind a NAT, with and without the mapped port.
         for (number, client) in (300..).zip([
             "10.1.1.2:6000",
             "192.168.1.9;received=10.1.1.3",
@@ -146,8 +146,8 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
     }
 }
 
-/// A user has registered through a trusted proxy, and a restart has forgotten that she was there. Whoever guesses
-/// through the same proxy has the tries of a stranger, and does not lock her out.
+/// A user has registered through a trusted proxy, and a restart has forgotten her place. An attacker through the same
+/// proxy has the attempts of a stranger, and does not lock her out.
 #[test]
 fn guesses_through_the_proxy_of_a_user_are_limited() {
     let edge = addr("127.0.8.1:5060");
@@ -168,7 +168,7 @@ fn guesses_through_the_proxy_of_a_user_are_limited() {
             (100..150).map(|number| through(&mut anew, "guess", "10.1.1.9:6000", contact, number)).collect();
         assert_eq!(guesses.iter().filter(|&&status| status == 401).count(), 10, "{guesses:?}");
         if contact == open {
-            // Nor do many, where her binding tells her from them.
+            // Many attackers do not either, if her binding distinguishes her from them.
             for number in 200..250 {
                 through(&mut anew, "guess", &format!("10.1.2.{number}:6000"), contact, number);
             }
@@ -199,7 +199,7 @@ fn a_binding_from_an_ipv6_address_shows_its_host() {
     }
 }
 
-/// Where the proxy does not say who is who, each user has a limit, and the proxy has none.
+/// If the proxy does not tell clients apart, each user has a limit, and the proxy has none.
 #[test]
 fn clients_that_a_trusted_proxy_hides_are_not_one_source() {
     let (mut bed, edge) = (Bed::new(true, Reach::Source), addr("127.0.8.1:5060"));

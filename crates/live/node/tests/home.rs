@@ -1,18 +1,18 @@
-//! The home domain on bytes: users register, prove who they are, and are called.
+//! The home domain on bytes: users register, authenticate, and are called.
 
 use crate::common::*;
 use crate::domain::{ALICE, BOB, Bed, authorized, call, register};
 use node::{LogIns, LookUps, RegistrarCounters, RegistrarReport, WrongPassword};
 use testkit::{header, value};
 
-/// The same request with a Call-ID and a branch of its own.
+/// The same request with its own Call-ID and branch.
 fn named(request: &Req, name: &str) -> Req {
     let (sent_by, _) = request.via.split_once(';').expect("a branch");
     Req { call_id: name.to_owned(), ..request.clone() }.via(&format!("{sent_by};branch=z9hG4bK-{name}"))
 }
 
-/// A proxy passes REGISTERs on without Path: calls go back to it, and it may know no way on. It is told of once, and
-/// `explain` says what to do about a call that has come back.
+/// A proxy forwards REGISTERs without Path, so calls go back to it, and it may know no way on. This is reported once,
+/// and `explain` gives advice about a call that has come back.
 #[test]
 fn a_proxy_that_adds_no_path_is_told_of() {
     let (alice, edge, hidden) = (addr(ALICE), addr("127.0.5.1:5060"), "sip:me@10.1.1.2:6000");
@@ -56,7 +56,7 @@ fn a_proxy_that_adds_no_path_is_told_of() {
     assert_eq!(answer, "refused: 404 No Route: no [[route]] is for it");
 }
 
-/// No rule is for a REGISTER for this registrar, so that none says what it gets under load.
+/// No rule matches a REGISTER for this registrar, so none determines its response under load.
 #[test]
 fn a_register_is_told_of_overload_though_rules_are_silent() {
     let mut bed = Bed::open();
@@ -91,7 +91,7 @@ fn who_has_registered_is_called() {
     assert_eq!(gone.status(), 480);
 }
 
-/// Nor does a member that is a gateway prove who it is; it has no password.
+/// A member that is a gateway need not authenticate; it has no password.
 #[test]
 fn a_member_calls_a_user() {
     let (mut bed, bob, gateway) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
@@ -102,7 +102,7 @@ fn a_member_calls_a_user() {
     assert_eq!(sent.last().map(|sent| sent.to), Some(bob), "{sent:#?}");
 }
 
-/// Where a NAT stands between: wherever its contact leads, a client is where it came from.
+/// Behind a NAT, a client is reached at its source address, whatever its Contact says.
 #[test]
 fn a_contact_is_reached_where_it_came_from() {
     let (mut bed, bob) = (Bed::open(), addr(BOB));
@@ -127,7 +127,7 @@ fn a_path_becomes_the_route() {
     assert_eq!(sent[1].message().uri(), Some(&b"sip:me@192.168.1.7"[..]));
 }
 
-/// RFC 3261 §16.6: contacts of the same preference ring at once, those of a lower one when they have had their time.
+/// RFC 3261 §16.6: contacts of the same preference ring at once, those of a lower one after their time.
 #[test]
 fn contacts_ring_together_and_then_the_next() {
     let (mut bed, alice) = (Bed::open(), addr(ALICE));
@@ -159,7 +159,7 @@ fn contacts_ring_together_and_then_the_next() {
     assert_eq!((ok.to, ok.status()), (alice, 200));
 }
 
-/// The answer to a REGISTER is lost; its repetition has the same CSeq, and must not fail for that.
+/// The response to a REGISTER is lost. Its retransmission has the same CSeq, and must not fail for it.
 #[test]
 fn a_repetition_is_answered_as_before() {
     let (mut bed, bob) = (Bed::open(), addr(BOB));
@@ -221,7 +221,7 @@ fn nobody_is_somebody_else() {
     assert_eq!(bed.store.bindings(), 0);
 }
 
-/// Requests within dialogs are not asked for a password, so a dialog has to be one of ours.
+/// Requests within dialogs need no password, so their dialog must be a known one.
 #[test]
 fn a_made_up_dialog_is_no_password() {
     let (mut bed, bob, hop) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
@@ -232,7 +232,7 @@ fn a_made_up_dialog_is_no_password() {
     let request = Req { uri: "sip:+49@elsewhere.example".to_owned(), ..request };
     let sent = bed.receive(bob, &request.bytes());
     assert_eq!(sent.iter().map(Sent::status).collect::<Vec<_>>(), [481]);
-    // With a Route to the hop, or to us with a token that somebody made up.
+    // With a Route to the hop, or to this proxy with an invented token.
     for routes in
         [vec![format!("<sip:{hop};lr>")], vec![format!("<sip:{PROXY};lr;sbp=x>"), format!("<sip:{hop};lr>")]]
     {
@@ -245,8 +245,8 @@ fn a_made_up_dialog_is_no_password() {
     }
 }
 
-/// Stock clients that know no Record-Route: a call in the session table is known without a token, and ends. A To tag that
-/// somebody made up beside its Call-ID stands for no password all the same.
+/// Stock clients without Record-Route: a call in the session table is known without a token, and ends. An invented To
+/// tag with its Call-ID does not replace the password.
 #[test]
 fn a_call_in_the_session_table_is_known() {
     for service in [Service::Balance, Service::BalanceTransactions] {
@@ -292,7 +292,7 @@ fn a_call_in_the_session_table_is_known() {
     }
 }
 
-/// Who forges a source must not fetch a long answer with a short request of the same branch.
+/// A sender with a forged source must not get a long response by a short request with the same branch.
 #[test]
 fn a_shorter_request_is_no_repetition() {
     let (mut bed, bob) = (Bed::open(), addr(BOB));
@@ -303,7 +303,7 @@ fn a_shorter_request_is_no_repetition() {
     assert_eq!(bed.one(bob, &long.bytes()).status(), 200);
 }
 
-/// A guess that is repeated, since its answer was lost, is one guess.
+/// A guess that is retransmitted, since its response was lost, counts once.
 #[test]
 fn a_repeated_guess_counts_once() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
@@ -327,7 +327,7 @@ fn without_the_users_database_nobody_is_refused_for_good() {
     assert_eq!((refused.status(), value(&refused.bytes, "Retry-After").as_deref()), (503, Some("10")));
 }
 
-/// Who forges a source address must not have it flooded: RFC 4732 §2.1.1.3.
+/// A sender with a forged source must not flood that address: RFC 4732 §2.1.1.3.
 #[test]
 fn a_challenge_is_at_most_twice_as_long_as_its_request() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
@@ -346,7 +346,7 @@ fn a_challenge_is_at_most_twice_as_long_as_its_request() {
     }
 }
 
-/// Each request counts once, by what became of it, also where it was repeated.
+/// Each request counts once, by its result, even if it was retransmitted.
 #[test]
 fn what_became_of_requests_is_counted() {
     let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
@@ -378,7 +378,7 @@ fn what_became_of_requests_is_counted() {
     assert_eq!(bed.wrong, [WrongPassword { user: "bob".into(), from: bob }]);
 }
 
-/// A nonce that was used before is no wrong password, and what is not looked at is neither.
+/// A reused nonce is no wrong password, nor are unchecked credentials.
 #[test]
 fn replays_and_bans_are_told_from_wrong_passwords() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
@@ -424,7 +424,7 @@ fn a_silent_store_is_not_waited_for_for_ever() {
     );
 }
 
-/// A guesser must not fill the log with a name.
+/// An attacker must not fill the log with a long name.
 #[test]
 fn a_long_name_is_told_in_part() {
     let (mut bed, bob, user) = (Bed::new(true, Reach::Source), addr(BOB), "x".repeat(200));

@@ -1,4 +1,4 @@
-//! What the registrar has sent to an address that may be somebody else's: at most twice what came, repetitions
+//! Bytes that the registrar sends to an address of another host: at most twice the bytes received, retransmissions
 //! included.
 
 use crate::common::*;
@@ -10,7 +10,7 @@ fn bytes_at(victim: &str, sent: &[Sent]) -> usize {
     sent.iter().filter(|sent| sent.to.ip() == addr(victim).ip()).map(|sent| sent.bytes.len()).sum()
 }
 
-/// A registration of bob with as many contacts as there may be, of which a 200 tells.
+/// Registers as many contacts as possible for bob, all of which a 200 contains.
 fn with_contacts(bed: &mut Bed, from: SocketAddr) {
     let contacts = (0..10).map(|n| format!("<sip:{n}-{}@{from}>", "long".repeat(60))).collect::<Vec<_>>();
     let request = register("bob", from, "").with("Contact", &contacts.join(","));
@@ -18,7 +18,7 @@ fn with_contacts(bed: &mut Bed, from: SocketAddr) {
     assert_eq!(bed.one(from, &request.bytes()).status(), 200);
 }
 
-/// The same request with another branch, and with answers to the victim.
+/// The same request with another branch, and with the victim as target of responses.
 fn to_victim(request: &Req, branch: &str) -> Req {
     request.clone().via(&format!("SIP/2.0/UDP {BOB};maddr={VICTIM};branch=z9hG4bK-{branch}"))
 }
@@ -27,8 +27,8 @@ fn query(from: SocketAddr) -> Req {
     Req { cseq: 20, ..register("bob", from, "") }.via(&format!("SIP/2.0/UDP {from};branch=z9hG4bK-query"))
 }
 
-/// Whoever has a password, and names somebody else in `maddr`, has a short request answered with what is short;
-/// copies of it from any source for as long as they are answered get no more each.
+/// A user that names another host in `maddr` gets only a short response to a short request. Copies of it from any
+/// source get no more each, for as long as they are answered.
 #[test]
 fn a_user_has_no_long_answers_sent_to_others() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
@@ -46,13 +46,13 @@ fn a_user_has_no_long_answers_sent_to_others() {
     assert!(got <= 2 * asked, "{got} bytes for {asked}");
 }
 
-/// A nonce is good where it was sent: with one that came to an address of `maddr` nobody passes for being at a forged
+/// A nonce proves the address that it was sent to. A nonce sent to an address of `maddr` does not prove a forged
 /// source.
 #[test]
 fn a_nonce_that_went_elsewhere_proves_no_source() {
     let (mut bed, bob, victim) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.7.7:6000"));
     with_contacts(&mut bed, bob);
-    // The source is forged, and the challenge comes to where the attacker is.
+    // The source is forged, and the challenge goes to the attacker's address.
     let forged = query(victim);
     let asked = forged.clone().via(&format!("SIP/2.0/UDP {victim};maddr=127.0.9.2;branch=z9hG4bK-f"));
     let challenged = bed.one(victim, &asked.bytes());
@@ -63,8 +63,8 @@ fn a_nonce_that_went_elsewhere_proves_no_source() {
     assert!(got <= 2 * request.len(), "{got} bytes for {}", request.len());
 }
 
-/// Who is where the nonce was sent gets all contacts, again too if the answer was lost. Nobody else has that sent
-/// there.
+/// A client at the address that got the nonce gets all contacts, again too if the response was lost. No other sender
+/// can have them sent there.
 #[test]
 fn a_user_gets_all_contacts_where_the_user_is() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
@@ -80,7 +80,7 @@ fn a_user_gets_all_contacts_where_the_user_is() {
     assert_eq!((elsewhere.to, elsewhere.status()), (addr(ALICE), 401));
 }
 
-/// Nobody has to authenticate: every source may be forged, and 200 is as bounded as a challenge.
+/// Without authentication every source may be forged, so a 200 is limited like a challenge.
 #[test]
 fn a_stranger_has_nothing_long_sent() {
     let (open, closed) = (Bed::open(), Bed::new(true, Reach::Source));

@@ -1,4 +1,4 @@
-//! Who a caller says to be: of users only what they have proved goes further.
+//! Identities that callers state: for users, only proved ones are forwarded.
 
 use crate::common::*;
 use crate::domain::{ALICE, BOB, Bed, call, register};
@@ -14,12 +14,12 @@ fn with_bob() -> Bed {
     bed
 }
 
-/// A request that says of its sender what only trusted elements may say.
+/// A request with header fields that only trusted elements may set.
 fn pretending(request: Req) -> Req {
     IDENTITIES.iter().fold(request, |request, name| request.with(name, "<sip:+4930115@example.com>"))
 }
 
-/// RFC 3325 §5: a proxy removes it from what a node sends that it does not trust.
+/// RFC 3325 §5: a proxy removes the identity from requests of a node that it does not trust.
 #[test]
 fn a_user_asserts_no_identity() {
     let (mut bed, alice) = (with_bob(), addr(ALICE));
@@ -38,7 +38,7 @@ fn a_user_asserts_no_identity() {
     }
 }
 
-/// Nor does whom a member of a pool without transactions calls.
+/// The same for the callee of a member of a pool without transactions.
 #[test]
 fn who_is_called_by_a_member_asserts_no_identity() {
     let (mut bed, member, callee) = (Bed::new(true, Reach::Source), addr("127.0.1.1:5060"), addr(BOB));
@@ -55,7 +55,7 @@ fn who_is_called_by_a_member_asserts_no_identity() {
     }
 }
 
-/// Members, and networks that are named, are of the trust domain.
+/// Members and configured networks belong to the trust domain.
 #[test]
 fn a_trusted_element_asserts_an_identity() {
     let (mut bed, gateway) = (with_bob(), addr("127.0.1.1:5060"));
@@ -72,7 +72,7 @@ fn a_trusted_element_asserts_an_identity() {
     }
 }
 
-/// A caller of ours is called back by From: an address or name of ours is as good as the domain.
+/// Callees call back by From: an address or name of this proxy counts as the domain.
 #[test]
 fn an_address_or_name_of_ours_is_a_local_identity() {
     for (from, status) in [
@@ -98,7 +98,7 @@ fn an_address_or_name_of_ours_is_a_local_identity() {
     }
 }
 
-/// RFC 3261 §22.3: credentials that were for us end here, in whichever field and however often they stand there.
+/// RFC 3261 §22.3: credentials for this proxy are removed, from every field and occurrence.
 #[test]
 fn no_credentials_for_the_realm_go_on() {
     let (mut bed, alice) = (with_bob(), addr(ALICE));
@@ -118,7 +118,7 @@ fn no_credentials_for_the_realm_go_on() {
         sent
     };
     let sent = at_bob(&mut bed, invite);
-    // RFC 3261 §13.2.2.4: the ACK carries the credentials of its INVITE, and phones put them into what follows.
+    // RFC 3261 §13.2.2.4: the ACK carries the credentials of its INVITE, and phones put them into later requests.
     let dialog = Dialog::answered(&mut bed, &sent);
     for method in ["ACK", "BYE"] {
         at_bob(&mut bed, dialog.by_caller(method, 2));

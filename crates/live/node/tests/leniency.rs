@@ -1,8 +1,8 @@
-//! What forwarding does not need is not looked at, well-formed or not (RFC 3261 §16.3 step 1), in both roles.
+//! Parts of a message that forwarding does not need are not checked (RFC 3261 §16.3 step 1), in both roles.
 
 use crate::common::*;
 
-/// Texts in the answer to an INVITE, and what a careless server writes there.
+/// Texts in the response to an INVITE, and the errors of a careless server.
 const CARELESS: [(&str, &str); 8] = [
     (";tag=bob", ";tag=bob;tag=bob"),
     (";tag=bob", ";tag=bob;tag=carol"),
@@ -35,7 +35,7 @@ fn a_careless_answer_comes_back_as_it_is() {
     }
 }
 
-/// A proxy acknowledges a failure with its To as it came (RFC 3261 §17.1.1.3).
+/// A proxy acknowledges a failure with its To unchanged (RFC 3261 §17.1.1.3).
 #[test]
 fn a_careless_failure_is_acknowledged() {
     for (text, careless) in CARELESS {
@@ -49,14 +49,14 @@ fn a_careless_failure_is_acknowledged() {
             [None, Some(486)],
             "{careless}"
         );
-        // Who wrote it so gets it back so.
+        // The sender of the careless text gets it back unchanged.
         let (ack, busy) = (&read[0], wire::scan(&busy).unwrap());
         assert_eq!((ack.method(), sent[0].to), (Some(Method::Ack), at_hop.to));
         assert_eq!((ack.top_via().branch, ack.to()), (at_hop.message().top_via().branch, busy.to()));
     }
 }
 
-/// The caller repeats the tags as they came; both say the same, so there is no doubt which dialog is meant.
+/// The caller repeats both tags. They are equal, so the dialog is clear.
 #[test]
 fn two_equal_tags_are_one() {
     let mut bed = Bed::new(Site::plain());
@@ -70,7 +70,7 @@ fn two_equal_tags_are_one() {
     assert_eq!(bed.one(0, client(), &request).status(), 400, "which dialog is meant?");
 }
 
-/// What the answer is matched by has to be there once, or the same each time.
+/// Fields that match a response to its request must occur once, or be equal.
 #[test]
 fn an_answer_that_cannot_be_matched_is_dropped() {
     for (text, careless) in [

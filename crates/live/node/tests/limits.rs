@@ -1,4 +1,4 @@
-//! Pools whose members have limits: what is refused where all are at their limit, and what never is.
+//! Pools whose members have limits: requests that are refused when all are at their limit, and those that never are.
 
 use crate::common::*;
 use balance::NodeRefusal;
@@ -6,7 +6,7 @@ use overload::member::MemberLaw;
 use route::Network;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The services that count calls: only there anything is known of what a member has not answered.
+/// The services that count calls, the only ones that know a member's unanswered calls.
 const SERVICES: [Service; 3] = [
     Service::Balance,
     Service::BalanceTransactions,
@@ -22,28 +22,28 @@ fn laws() -> impl Iterator<Item = (Service, MemberLaw)> {
 /// A member that answers one INVITE after the other.
 #[derive(Default)]
 struct Member {
-    /// Milliseconds that it takes for each.
+    /// Milliseconds of work for each.
     service: u64,
-    /// When it will have answered all that it has.
+    /// When all its work will be done.
     free: u64,
-    /// INVITEs, and when they are answered.
+    /// INVITEs, and when they will be answered.
     queue: VecDeque<(u64, Sent)>,
-    /// The Call-IDs of the INVITEs that came.
+    /// Call-IDs of the INVITEs received.
     seen: BTreeSet<String>,
-    /// Nothing that it sends arrives.
+    /// Whether its messages are lost.
     is_lost: bool,
 }
 
-/// What the caller of a call has got.
+/// State of a call at its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
-    /// Nothing so far, or 180.
+    /// No response so far, or 180.
     Open,
     Answered,
     Refused,
 }
 
-/// A shard, its members, and callers that come at a steady rate.
+/// A shard, its members, and callers that arrive at a constant rate.
 struct Crowd {
     bed: ProxyBed,
     members: BTreeMap<SocketAddr, Member>,
@@ -84,7 +84,7 @@ impl Crowd {
         Self { bed, members, calls: BTreeMap::new(), retry_after: BTreeSet::new(), millis }
     }
 
-    /// What the shard has sent arrives.
+    /// Delivers the messages that the shard has sent.
     fn arrive(&mut self, sent: Vec<Sent>) {
         for sent in sent {
             if let Some(member) = self.members.get_mut(&sent.to) {
@@ -119,7 +119,7 @@ impl Crowd {
         }
     }
 
-    /// So many milliseconds pass; a call comes each `gap`.
+    /// Advances time by `millis`, with a call each `gap`.
     fn run(&mut self, millis: u64, gap: u64) {
         for _ in 0..millis {
             self.millis += 1;
@@ -168,7 +168,7 @@ impl Crowd {
         self.members.values().flat_map(|member| member.seen.iter().cloned()).collect()
     }
 
-    /// The members are known, then a crowd comes until calls are refused.
+    /// Lets the members be measured, then a crowd arrives until calls are refused.
     fn until_full(&mut self) {
         self.run(15_000, 40);
         assert_eq!(self.count(Outcome::Refused), 0, "at ease nothing is refused");
@@ -190,7 +190,7 @@ fn where_all_members_are_at_their_limit_new_calls_get_503_and_reach_nobody() {
         crowd.run(10_000, 2);
         let (refused, seen) = (crowd.refused(), crowd.seen());
         assert_eq!(refused.intersection(&seen).next(), None, "{service:?} {law}: it was refused");
-        // Two members of 100 calls a second each, and 500 a second come.
+        // Two members of 100 calls per second each, and 500 per second arrive.
         let share = refused.len() as f64 / 5_000.0;
         assert!((0.5..0.75).contains(&share), "{service:?} {law}: {share}");
         let spread = (1..=5).map(Some).collect();
@@ -209,7 +209,7 @@ fn callers_that_are_refused_do_not_come_back_together() {
     crowd.run(5_000, 10);
     assert_eq!(crowd.retry_after, (1..=5).map(Some).collect());
     assert!(crowd.refused().is_disjoint(&crowd.seen()));
-    // Ten a second, and those of half a second at once.
+    // Ten per second, and those of half a second at once.
     assert!((54..=55).contains(&crowd.seen().len()), "{}", crowd.seen().len());
     let refused = crowd.refused().len() as u64;
     assert_eq!(crowd.bed.shard.counters().at_limit.get(&(PoolId(0), "max_rate")), Some(&refused));
@@ -221,7 +221,7 @@ fn the_next_pool_or_member_gets_what_one_has_no_room_for() {
         let mut crowd = Crowd::new(service, &HOPS, Some(MemberLaw::Gradient));
         crowd.members.get_mut(&addr(HOPS[0])).expect("a member").service = 200;
         crowd.run(15_000, 40);
-        // 25 calls a second, half of them for a member that takes five: the other one has all the rest.
+        // 25 calls per second, half of them for a member that takes five: the other one takes the rest.
         let before = crowd.refused().len();
         crowd.run(20_000, 40);
         assert_eq!(crowd.refused().len(), before, "{service:?}");
@@ -244,8 +244,8 @@ fn explain_says_that_members_are_at_their_limit() {
     assert!(room.limit.is_some_and(|limit| limit <= room.open), "{room:?}");
 }
 
-/// A shard whose one member has no room: `law` or `max_rate`. With a call that was answered, one that rings, one that
-/// was just sent, and one whose caller was asked for credentials.
+/// A shard whose one member has no room, by `law` or `max_rate`. There is an answered call, a ringing one, one just
+/// sent, and one whose caller was challenged.
 struct Full {
     bed: ProxyBed,
     dialog: Dialog,
@@ -310,7 +310,7 @@ fn what_was_let_in_before_is_never_refused() {
                 let sent = bed.receive(0, client(), &request.bytes());
                 let is_refused = sent.iter().any(|sent| sent.to == client() && sent.status() >= 300);
                 assert!(!is_refused, "{service:?} {law:?}: {what}: {sent:?}");
-                // With a transaction it takes the copies itself.
+                // A transaction absorbs the copies.
                 let is_copy = what.starts_with("a copy") && service != Service::Balance;
                 let arrives = sent.iter().any(|sent| sent.to == hop);
                 assert_eq!(arrives, !is_copy, "{service:?} {law:?}: {what}");

@@ -8,7 +8,7 @@ fn name() -> HopName {
     HopName { transport: Transport::Udp, by_dns: true, host: "phone.example".to_owned(), port: None }
 }
 
-/// The answer where the look-up failed.
+/// The answer of a failed look-up.
 fn failed() -> Resolved {
     let (transport, fresh_for) = (Transport::Udp, Duration::from_secs(1));
     Resolved { transport, addresses: Vec::new(), partial: true, fresh_for }
@@ -18,7 +18,7 @@ fn resolved(bed: &mut Bed, name: &HopName, addresses: &[SocketAddr]) -> Vec<Sent
     bed.input(ShardInput::Name { name, answer: &found(Transport::Udp, addresses) })
 }
 
-/// Bob is at a host name, and one new request a minute is taken of each source.
+/// Bob is at a host name, and each source may send one new request per minute.
 fn bed(authenticates: bool) -> Bed {
     let mut bed = Bed::new(authenticates, Reach::Contact);
     let request = register("bob", addr(BOB), "sip:bob@phone.example");
@@ -28,7 +28,7 @@ fn bed(authenticates: bool) -> Bed {
     bed
 }
 
-/// It is charged once, and its credentials are no replay when the address is known.
+/// A waiting call is charged once, and its credentials are no replay afterwards.
 #[test]
 fn a_call_waits_for_the_address_of_its_contact() {
     for authenticates in [false, true] {
@@ -68,13 +68,13 @@ fn a_call_whose_contact_has_no_address_gets_480() {
     let failed = failed();
     let sent = bed.input(ShardInput::Name { name: &name(), answer: &failed });
     not_there(&mut bed, sent);
-    // Nobody answers.
+    // No answer comes.
     let mut bed = self::bed(false);
     bed.receive(addr(ALICE), &invite);
     assert_eq!(bed.wait(Duration::from_millis(4_900)), []);
     let sent = bed.wait(Duration::from_millis(200));
     not_there(&mut bed, sent);
-    // The caller hangs up.
+    // The caller cancels.
     let mut bed = self::bed(false);
     bed.receive(addr(ALICE), &invite);
     let cancel = call("c", "bob", addr(ALICE)).same_branch("CANCEL", None).bytes();
@@ -112,8 +112,8 @@ fn stateless() -> Bed {
     bed
 }
 
-/// RFC 3261 §16.11: Bob registers elsewhere, and the key of new tokens changes, between the copies of an INVITE. All
-/// of them, its CANCEL and the ACK to its failure go to the contact that has the first copy, with its branch.
+/// RFC 3261 §16.11: between the copies of an INVITE, Bob registers elsewhere and the key of new tokens changes. All
+/// copies, the CANCEL and the ACK to a failure go to the contact of the first copy, with its branch.
 #[test]
 fn what_belongs_to_a_request_goes_to_the_contact_of_its_first_copy() {
     for rekeys in [false, true] {

@@ -1,8 +1,8 @@
-//! What is held in memory has its limits, in both roles: what is refused then, and what is forgotten.
+//! Limits of memory, in both roles: requests that are refused, and entries that are evicted.
 
 use crate::common::*;
 
-/// A request that is about as long as that, by its body or by a header field.
+/// A request of about this length, by its body or by a header field.
 fn long(method: &'static str, call: &str, length: usize, by_body: bool) -> Vec<u8> {
     let text = string(&Req::new(method, call, client()).bytes());
     let filler = "x".repeat(length - text.len());
@@ -29,15 +29,15 @@ fn a_request_is_in_memory_once() {
         let at_hop = sent.last().expect("it is sent on").clone();
         assert!(at_hop.bytes.len() > 50_000);
         assert!((50_000..52_500).contains(&memory(&bed)), "{} bytes", memory(&bed));
-        // Sent again, it is the same.
+        // The retransmission is the same.
         let again = bed.wait(Duration::from_millis(600));
         assert_eq!(again.iter().find(|sent| sent.to == at_hop.to), Some(&at_hop));
-        // And whole at another next hop.
+        // It is complete at another next hop.
         let sent = respond(&mut bed, &at_hop, 503);
         let elsewhere = sent.last().expect("it is sent on");
         assert_eq!(elsewhere.bytes.len(), at_hop.bytes.len());
         assert!(memory(&bed) < 54_000, "{} bytes", memory(&bed));
-        // Once it is answered, the request is gone, and the answer is kept.
+        // After the response, the request is gone, and the response is kept.
         respond(&mut bed, elsewhere, 404);
         assert!(memory(&bed) < 6_000, "{} bytes", memory(&bed));
         bed.assert_forgets();
@@ -54,17 +54,17 @@ fn a_flood_of_long_requests_is_refused_before_short_ones_are() {
         let sent = bed.receive(0, client(), &long("INVITE", &format!("flood-{call}"), 60_000, true));
         if let [answer] = &sent[..] {
             refused += 1;
-            // That would keep the previous hop from sending short requests, too.
+            // A Retry-After would keep the previous hop from sending short requests, too.
             assert_eq!((answer.status(), answer.message().header("Retry-After")), (503, None));
         }
         assert!(memory(&bed) <= limits.memory);
     }
     assert!((1_500..1_800).contains(&refused), "{refused}");
-    // The usual ones go on, for thousands of calls.
+    // Requests of usual length are forwarded, for thousands of calls.
     for call in 0..2_000 {
         bed.invite(&Req::new("INVITE", &format!("lawful-{call}"), client()));
     }
-    // They are answered 408 after 32 s, and that is kept for as long.
+    // They are answered 408 after 32 s, and that response is kept for as long.
     bed.wait(Duration::from_secs(70));
     assert!(memory(&bed) < 20_000, "{} bytes", memory(&bed));
     assert_eq!(bed.receive(0, client(), &long("INVITE", "later", 60_000, true)).len(), 2, "100 and INVITE");
@@ -75,7 +75,7 @@ fn a_flood_of_long_requests_is_refused_before_short_ones_are() {
 fn calls_can_end_where_new_ones_find_no_memory() {
     let mut bed = ProxyBed::plain();
     let call = bed.call("call");
-    // Too little for what is new. What is within a dialog has a quarter more.
+    // Too little for new requests. Requests within a dialog have a quarter more.
     let bye = call.by_caller("BYE", 2).bytes();
     let limit = 256 * (bye.len() - 10);
     bed.set(|setup| setup.settings.limits = ProxyLimits { memory: limit, ..LIMITS });
@@ -85,7 +85,7 @@ fn calls_can_end_where_new_ones_find_no_memory() {
     bed.assert_forgets();
 }
 
-/// A CANCEL frees what its INVITE takes, so it is never refused; where there is no memory, it gets no transaction.
+/// A CANCEL frees the memory of its INVITE, so it is never refused. Without free memory it gets no transaction.
 #[test]
 fn cancels_take_no_more_memory_than_there_is() {
     let mut bed = ProxyBed::plain();
@@ -94,7 +94,7 @@ fn cancels_take_no_more_memory_than_there_is() {
         let at_hop = bed.invite(&invite(call));
         answered(&mut bed, &at_hop, 180);
     }
-    // Somewhat more than they take, with the reserve.
+    // A little more than they take, with the reserve.
     let most = memory(&bed) + 10_000;
     bed.set(|setup| setup.settings.limits = ProxyLimits { memory: most / 5 * 4, ..LIMITS });
     for call in 0..400 {
@@ -129,7 +129,7 @@ fn a_pool_full_of_calls_says_when_to_try_again() {
     bed.assert_forgets();
 }
 
-/// A call that was forgotten while nobody had answered it is answered after all.
+/// A call that was evicted before any response is answered after all.
 #[test]
 fn what_is_evicted_by_a_flood_is_answered_all_the_same() {
     let mut bed = pool(3);

@@ -1,4 +1,4 @@
-//! Requests other than INVITE: all are balanced, and what follows goes where the first one went.
+//! Requests other than INVITE: all are balanced, and later messages go to the node of the first one.
 
 use crate::common::*;
 
@@ -14,7 +14,7 @@ fn every_method_is_balanced() {
             let sent = bed.one(0, client(), &request.bytes());
             assert_eq!(bed.one(0, client(), &request.bytes()), sent, "{method}, retransmitted");
             assert_eq!(bed.load().transactions, 1);
-            // RFC 3261 §16.6 step 4: where a dialog may begin.
+            // RFC 3261 §16.6 step 4: for requests that may begin a dialog.
             let routes = usize::from(matches!(method, "SUBSCRIBE" | "REFER"));
             assert_eq!(record_routes(&sent.bytes).len(), routes, "{method}");
             let back = answered(&mut bed, &sent, 200);

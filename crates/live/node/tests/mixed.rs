@@ -1,4 +1,4 @@
-//! A shard with a pool and next hops: each message finds its way of forwarding.
+//! A shard with a pool and next hops: each message is forwarded in its own way.
 
 use crate::common::*;
 

@@ -1,5 +1,5 @@
-//! Registered telephones behind a NAT over UDP: what is said to them within a dialog goes where they have registered
-//! from, whichever side began it, and nobody else is reached at a source.
+//! Registered telephones behind a NAT over UDP: requests within a dialog go to the source of their registration,
+//! whichever side began it. No other client is reached at its source.
 
 use crate::common::*;
 use crate::domain::{ALICE, BOB, Bed, call, register};
@@ -8,7 +8,7 @@ use dialog::CallSettings;
 const MEMBER: &str = "127.0.1.1:5060";
 const MODES: [Forward; 3] = [Forward::Stateless, Forward::Transaction, Forward::Dialog];
 
-/// A side of a call: where its messages come from, its tag, its Contact and its route set.
+/// A side of a call: the source of its messages, its tag, its Contact and its route set.
 struct Side {
     at: SocketAddr,
     tag: &'static str,
@@ -28,7 +28,7 @@ fn bob() -> Side {
     side(BOB, "bob", "192.168.1.7:5060")
 }
 
-/// With alice and bob as registered users, whose calls go on in this way; calls to others go to a member.
+/// With alice and bob as registered users, whose calls are forwarded in this mode; calls to others go to a member.
 fn bed(forward: Forward, registers: &[(&str, &Side)]) -> Bed {
     let mut bed = Bed::open();
     bed.set_members(&[addr(MEMBER)], Service::Balance);
@@ -60,7 +60,7 @@ fn answer(request: &[u8], by: &Side) -> Vec<u8> {
     Resp { contact: by.contact.clone(), ..Resp::new(200, by.at) }.bytes_from(request, addr(PROXY))
 }
 
-/// Sends a request within the dialog; returns where it goes. What gets there is answered.
+/// Sends a request within the dialog, which is answered. Returns the address that it reaches.
 fn send(bed: &mut Bed, method: &str, cseq: u32, from: &Side, to: &Side) -> SocketAddr {
     let request = Req {
         uri: to.contact.clone(),
@@ -93,7 +93,7 @@ fn requests_within_a_dialog_follow_the_registrations_of_both_sides() {
             assert_eq!(send(&mut bed, method, cseq, &alice, &bob), bob.at, "{forward:?} {method}");
             assert_eq!(send(&mut bed, method, cseq, &bob, &alice), alice.at, "{forward:?} {method}");
         }
-        // Either moves to another port behind its NAT.
+        // Each side moves to another port behind its NAT.
         bob.contact = "sip:me@192.168.1.7:5070".to_owned();
         assert_eq!(send(&mut bed, "UPDATE", 4, &bob, &alice), alice.at, "{forward:?}");
         alice.contact = "sip:me@192.168.1.8:5070".to_owned();
@@ -105,7 +105,7 @@ fn requests_within_a_dialog_follow_the_registrations_of_both_sides() {
     }
 }
 
-/// Whoever has not registered from where its messages come from is where its Contact says.
+/// A client that has not registered from its source address is reached at its Contact.
 #[test]
 fn a_source_alone_is_no_registration() {
     for forward in MODES {
@@ -118,7 +118,7 @@ fn a_source_alone_is_no_registration() {
             begin(&mut bed, "bob", &mut caller, &mut bob);
             assert_eq!(send(&mut bed, "BYE", 2, &bob, &caller), contact, "{forward:?} {at}");
         }
-        // Somebody else answers than has registered; and a trusted proxy in front of bob does.
+        // Another client than the registered one answers; or bob has registered through a trusted proxy, which answers.
         for (registers, answers) in [(BOB, "127.0.9.8:6000"), ("127.0.8.1:5060", "127.0.8.1:5060")] {
             let (mut alice, mut bob) = (alice(), Side { at: addr(registers), ..bob() });
             let mut bed = bed(forward, &[("bob", &bob)]);
@@ -145,7 +145,7 @@ fn a_member_hangs_up_where_its_caller_has_registered() {
     }
 }
 
-/// A call that has lasted too long ends with a BYE of ours to both.
+/// A call that has lasted too long ends with a BYE of this proxy to both sides.
 #[test]
 fn our_own_bye_reaches_them_too() {
     let (mut alice, mut bob) = (alice(), bob());
@@ -159,7 +159,7 @@ fn our_own_bye_reaches_them_too() {
     assert_eq!(ended, [alice.at, bob.at]);
 }
 
-/// A call goes on though no store answers, as one of a caller that has not registered.
+/// A call goes on without an answer of the store, like one of a caller that has not registered.
 #[test]
 fn a_silent_store_holds_up_a_call_for_a_while() {
     let mut bed = bed(Forward::Transaction, &[]);

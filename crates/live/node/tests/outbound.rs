@@ -24,7 +24,7 @@ fn a_node_calls_out() {
     call.caller_asks(&mut bed, "UPDATE", 2);
     call.callee_asks(&mut bed, "BYE", 3);
     bed.assert_idle();
-    // As if nothing were remembered: the token says which side is the node.
+    // Without any state: the token says which side is the node.
     let call = Dialog::outbound(&mut bed, "outbound-2", 2, outside);
     let mut bed = bed.restarted();
     call.callee_asks(&mut bed, "INVITE", 2);
@@ -56,12 +56,12 @@ fn a_node_calls_a_name() {
     let asked = name("example.com", Some(5080));
     assert_eq!(bed.events, [ShardEvent::LookUp(asked.clone())], "asked for once");
     assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
-    // The listener is of IPv4, so the other address is of no use.
+    // The listener is of IPv4, so the other address is useless.
     bed.input(ShardInput::Name { name: &asked, answer: &found(&["[2001:db8::7]:5080", "127.0.7.7:5080"]) });
     let first = bed.one(0, node, &invite.bytes());
     assert_eq!(first.to, addr("127.0.7.7:5080"));
     assert_eq!(bed.load().calls, 1);
-    // When the answer is stale, the old one serves until the new one is there.
+    // A stale address is used until a new one is known.
     bed.now += Duration::from_secs(31);
     assert_eq!(bed.one(0, node, &invite.bytes()), first, "a repetition goes the same way");
     assert_eq!(bed.events[1..], [ShardEvent::LookUp(asked)]);

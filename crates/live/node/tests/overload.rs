@@ -1,4 +1,4 @@
-//! Overload control at the gate: which requests a busy shard refuses, and which it never does.
+//! Overload control at the gate: requests that a busy shard refuses, and those that it never refuses.
 
 use crate::common::*;
 use node::{OverloadControl, OverloadCounts};
@@ -17,7 +17,7 @@ fn judged(bed: &mut ProxyBed) -> (OverloadCounts, OverloadCounts) {
     (report.usual, report.priority)
 }
 
-/// The status that a request gets while messages wait so long; `None`: it is passed on.
+/// Returns the status of a request while messages wait this long; `None`: it is forwarded.
 fn refusal(bed: &mut ProxyBed, millis: u64, request: &Req) -> Option<u16> {
     waited(bed, ms(millis));
     let sent = bed.receive(0, client(), &request.bytes());
@@ -48,7 +48,7 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
     }
 }
 
-/// What one source sends beyond its limit is no load that others are refused for.
+/// Requests of a source above its limit do not cause refusals of other sources.
 #[test]
 fn a_source_beyond_its_limit_is_refused_before_the_law_counts() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
@@ -61,7 +61,7 @@ fn a_source_beyond_its_limit_is_refused_before_the_law_counts() {
     assert_eq!(judged(&mut bed).0.offered, 1);
 }
 
-/// Probes and emergency calls are served in an order of their own, so their waits say nothing of the others'.
+/// Probes and emergency calls have their own order of service, so their waits say nothing about other requests.
 #[test]
 fn short_waits_of_other_classes_do_not_end_the_law() {
     let mut bed = ProxyBed::plain();
@@ -147,7 +147,7 @@ fn an_emergency_call_has_twice_the_room_and_so_has_priority_of_neighbours_alone(
 #[test]
 fn an_emergency_call_that_is_late_is_served_where_the_law_allows() {
     let mut bed = ProxyBed::plain().with_mode(STATELESS);
-    // A law that looks at how busy the thread is, which is not at all: the rules of the queue alone refuse.
+    // A law that uses the load of the thread, which is zero here, so only the rules of the queue refuse.
     bed.set(|setup| {
         setup.settings.overload.laws.local =
             LocalLaw::Occupancy(overload::local::occupancy::OccupancySettings::default());

@@ -1,9 +1,9 @@
-//! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
+//! The proxy on bytes: header fields, targets, and the senders that may choose them.
 
 use crate::common::{ProxyBed as Bed, *};
 use balance::Sign;
 
-/// What a process that takes over is told, and what it does with responses that it does not know.
+/// State that a new process takes over, and its handling of unknown responses.
 #[test]
 fn requests_in_progress_are_known_by_their_call() {
     let mut bed = Bed::plain();
@@ -24,7 +24,7 @@ fn requests_in_progress_are_known_by_their_call() {
     bed.assert_forgets();
     assert_eq!(known(&bed), []);
     assert!(bed.shard.is_stray(&ringing));
-    // Nothing is kept of an answered INVITE to be sent again, but the INVITE may come again.
+    // An answered INVITE is not retransmitted, but a copy may arrive.
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     respond(&mut bed, &at_hop, 200);
     assert!(known(&bed).contains(&key));
@@ -68,7 +68,7 @@ fn a_call_from_invite_to_bye() {
     bed.assert_forgets();
 }
 
-/// RFC 3261 §16.10: whatever is cancelled, whoever has it under way answers. §9.2: but an INVITE alone ends by that.
+/// RFC 3261 §16.10: a CANCEL is answered by an element that knows the request. §9.2: it ends only an INVITE.
 #[test]
 fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
     for method in ["OPTIONS", "MESSAGE", "SUBSCRIBE", "STRANGE"] {
@@ -80,13 +80,13 @@ fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
         assert_eq!((answer_to_cancel.to, answer_to_cancel.status()), (client(), 200), "{method}");
         assert_eq!(answer_to_cancel.message().cseq().method, Method::Cancel);
         assert_eq!(bed.one(client(), &cancel.bytes()), answer_to_cancel, "as often as it comes");
-        // Another hop is asked all the same, and its answer goes back.
+        // Another hop gets the request all the same, and its response goes back.
         let unavailable = answer(&at_hop.bytes, addr(PROXY), 503, at_hop.to);
         let at_other = bed.one(at_hop.to, &unavailable);
         assert_ne!(at_other.to, at_hop.to);
         let ok = answered(&mut bed, &at_other, 200);
         assert_eq!((ok.to, ok.status()), (client(), 200));
-        // Of another transaction: nobody here knows it.
+        // Of another transaction, which is unknown here.
         for other in
             [cancel.clone().via(&via("other")), cancel.clone().via(&cancel.via.replace("6000", "6001"))]
         {
@@ -97,7 +97,7 @@ fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
     }
 }
 
-/// RFC 3261 §18.1.2: a response MUST be discarded whose topmost Via has another sent-by than the one that was written.
+/// RFC 3261 §18.1.2: a response whose topmost Via has another sent-by MUST be discarded.
 #[test]
 fn a_response_with_the_via_of_another_is_dropped() {
     let mut bed = Bed::plain();
@@ -110,7 +110,7 @@ fn a_response_with_the_via_of_another_is_dropped() {
         assert_eq!(bed.receive(0, at_hop.to, &misdirected), [], "{other}");
     }
     assert_eq!(bed.drops("foreign_response"), others.len() as u64);
-    // The default port need not be written.
+    // The default port may be omitted.
     let same = replaced(&ok, &ours, "SIP/2.0/UDP 127.0.0.1;branch");
     assert_eq!(bed.one(at_hop.to, &same).status(), 200);
     bed.assert_forgets();
@@ -131,7 +131,7 @@ fn branches_cannot_be_guessed_and_strays_are_dropped() {
     bed.assert_forgets();
 }
 
-/// The Route leads elsewhere only for dialogs that came this way.
+/// A Route leads elsewhere only for dialogs through this proxy.
 #[test]
 fn strangers_cannot_choose_where_it_sends() {
     let mut bed = Bed::plain();
@@ -153,8 +153,8 @@ fn strangers_cannot_choose_where_it_sends() {
     bed.assert_forgets();
 }
 
-/// A call goes to one hop, calls to all of them; ICMP, with what it quotes, and 503 lead to the other. All shards know
-/// what one of them finds out.
+/// A call goes to one hop, calls to all of them. ICMP errors, by their quotation, and 503 lead to the other. All shards
+/// learn of the failure.
 #[test]
 fn a_failed_hop_is_passed_by() {
     let mut bed = Bed::two_hops();
@@ -183,8 +183,8 @@ fn a_failed_hop_is_passed_by() {
     assert!(!told.events.iter().any(|event| matches!(event, ShardEvent::Sign(Sign::Unreachable { .. }))));
 }
 
-/// A quotation that nobody could have got from us does nothing. Whoever got a request knows its branch, which tells of
-/// the address that it went to, and of no other one.
+/// An ICMP error with an unknown branch has no effect. A receiver of a request knows its branch, which counts only for
+/// the receiver's address.
 #[test]
 fn a_forged_icmp_error_does_nothing() {
     let mut bed = Bed::two_hops();
@@ -203,7 +203,7 @@ fn a_forged_icmp_error_does_nothing() {
     assert_eq!((sent.len(), sent[0].to, bed.resting()), (1, other, vec![at_hop.to]));
 }
 
-/// Whoever answers has the Via of the request, and may write another one in its place: nobody but who asked hears of it.
+/// A responder may change the Via below this proxy's. The response still goes to the source of the request.
 #[test]
 fn a_response_goes_where_its_request_came_from() {
     for status in [180, 200, 407, 486] {
@@ -221,7 +221,7 @@ fn a_response_goes_where_its_request_came_from() {
     }
 }
 
-/// A `maddr` that is no address leads nowhere: the answer goes where the request came from, as the next hop has written it.
+/// A `maddr` that is no address is ignored: the response goes to the source of the request.
 #[test]
 fn a_response_to_a_via_that_leads_nowhere() {
     let mut bed = Bed::plain();
@@ -235,8 +235,8 @@ fn a_response_to_a_via_that_leads_nowhere() {
     assert_eq!((back.status(), back.message().header("Proxy-Authenticate").is_some()), (407, true));
 }
 
-/// RFC 3261 §8.1.1.3: From MUST have a tag, which callers of RFC 2543 do not know. The sides of a dialog without one cannot be told
-/// apart: it gets no Record-Route with a token that would not hold later, and its requests go from end to end.
+/// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 callers omit. The sides of a dialog without it cannot be
+/// told apart, so it gets no Record-Route, and its requests do not pass this proxy.
 #[test]
 fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
     for mode in [Service::HOPS, STATELESS] {
@@ -257,7 +257,7 @@ fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
     }
 }
 
-/// Where the end of a call has to come by, its INVITE is refused while the caller can still do something about it.
+/// If the end of a call must be recognised, its INVITE without a From tag is refused.
 #[test]
 fn what_is_counted_needs_a_from_tag() {
     let counted = Service::Proxy { spread: Spread::Counted, record_route: true };
@@ -280,7 +280,7 @@ fn what_is_counted_needs_a_from_tag() {
     }
 }
 
-/// A loop that was under way when the key changed is found all the same.
+/// A loop is found even if the key changed meanwhile.
 #[test]
 fn a_loop_across_a_change_of_key() {
     let mut bed = Bed::plain();
@@ -324,7 +324,7 @@ fn a_full_proxy_refuses_what_is_new() {
     bed.invite(&Req::new("INVITE", "later", client()));
 }
 
-/// A To tag is quickly made up: 50 MESSAGEs with one must not keep a lawful BYE out.
+/// A To tag is easy to invent: 50 MESSAGEs with one must not block a valid BYE.
 #[test]
 fn the_reserve_is_for_requests_whose_token_holds() {
     let mut bed = Bed::plain();
@@ -345,7 +345,7 @@ fn the_reserve_is_for_requests_whose_token_holds() {
     bed.assert_forgets();
 }
 
-/// Whoever has one call must not keep the others from ending.
+/// A party of one call must not keep others from ending.
 #[test]
 fn one_call_cannot_fill_the_reserve() {
     let mut bed = Bed::plain();
@@ -374,7 +374,7 @@ fn one_call_cannot_fill_the_reserve() {
     bed.assert_forgets();
 }
 
-/// Who asks about the proxy gets its own answer; what is for somebody behind it goes on.
+/// OPTIONS to the proxy is answered by it; OPTIONS to an element behind is forwarded.
 #[test]
 fn options_about_itself_are_answered() {
     let options = |uri: &str, call: &str| Req { uri: uri.to_owned(), ..Req::new("OPTIONS", call, client()) };

@@ -12,12 +12,12 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Each of three members takes so many calls a second, as this says.
+/// A queue in front of three members with this capacity in calls per second, from this source.
 fn queue_of(maximum: f64, source: CapacitySource) -> QueueSetup {
     QueueSetup { source, ..queue(maximum) }
 }
 
-/// The same, in which a call may wait so long.
+/// The same with this bound of the wait.
 fn queue_with_bound(maximum: f64, bound: Duration) -> QueueSetup {
     let mut setup = queue(maximum);
     setup.settings.bound = bound;
@@ -28,7 +28,7 @@ fn set(bed: &mut Bed, setup: QueueSetup) {
     bed.set_queues([Some(setup)]);
 }
 
-/// A balancer without transactions whose members take ten calls a second.
+/// A balancer without transactions whose members take ten calls per second.
 fn bed() -> Bed {
     let mut bed = Bed::new(Site::plain());
     set(&mut bed, queue(10.0));
@@ -48,7 +48,7 @@ fn receive(bed: &mut Bed, bytes: &[u8]) -> Vec<Sent> {
     bed.receive(0, client(), bytes)
 }
 
-/// So many new calls, and what came of each.
+/// Sends `count` new calls. Returns the messages for each.
 fn calls(bed: &mut Bed, count: usize) -> Vec<Vec<Sent>> {
     (0..count).map(|number| receive(bed, &invite(&format!("call{number}")))).collect()
 }
@@ -85,7 +85,7 @@ fn what_belongs_to_a_call_does_not_wait() {
     assert_eq!(waiting(&bed), 2);
     call.caller_asks(&mut bed, "INFO", 2);
     call.callee_asks(&mut bed, "INFO", 3);
-    // Nor does what begins none.
+    // Requests that begin no call do not wait.
     let options = Req::new("OPTIONS", "options", client()).bytes();
     assert_eq!(receive(&mut bed, &options).len(), 1);
     assert_eq!(waiting(&bed), 2);
@@ -98,7 +98,7 @@ fn copies_of_what_waits_go_no_further() {
     assert_eq!(receive(&mut bed, &invite("call3")), []);
     assert_eq!(waiting(&bed), 1);
     let first = bed.wait(ms(100)).remove(0);
-    // A copy that comes later follows it.
+    // A later copy follows it.
     let copy = bed.one(0, client(), &invite("call3"));
     assert_eq!((copy.to, &copy.bytes), (first.to, &first.bytes));
 }
@@ -118,7 +118,7 @@ fn a_cancelled_call_is_answered_and_not_delivered() {
     }
 }
 
-/// ICMP quotes what did not arrive, which nobody else has seen.
+/// An ICMP error quotes the lost message, which no other sender has seen.
 #[test]
 fn a_caller_that_is_gone_gets_no_member() {
     let mut bed = with_transactions(bed());
@@ -136,7 +136,7 @@ fn a_caller_that_is_gone_gets_no_member() {
     assert!(sent.iter().all(|sent| sent.message().call_id() != b"call3"), "{sent:#?}");
 }
 
-/// The Via has the 100 go to another port than the INVITE came from: the ICMP error comes from there.
+/// The Via sends the 100 to another port than the INVITE's source: the ICMP error comes from there.
 #[test]
 fn a_caller_is_gone_where_its_responses_go() {
     let mut bed = with_transactions(bed());
@@ -167,7 +167,7 @@ fn nothing_waits_longer_than_it_may() {
     let tag = String::from_utf8(sent[0].message().to_tag().expect("a tag").to_vec()).expect("text");
     let ack = Req { to_tag: Some(tag), ..Req::new("ACK", "call3", client()) };
     assert_eq!(receive(&mut bed, &ack.bytes()), []);
-    // Or nobody is told.
+    // Or the call is dropped silently.
     setup.settings.overflow = Overflow::Drop;
     set(&mut bed, setup);
     let sent: Vec<_> = (0..7).map(|number| receive(&mut bed, &invite(&format!("other{number}")))).collect();
@@ -175,14 +175,14 @@ fn nothing_waits_longer_than_it_may() {
     assert_eq!((bed.wait(ms(250)), bed.drops("queue_full")), (Vec::new(), 4));
 }
 
-/// Its caller sends no copies since it got 100, and would hear nothing more where the answer is lost.
+/// A caller that got a 100 sends no copies, so a lost response would leave it without any.
 #[test]
 fn what_was_told_to_wait_is_answered_until_the_ack() {
     for is_cancelled in [false, true] {
         let mut bed = with_transactions(bed());
         set(&mut bed, queue_with_bound(1.0, Duration::from_millis(700)));
         calls(&mut bed, 3);
-        // As long as most are, so that repetitions of the answer have no more than twice its bytes.
+        // As long as most INVITEs, so that retransmissions of the response stay within twice its bytes.
         let long = Req::new("INVITE", "call3", client()).with("Subject", &"long".repeat(200));
         let sent = receive(&mut bed, &long.bytes());
         assert_eq!((sent.len(), sent[0].status(), waiting(&bed)), (1, 100, 1));
@@ -277,7 +277,7 @@ fn a_member_gets_what_it_has_announced() {
     calls(&mut bed, 1);
     let report = queue_report(&bed);
     assert!(report.members.iter().all(|member| member.is_silent));
-    // What was announced outlives a change of the queue.
+    // The announced capacity outlives a change of the queue.
     bed.input(ShardInput::Capacity { slot: Slot(0), capacity: 30.0 });
     let mut setup = queue_of(100.0, CapacitySource::Announced);
     setup.settings.choice = Choice::IndexPacking;
@@ -286,8 +286,8 @@ fn a_member_gets_what_it_has_announced() {
     assert!((capacity(&bed, 0) - 30.0).abs() < 1e-9);
 }
 
-/// At first a member is believed to take half of its most, which is 20 calls/s here, and 50 come for three. Members that
-/// answer at once get them all the same.
+/// A new member is assumed to take half of its maximum of 20 calls/s, and 50 arrive for three. Members that answer at
+/// once get all of them.
 #[test]
 fn a_capacity_that_is_too_low_refuses_no_call() {
     let mut bed = Bed::new(Site::plain());
@@ -297,8 +297,8 @@ fn a_capacity_that_is_too_low_refuses_no_call() {
     assert_eq!(carry(&mut bed, 2, ms(1)), 0);
 }
 
-/// For so many seconds the first member takes so long for each answer, the others 1 ms, and 50 calls/s come; how many were
-/// refused.
+/// For `seconds`, the first member takes `first_takes` for each response, the others 1 ms, and 50 calls/s arrive.
+/// Returns the number of refusals.
 fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
     let mut refused = 0;
     for number in 0..50 * seconds {
@@ -327,8 +327,8 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
     refused
 }
 
-/// A reload that changes how calls wait, or another process in its place, knows what members have shown to take: with what they
-/// begin with calls would be refused.
+/// Measured capacities outlive a reload, and are passed to another process in its place. With the initial capacities,
+/// calls would be refused.
 #[test]
 fn what_members_have_shown_outlives_the_queue() {
     let mut bed = Bed::new(Site::plain());
@@ -342,7 +342,7 @@ fn what_members_have_shown_outlives_the_queue() {
     set(&mut bed, setup.clone());
     bed.one(0, client(), &invite("first"));
     assert_eq!((0..3).map(|slot| capacity(&bed, slot)).collect::<Vec<_>>(), shown);
-    // The one in its place has looked at its members before it is told.
+    // The other process sees its members before it learns their capacities.
     let mut other = Bed::new(Site::plain());
     set(&mut other, setup);
     other.one(0, client(), &invite("second"));
@@ -353,7 +353,7 @@ fn what_members_have_shown_outlives_the_queue() {
     }
     other.one(0, client(), &invite("third"));
     assert_eq!((0..3).map(|slot| capacity(&other, slot)).collect::<Vec<_>>(), shown);
-    // A member that is none any more takes nothing, and what it has shown is forgotten.
+    // A former member takes nothing, and its measured capacity is forgotten.
     other.set_members(&[0, 1]);
     other.one(0, client(), &invite("fourth"));
     let report = queue_report(&other);
@@ -363,7 +363,7 @@ fn what_members_have_shown_outlives_the_queue() {
     assert!(capacity(&other, 2) < shown[2], "it begins anew");
 }
 
-/// They were taken in before.
+/// Waiting calls were admitted before the stop.
 #[test]
 fn what_waits_before_a_stop_has_its_turn() {
     for mut bed in [bed(), with_transactions(bed())] {
@@ -378,7 +378,7 @@ fn what_waits_before_a_stop_has_its_turn() {
     }
 }
 
-/// The monitors of all members die, and the members do as well as before.
+/// The monitors of all members fail, and the members work as before.
 #[test]
 fn monitors_that_fall_silent_cost_no_calls() {
     for was_heard in [true, false] {
@@ -390,11 +390,11 @@ fn monitors_that_fall_silent_cost_no_calls() {
         (0..3).filter(|_| was_heard).for_each(|slot| {
             drop(bed.input(ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 }));
         });
-        // A fifth of what was announced, or of what all begin with, would be less than half of the calls.
+        // A fifth of the announced or the initial capacity would be less than half of the calls.
         assert_eq!(carry(&mut bed, 60, ms(1)), 0, "was heard: {was_heard}");
         let report = queue_report(&bed);
         assert!(report.members.iter().all(|member| member.is_silent));
-        // And a word of the monitor holds again at once.
+        // A new announcement of the monitor counts at once.
         bed.input(ShardInput::Capacity { slot: Slot(0), capacity: 10.0 });
         assert!((capacity(&bed, 0) - 10.0).abs() < 1e-9);
     }
@@ -424,7 +424,7 @@ fn another_pool_in_the_file_leaves_the_calls_that_wait_where_they_are() {
     assert_eq!((after.waiting, after.counts.offered), (2, 5));
 }
 
-/// What happens to a shard.
+/// An event at a shard.
 #[derive(Clone, Debug)]
 enum Step {
     Call(u8),
@@ -449,8 +449,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Each INVITE goes to a member once, or is answered, or is let go without an answer by a queue that does so; and nothing is
-    /// left in the end. With transactions it may go to others as well after one that leaves it unanswered.
+    /// Each INVITE goes to a member once, or is answered, or is dropped by a queue that drops silently; and no state is
+    /// left at the end. With transactions it may also go to others after a member that leaves it unanswered.
     #[test]
     fn no_call_is_lost_or_delivered_twice(
         keeps_transactions in any::<bool>(),
@@ -519,13 +519,13 @@ proptest! {
             };
             note(&sent, &mut at_members);
         }
-        // Long enough for what waits, not for what a member lets lie.
+        // Long enough for waiting calls, but not for calls that a member leaves unanswered.
         let sent = bed.wait(ms(600));
         note(&sent, &mut at_members);
         prop_assert_eq!(bed.shard.queue_reports().iter().flatten().map(|report| report.waiting).sum::<usize>(), 0);
         for call in &offered {
             let times = delivered.get(call).copied().unwrap_or_default();
-            // With a transaction the request is repeated, and goes to another member when one fails.
+            // With a transaction the request is retransmitted, and goes to another member when one fails.
             let is_once = times == 1 || (keeps_transactions && times > 1);
             prop_assert!(
                 is_once || (times == 0 && answered.contains_key(call)),

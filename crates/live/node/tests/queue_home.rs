@@ -1,11 +1,11 @@
-//! Queues in front of pools whose callers prove who they are.
+//! Queues in front of pools whose callers authenticate.
 
 use crate::common::*;
 use crate::domain::{ALICE, Bed, PASSWORD, authorized, authorized_for, call};
 
 const MEMBERS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 
-/// Two members, each with room for one call at once and ten a second, and callers who are asked for credentials.
+/// Two members, each with room for one call at once and ten per second, and callers that are challenged.
 fn bed() -> Bed {
     let mut bed = Bed::new(true, Reach::Source);
     bed.set_members(&MEMBERS.map(addr), Service::BalanceTransactions);
@@ -16,7 +16,7 @@ fn bed() -> Bed {
     bed
 }
 
-/// Which member gets it.
+/// Returns the member that gets the request.
 fn member(sent: &[Sent]) -> Option<SocketAddr> {
     sent.iter().map(|sent| sent.to).find(|to| MEMBERS.map(addr).contains(to))
 }
@@ -25,7 +25,7 @@ fn asks(bed: &mut Bed, request: &Req) -> Req {
     bed.with_credentials("alice", addr(ALICE), request)
 }
 
-/// Our own challenge is no server's: what follows it takes its turn like any other call.
+/// A challenge of this proxy does not count as a member's: the request with credentials waits like any other call.
 #[test]
 fn a_call_with_credentials_waits_for_room() {
     let (mut bed, alice) = (bed(), addr(ALICE));
@@ -39,7 +39,7 @@ fn a_call_with_credentials_waits_for_room() {
     assert_eq!(later.iter().filter(|sent| MEMBERS.map(addr).contains(&sent.to)).count(), 2);
 }
 
-/// A member that asks for credentials as well gets them whatever room it has.
+/// A member that asks for credentials gets them, whatever room it has.
 #[test]
 fn what_a_member_asks_for_goes_there_at_once() {
     let (mut bed, alice) = (bed(), addr(ALICE));
@@ -49,7 +49,7 @@ fn what_a_member_asks_for_goes_there_at_once() {
     let sent = bed.receive(alice, &invite.bytes());
     let at_member = sent.iter().find(|sent| sent.to != alice).expect("the first has room");
     bed.receive(at_member.to, &answer(&at_member.bytes, addr(PROXY), 401, at_member.to));
-    // Others take what both have room for.
+    // Other calls use up the room of both.
     for number in 0..5 {
         let other = asks(&mut bed, &call(&format!("other-{number}"), "carol", alice));
         bed.receive(alice, &other.bytes());

@@ -1,4 +1,4 @@
-//! A call that its member leaves unanswered goes on to another one, in a pool with a queue as in any other, on bytes.
+//! A call that its member leaves unanswered goes on to another one, with a queue as without, on bytes.
 
 use crate::common::*;
 use dialog::RecordEvent;
@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MODE: Service = Service::BalanceTransactions;
 const BOUND: Duration = Duration::from_millis(100);
-/// Until its timer has fired.
+/// Until the timer has fired.
 const A_WHILE: Duration = Duration::from_millis(102);
 
 fn setup(capacity: f64, source: CapacitySource) -> QueueSetup {
     let mut setup = QueueSetup { source, ..queue(capacity) };
-    // Some calls of a member may be unanswered at a time.
+    // A member may have some unanswered calls at a time.
     setup.capacity.threshold = Duration::from_millis(50);
     setup
 }
 
-/// Three members that take so many calls a second each.
+/// Three members with this capacity in calls per second.
 fn bed_of(mode: Service, setup: QueueSetup) -> Bed {
     let mut bed = Bed::new(Site::plain());
     bed.set(|all| {
@@ -36,7 +36,7 @@ fn is_request(sent: &Sent, method: Method) -> bool {
     sent.message().method() == Some(method)
 }
 
-/// A call that a member has left unanswered, as that and the next one have it.
+/// A call that a member has left unanswered, as that member and the next one got it.
 fn moved(bed: &mut Bed) -> (Sent, Sent) {
     let first = invited(bed, "call");
     let mut sent = bed.wait(A_WHILE);
@@ -48,18 +48,18 @@ fn moved(bed: &mut Bed) -> (Sent, Sent) {
     (first, second)
 }
 
-/// What comes of the answer of whoever got `request`.
+/// The receiver of `request` answers. Returns the messages sent.
 fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Vec<Sent> {
     let response = Resp { tag: tag(bed, request.to), ..Resp::new(status, request.to) };
     bed.receive(0, request.to, &response.bytes_from(&request.bytes, addr(PROXY)))
 }
 
-/// Each member has its own: what they answer are different dialogs.
+/// Each member has its own tag, so their responses are of different dialogs.
 fn tag(bed: &Bed, at: SocketAddr) -> &'static str {
     ["one", "two", "three"][usize::from(bed.slot(at))]
 }
 
-/// Methods to this member.
+/// Methods of the requests to this member.
 fn asked(sent: &[Sent], at: SocketAddr) -> Vec<Option<Method>> {
     sent.iter().filter(|sent| sent.to == at).map(|sent| sent.message().method()).collect()
 }
@@ -72,7 +72,7 @@ fn moves(bed: &Bed) -> u64 {
     (0..3).map(|slot| bed.shard.balancer().stats(Slot(slot)).moved).sum()
 }
 
-/// The caller acknowledges, hangs up, and nothing is left. The call is one arrival, whoever had it.
+/// The caller acknowledges and hangs up, and no state is left. The call counts as one arrival, whichever member had it.
 fn finish(mut bed: Bed, at_member: &Sent, ok: &Sent) {
     let stats = (0..3).map(|slot| bed.shard.balancer().stats(Slot(slot)));
     assert_eq!(stats.map(|stats| stats.assigned - stats.moved).sum::<u64>(), 1);
@@ -99,7 +99,7 @@ fn a_stalled_members_call_is_answered_by_another_one() {
     assert_eq!(statuses(&answered(&mut bed, &second, 180)), [180]);
     let ok = answered(&mut bed, &second, 200).remove(0);
     assert_eq!((load_of(&bed, second.to).calls, load_of(&bed, second.to).transactions), (1, 0));
-    // The first one gets two copies, in case its answer was lost, and what it says now goes nowhere.
+    // The first member gets two copies, in case its response was lost, and its late responses are not forwarded.
     let copies = bed.wait(Duration::from_secs(20));
     assert_eq!(asked(&copies, first.to), [Some(Method::Invite); 2]);
     assert!(copies.iter().all(|sent| sent.to != second.to), "{copies:#?}");
@@ -126,7 +126,7 @@ fn the_first_one_answers_after_all_and_the_call_is_its_own() {
     finish(bed, &first, &ok);
 }
 
-/// The one that was first to say anything is not the one that has accepted the call.
+/// The first member to respond is not the one that has accepted the call.
 #[test]
 fn the_call_counts_with_the_first_2xx() {
     for first_tries in [true, false] {
@@ -144,7 +144,7 @@ fn the_call_counts_with_the_first_2xx() {
     }
 }
 
-/// Its limit of calls may have been reached since, by others.
+/// Other calls may have reached its limit of calls since.
 #[test]
 fn the_first_one_has_its_place_whatever_its_limit_is() {
     let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Fixed));
@@ -160,7 +160,7 @@ fn the_first_one_has_its_place_whatever_its_limit_is() {
     assert_eq!((load_of(&bed, first.to).calls, load_of(&bed, second.to).calls), (2, at_second - 1));
 }
 
-/// Nobody is asked every few milliseconds for a member that is not there.
+/// A missing member is not searched for every few milliseconds.
 #[test]
 fn a_member_on_trial_gets_no_call_that_moves_and_is_looked_for_less_and_less_often() {
     let mut bed = bed();
@@ -177,7 +177,7 @@ fn a_member_on_trial_gets_no_call_that_moves_and_is_looked_for_less_and_less_oft
     assert!(looks < 40, "15 looks, copies and ticks of wheels, where all the time it would be 300: {looks}");
 }
 
-/// A member that answers nothing at all is known by it, though others have its calls.
+/// A member that answers nothing at all is reported, although others have its calls.
 #[test]
 fn who_answers_nothing_at_all_is_noted() {
     let mut bed = bed();
@@ -188,7 +188,7 @@ fn who_answers_nothing_at_all_is_noted() {
     let is_it = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(balance::Sign::NoAnswer { slot, silent: true }) if *slot == at);
     assert_eq!(bed.events.iter().filter(is_it).count(), 1, "{:?}", bed.events);
     finish(bed, &second, &ok);
-    // Not who has.
+    // A member that has answered is not.
     let mut bed = self::bed();
     let (first, second) = moved(&mut bed);
     answered(&mut bed, &first, 180);
@@ -198,8 +198,8 @@ fn who_answers_nothing_at_all_is_noted() {
     assert!(!bed.events.iter().any(is_any), "{:?}", bed.events);
 }
 
-/// It was cancelled while both were silent, and is as short-lived with the one that answers, though the second one has
-/// refused it before, or after.
+/// The call was cancelled while both members were silent. It stays cancelled at the member that answers, even if the
+/// second one has refused it before or after.
 #[test]
 fn what_is_cancelled_stays_so_with_whoever_answers() {
     for (first_answers, refused) in
@@ -220,7 +220,7 @@ fn what_is_cancelled_stays_so_with_whoever_answers() {
         let sent = answered(&mut bed, answers, 180);
         assert_eq!(asked(&sent, answers.to), [Some(Method::Cancel)]);
         assert_eq!(load_of(&bed, answers.to).calls, 1);
-        // It never says 487.
+        // It never sends a 487.
         bed.wait(Duration::from_secs(65));
         assert_eq!(bed.load(), Load::default());
         nothing_is_left(bed);
@@ -233,7 +233,7 @@ fn two_retries() -> Failover {
     failover
 }
 
-/// Retries are for moves and for failover together.
+/// Moves and failover share the budget of retries.
 #[test]
 fn moves_are_a_part_of_the_retry_budget() {
     let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Fixed));
@@ -275,14 +275,14 @@ fn the_record_is_of_the_member_that_answered() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A caller calls, or sends the INVITE again.
+    /// A new INVITE, or a copy.
     Call(u8),
     Cancel(u8),
-    /// Whoever has got one of the INVITEs answers it.
+    /// The receiver of one of the INVITEs answers it.
     Answer(usize, u16),
-    /// The network says that one of them did not arrive.
+    /// An ICMP error for one of them.
     Lost(usize),
-    /// How many calls a member may have at a time.
+    /// Limit of a member's calls.
     Limit(u16, u32),
     Wait(u64),
 }
@@ -307,19 +307,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the callers and members of a random run know.
+/// Messages that the callers and members of a random run have seen.
 #[derive(Default)]
 struct Seen {
-    /// INVITEs at members, copies left out, with the final answers that they have had.
+    /// INVITEs at members without copies, with their final responses.
     at_members: Vec<(Sent, Option<u16>)>,
-    /// The first final answer to each call, with whom it is from if it is a 2xx.
+    /// The first final response to each call, with its sender if it is a 2xx.
     answers: BTreeMap<String, (u16, Option<SocketAddr>)>,
-    /// Dialogs that are up, by call.
+    /// Established dialogs by call.
     dialogs: BTreeMap<String, Vec<(Dialog, SocketAddr)>>,
 }
 
 impl Seen {
-    /// How many calls are up with whom.
+    /// Returns the number of established calls of each member.
     fn up(&self) -> BTreeMap<SocketAddr, u32> {
         let mut up = BTreeMap::new();
         for at in self.answers.values().filter_map(|(_, at)| *at) {
@@ -341,7 +341,7 @@ impl Seen {
                     assert_eq!(sent.to, client());
                     let from = by.filter(|_| status < 300).map(|by| by.to);
                     let (is_up, _) = self.answers.entry(call.clone()).or_insert((status, from));
-                    // Who has been told of a failure acknowledges no 2xx.
+                    // A caller that got a failure acknowledges no 2xx.
                     if let (Some(by), Some(at), 200) = (by, from, *is_up) {
                         let known = self.dialogs.entry(call.clone()).or_default();
                         if known.iter().all(|(_, member)| *member != at) {
@@ -356,15 +356,15 @@ impl Seen {
 }
 
 proptest! {
-    /// Whatever is answered, cancelled, lost or late: each caller gets a final answer, a call that is up counts with the member whose
-    /// 2xx was the first, one that has failed counts nowhere, and nothing is left when all have hung up.
+    /// With any responses, cancellations, losses and delays, each caller gets a final response. An established call
+    /// counts with the member of the first 2xx, a failed one counts nowhere. No state is left after all BYEs.
     #[test]
     fn each_call_counts_where_it_is(steps in prop::collection::vec(step(), 1..60), capacity in 2.0..100.0_f64) {
         let mut bed = bed_of(MODE, setup(capacity, CapacitySource::Responses));
         let (mut seen, mut called) = (Seen::default(), BTreeSet::new());
         for step in steps {
             let (sent, by) = match step {
-                // Who has been answered sends no copies.
+                // After a final response a caller sends no copies.
                 Step::Call(number) if !seen.answers.contains_key(&format!("call{number}")) => {
                     called.insert(number);
                     let invite = Req::new("INVITE", &format!("call{number}"), client());

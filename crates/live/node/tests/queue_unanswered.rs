@@ -1,10 +1,10 @@
-//! Queues in front of members that leave calls unanswered: they get no more than they can take, and others lose
-//! nothing by it.
+//! Queues in front of members that leave calls unanswered. Such members get no more calls than their limit, and other
+//! members are not affected.
 
 use crate::common::*;
 use elastic::queue::Choice;
 
-/// Three members of so many calls a second, the first answers of which take 10 ms at most.
+/// Three members with this capacity in calls per second, whose first responses take at most 10 ms.
 fn bed(choice: Choice, maximum: f64) -> Bed {
     let mut setup = queue(maximum);
     (setup.settings.choice, setup.settings.bound) = (choice, Duration::from_secs(4));
@@ -14,7 +14,7 @@ fn bed(choice: Choice, maximum: f64) -> Bed {
     bed
 }
 
-/// The INVITEs that a message of the caller leads to.
+/// Returns the INVITEs that a message of the caller causes.
 fn call(bed: &mut Bed, request: &Req) -> Vec<Sent> {
     requests(&bed.receive(0, client(), &request.bytes()), Method::Invite)
 }
@@ -23,14 +23,14 @@ fn number(number: u32) -> Req {
     Req::new("INVITE", &format!("call{number}"), client())
 }
 
-/// How many calls count as unanswered, by slot.
+/// Returns the number of unanswered calls, by slot.
 fn unanswered(bed: &Bed) -> [usize; 3] {
     let report = queue_report(bed);
     let of = |slot| report.members.iter().find(|member| member.slot == Slot(slot));
     [0, 1, 2].map(|slot| of(slot).map_or(0, |member| member.unanswered))
 }
 
-/// A call that does not reach its member is none that the member leaves unanswered.
+/// A call that does not reach its member does not count as unanswered by it.
 #[test]
 fn a_call_that_could_not_be_sent_is_given_back() {
     let mut bed = bed(Choice::IndexPacking, 300.0);
@@ -41,7 +41,7 @@ fn a_call_that_could_not_be_sent_is_given_back() {
     assert_eq!(unanswered(&bed), [0; 3], "nor has the second one got it from the queue");
 }
 
-/// Nobody hears of the answer to a branch of a call that has too many.
+/// The response to a branch of a call with too many branches is not tracked.
 #[test]
 fn branches_that_are_too_many_for_a_session_are_given_back() {
     let mut bed = bed(Choice::MostRoom, 10_000.0);
@@ -59,7 +59,7 @@ fn branches_that_are_too_many_for_a_session_are_given_back() {
     assert_eq!(unanswered(&bed), [0; 3]);
 }
 
-/// A call that has waited may be refused when its turn has come: for want of room for its transaction, here.
+/// A call that has waited may be refused at its turn: here for lack of room for its transaction.
 #[test]
 fn a_call_that_is_refused_when_its_turn_comes_is_given_back() {
     let mut bed = bed(Choice::MostRoom, 100.0);

@@ -1,9 +1,9 @@
-//! Requests that are not forwarded, and with which words (RFC 3261 §16.3), loops and spirals, the orphan rules,
+//! Requests that are not forwarded, with their responses (RFC 3261 §16.3); loops and spirals, the rules for orphans,
 //! and nodes that want no calls.
 
 use crate::common::*;
 
-/// Sends this and expects our own answer with this status; gives it.
+/// Sends a request, expects this proxy's response with this status, and returns it.
 fn refusal(bed: &mut Bed, request: &Req, status: u16) -> Sent {
     let sent = bed.one(0, client(), &request.bytes());
     assert_eq!((sent.to, sent.status()), (client(), status), "{}", request.method);
@@ -45,7 +45,7 @@ fn extensions_that_a_proxy_would_have_to_know() {
     let invite = Req::new("INVITE", "require", client()).with("Proxy-Require", "foo, bar");
     let sent = refusal(&mut bed, &invite.clone().with("Proxy-Require", "baz"), 420);
     assert_eq!(sent.message().header("Unsupported"), Some(&b"foo,bar,baz"[..]));
-    // Require is for the user agents.
+    // Require concerns only the user agents.
     let sent = bed.one(0, client(), &Req::new("INVITE", "ua", client()).with("Require", "foo").bytes());
     assert!(bed.is_node(sent.to));
 }
@@ -61,7 +61,7 @@ fn a_malformed_request_is_refused() {
     bed.dropped(0, client(), b"hello", "not_sip");
 }
 
-/// What is wrong is counted by its reason, of what is answered as of what is dropped.
+/// Faults are counted by reason, both in refused and in dropped messages.
 #[test]
 fn faults_are_counted_by_their_reason() {
     let mut bed = Bed::new(Site::plain());
@@ -105,7 +105,8 @@ fn an_answer_leaves_by_a_socket_of_its_family() {
     bed.dropped(0, addr("[::1]:6000"), &request.bytes(), "no_target");
 }
 
-/// RFC 3261 §16.3 step 4: back unchanged is a loop; with another Request-URI it is a spiral and passes.
+/// RFC 3261 §16.3 step 4: a request that comes back unchanged is a loop; with another Request-URI it is a spiral, and
+/// passes.
 #[test]
 fn loops_are_stopped_and_spirals_are_not() {
     let mut bed = Bed::new(Site::plain());
@@ -121,22 +122,23 @@ fn loops_are_stopped_and_spirals_are_not() {
     assert_ne!(again.branch(), sent.branch());
 }
 
-/// This request, with a header field that makes it `length` bytes long.
+/// Returns the request with a header field that makes it `length` bytes long.
 fn of_length(request: &Req, length: usize) -> Vec<u8> {
     let missing = length - request.clone().with("X-Fill", "").bytes().len();
     request.clone().with("X-Fill", &"x".repeat(missing)).bytes()
 }
 
-/// Makes the request of this Call-ID.
+/// Creates the request with this Call-ID.
 type Write<'a> = &'a dyn Fn(&str) -> Req;
 
-/// RFC 3261 §21.5.14: what would not fit a datagram with our header fields is refused before anything is booked.
+/// RFC 3261 §21.5.14: a request that would not fit into a datagram with the added header fields is refused before any
+/// state is created.
 #[test]
 fn a_request_that_our_headers_would_make_too_large() {
     const LARGEST: usize = 65_507;
     let far = addr("[2001:db8:1111:2222:3333:4444:5555:6666]:65535");
     let plain = |call: &str| Req::new("INVITE", call, client());
-    // Grows by all that a request can: two Record-Routes, Max-Forwards, received and rport.
+    // Grows by the maximum: two Record-Routes, Max-Forwards, received and rport.
     let bare = |call: &str| {
         let via = format!("SIP/2.0/UDP a;rport;branch=z9hG4bK-{call}");
         Req { max_forwards: None, ..Req::new("INVITE", call, far).via(&via) }
@@ -145,7 +147,7 @@ fn a_request_that_our_headers_would_make_too_large() {
     let sites: [(Site, Service, u16, SocketAddr, Write<'_>); 4] = [
         (Site::plain(), Service::Balance, 0, client(), &plain),
         (mixed(), Service::Balance, 1, far, &bare),
-        // With a transaction, the datagram that no socket takes would be sent for 32 s.
+        // With a transaction, a datagram that no socket accepts would be sent for 32 s.
         (Site::plain(), Service::HOPS, 0, client(), &plain),
         (mixed(), Service::HOPS, 1, far, &bare),
     ];
@@ -158,7 +160,7 @@ fn a_request_that_our_headers_would_make_too_large() {
             let sent = bed.one(listener, from, &bytes);
             assert_eq!((sent.to, sent.status(), transactions(&bed)), (from, 513, 0), "{length}");
             bed.assert_idle();
-            // Nothing can be said of it, and nothing is.
+            // An ACK gets no response.
             let ack = of_length(&request.same_branch("ACK", None), length);
             bed.dropped(listener, from, &ack, "refused_ack");
         }
@@ -169,7 +171,7 @@ fn a_request_that_our_headers_would_make_too_large() {
     }
 }
 
-/// An answer copies From, To and Via (RFC 3261 §8.2.6.2).
+/// A response copies From, To and Via (RFC 3261 §8.2.6.2).
 #[test]
 fn an_answer_that_no_datagram_holds() {
     let mut bed = Bed::new(Site::plain());
@@ -184,7 +186,7 @@ fn an_answer_that_no_datagram_holds() {
     assert!(bed.shard.counters().replies.is_empty());
 }
 
-/// What a balancer in front of us has put into its Via is its own affair, even if it is one like us.
+/// The Via of a balancer in front is no loop, even if it is of the same kind.
 #[test]
 fn a_chain_of_balancers_is_no_loop() {
     let mut front = Bed::new(Site { nodes: vec![("127.0.0.3:5060", 0)], ..Site::plain() });
@@ -250,7 +252,7 @@ fn no_node_takes_calls() {
         bed.port_closed(slot);
     }
     refusal(&mut bed, &Req::new("INVITE", "after", client()), 503);
-    // What is bound to a node still goes there.
+    // Requests that are bound to a node still go there.
     assert_eq!(bed.one(0, client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
 }
 

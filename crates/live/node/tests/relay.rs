@@ -1,12 +1,12 @@
-//! Attacks on the proxy with the tokens of Record-Route: nobody makes it send to an address that is neither a next
-//! hop nor what a party of the dialog has named to the other.
+//! Attacks on the proxy with the tokens of Record-Route. It sends only to next hops, and to targets that one party of a
+//! dialog has named to the other.
 
 use crate::common::*;
 
-/// Nobody has named it.
+/// An address that no party has named.
 const VICTIM: &str = "127.0.8.8:7000";
 
-/// Of the layout before, valid for the call that the tests make.
+/// A token of the previous layout, valid for the call that the tests make.
 const VERSION_1: &str = "21lkjkg10000006m854aj7uir5v5u6o";
 
 /// Any address: tokens are not bound to one.
@@ -18,7 +18,7 @@ fn callee() -> SocketAddr {
     addr(HOPS[0])
 }
 
-/// A request that uses what its sender has learnt of a call.
+/// A request that uses the attacker's knowledge of a call.
 type Attack = (&'static str, fn(&Dialog) -> Req);
 
 fn to_victim(request: Req) -> Req {
@@ -114,18 +114,18 @@ const ATTACKS: &[Attack] = &[
     ("in another call", |call| to_victim(Req { call_id: "another".to_owned(), ..call.by_caller("INFO", 7) })),
 ];
 
-/// What reached nobody who takes part.
+/// Returns the receivers that take no part in the call.
 fn misdirected(sent: &[Sent]) -> Vec<SocketAddr> {
     let known = [client(), callee(), stranger()];
     sent.iter().map(|sent| sent.to).filter(|to| !known.contains(to)).collect()
 }
 
-/// How many datagrams the victim gets.
+/// Returns the number of datagrams to the victim.
 fn hits(sent: &[Sent]) -> usize {
     sent.iter().filter(|sent| sent.to == addr(VICTIM)).count()
 }
 
-/// Everything that comes of a datagram, repetitions included.
+/// Returns all messages caused by a datagram, retransmissions included.
 fn all_of(bed: &mut ProxyBed, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
     let mut sent = bed.receive(0, from, bytes);
     sent.extend(bed.wait(Duration::from_secs(40)));
@@ -154,7 +154,7 @@ fn a_token_leads_nowhere_but_to_the_target_of_its_dialog() {
     assert!(reached.is_empty(), "{} attacks succeed:\n{}", reached.len(), reached.join("\n"));
 }
 
-/// The answer says why, and an ACK gets none.
+/// The response says why, and an ACK gets none.
 #[test]
 fn what_a_token_does_not_allow_is_refused() {
     let mut bed = ProxyBed::plain();
@@ -174,7 +174,7 @@ fn what_a_token_does_not_allow_is_refused() {
     bed.assert_forgets();
 }
 
-/// The caller alone knows the victim: it never sees the token that leads to its own Contact.
+/// Only the caller knows the victim. It never sees the token that leads to its own Contact.
 #[test]
 fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
     let modes = [Service::HOPS, STATELESS];
@@ -203,7 +203,7 @@ fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
     }
 }
 
-/// Two who work together may name anybody. What the victim gets is no more than thrice what they send.
+/// Two cooperating parties may name any address. The victim gets at most three times the messages that they send.
 #[test]
 fn who_was_named_and_never_heard_of_gets_few_repetitions() {
     for (method, most) in [("INFO", 3), ("OPTIONS", 3), ("INVITE", 3), ("BYE", 3), ("ACK", 1)] {
@@ -220,7 +220,7 @@ fn who_was_named_and_never_heard_of_gets_few_repetitions() {
     }
 }
 
-/// The same by a target refresh, once it is accepted.
+/// The same by an accepted target refresh.
 #[test]
 fn who_was_named_later_gets_few_repetitions_too() {
     for named_by_caller in [true, false] {
@@ -239,7 +239,7 @@ fn who_was_named_later_gets_few_repetitions_too() {
     }
 }
 
-/// A name leads where its owner says, today here and tomorrow there.
+/// The owner of a name may change its address at any time.
 #[test]
 fn a_host_name_is_never_taken_for_heard_of() {
     let mut bed = ProxyBed::plain();
@@ -263,7 +263,7 @@ fn a_host_name_is_never_taken_for_heard_of() {
     assert_eq!(hits(&all_of(&mut bed, client(), &info(3))), 3);
 }
 
-/// Those who were heard of get all that RFC 3261 §17.1.2.2 has for them.
+/// Addresses that have sent a message get all retransmissions of RFC 3261 §17.1.2.2.
 #[test]
 fn who_was_heard_of_gets_all_repetitions() {
     let mut bed = ProxyBed::plain();
@@ -276,7 +276,7 @@ fn who_was_heard_of_gets_all_repetitions() {
     }
 }
 
-/// An INVITE that comes back to its sender would begin a dialog anew, with a token that lives longer.
+/// An INVITE that comes back to its sender would begin a new dialog, with a token that lives longer.
 #[test]
 fn nobody_renews_a_token_by_calling_himself() {
     let mut bed = ProxyBed::plain();
@@ -294,7 +294,7 @@ fn nobody_renews_a_token_by_calling_himself() {
     );
 }
 
-/// The token of a balancer with the same key, and that of the build before, whose tokens led anywhere.
+/// The token of a balancer with the same key, and that of the previous layout, whose tokens led anywhere.
 #[test]
 fn tokens_of_others_are_none_of_ours() {
     let mut pool = Bed::new(Site::plain());
@@ -308,7 +308,8 @@ fn tokens_of_others_are_none_of_ours() {
         let info = |cseq| Req { routes: vec![route.clone()], ..balanced.by_caller("INFO", cseq) };
         assert_eq!(bed.one(client(), &to_victim(info(cseq)).bytes()).status(), 403);
         assert_eq!(bed.shard.counters().tokens_refused, refused + 1);
-        // To a next hop, which everybody may address, it goes on: a call from before an upgrade can be hung up.
+        // A request to a next hop, which any sender may address, is forwarded: a call from before an upgrade can be
+        // ended.
         assert_eq!(bed.one(client(), &info(cseq + 1).bytes()).to, callee());
     }
 }

@@ -1,5 +1,5 @@
-//! Reloads that change how a pool is forwarded to, and whether its calls are counted: whatever they are while calls ring and go on,
-//! requests of a dialog reach its member, and what was counted ends.
+//! Reloads that change how a pool is forwarded to, and whether its calls are counted. After any change during ringing
+//! and established calls, requests of a dialog reach its member, and counted calls end.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const COUNTED: Service = Service::Proxy { spread: Spread::Counted, record_route: true };
 
-/// All that a pool can be made.
+/// All modes of a pool.
 const MODES: [Service; 7] = [
     Service::Balance,
     Service::BalanceTransactions,
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A call that rings, or has been answered.
+/// A ringing or an answered call.
 enum Call {
     Ringing { invite: Req, at_hop: Box<Sent> },
     Answered(Dialog),
@@ -88,7 +88,7 @@ impl World {
         let call_id = format!("call-{call}-{cseq}");
         let invite = Req { cseq, ..Req::new("INVITE", &call_id, client()) };
         let sent = self.bed.receive(0, client(), &invite.bytes());
-        // There may be no member that takes it now.
+        // No member may take it now.
         if let Some(at_hop) = sent.into_iter().find(is_hop) {
             self.calls.insert(call, Call::Ringing { invite, at_hop: Box::new(at_hop) });
         }
@@ -105,7 +105,7 @@ impl World {
             return;
         }
         let Some(response) = sent.iter().find(|sent| sent.to == client()) else {
-            // It has been given up meanwhile.
+            // The call was given up meanwhile.
             self.calls.remove(&call);
             return;
         };
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// A request within a dialog reaches its other side, which answers it.
+    /// A request within a dialog reaches the other side, which answers it.
     fn within(&mut self, request: &Req, dialog: &Dialog, by_caller: bool, status: u16) {
         let (from, to) = if by_caller { (client(), dialog.callee.at) } else { (dialog.callee.at, client()) };
         let sent = self.bed.receive(0, from, &request.bytes());
@@ -146,7 +146,7 @@ impl World {
         let (invite, at_hop) = (invite.clone(), at_hop.clone());
         self.calls.remove(&call);
         let sent = self.bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes());
-        // With a transaction it waits for a provisional response.
+        // With a transaction, the CANCEL waits for a provisional response.
         for cancel in sent.iter().filter(|sent| is_hop(sent)) {
             respond(&mut self.bed, cancel, 200);
         }
@@ -201,16 +201,16 @@ impl World {
         slots.fold(Load::default(), |sum, slot| sum + self.bed.shard.balancer().load(slot).own)
     }
 
-    /// All calls end, and what is kept for late messages goes.
+    /// All calls end, and the state for late messages expires.
     fn end(&mut self) {
         for call in self.calls.keys().copied().collect::<Vec<_>>() {
-            // A member that refuses it may have another one tried.
+            // After a refusal another member may be tried.
             for _ in 0..=HOPS.len() {
                 self.answer(call, 486);
             }
             self.bye(call, call % 2 == 0);
         }
-        // Timer C, should somebody else have got one that was given up, and what is kept for late messages.
+        // Timer C, in case another member got an abandoned call, and the state for late messages.
         self.bed.wait(Duration::from_mins(5));
         let balancer = self.bed.shard.balancer();
         assert_eq!((self.load(), balancer.counts()), (Load::default(), balance::TableCounts::default()));

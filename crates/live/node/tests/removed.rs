@@ -1,4 +1,4 @@
-//! A node that was taken out by a reload: it may end its calls, and has nothing else relayed.
+//! A node that was removed by a reload: it may finish its calls, and no other request of it is forwarded.
 
 use crate::common::*;
 
@@ -8,7 +8,7 @@ fn outside() -> SocketAddr {
     addr("127.0.7.7:5080")
 }
 
-/// A pool with a call from outside and one to the outside, both with a node that is then taken out.
+/// A pool with a call from outside and one to the outside, both with a node that is then removed.
 fn bed() -> (Bed, Dialog, Dialog) {
     let mut bed = Bed::new(Site::plain());
     let inbound = Dialog::inbound(&mut bed, "inbound", client(), 0);
@@ -101,7 +101,7 @@ fn its_calls_go_on_and_end() {
     }
 }
 
-/// The token names where a party was when the call began; where it went since is remembered beside it.
+/// The token has the target of a party at the beginning of the call. A later target is kept in a table.
 #[test]
 fn it_reaches_parties_that_have_moved() {
     for moved_before in [true, false] {
@@ -116,7 +116,7 @@ fn it_reaches_parties_that_have_moved() {
         inbound.caller_asks(&mut bed, "INVITE", 2);
         outbound.callee.at = addr("127.0.7.8:7000");
         outbound.callee_asks(&mut bed, "UPDATE", 2);
-        // And home again, as the token has it.
+        // And back to the first target, as in the token.
         inbound.caller.at = client();
         inbound.caller_asks(&mut bed, "INVITE", 3);
         if moved_before {
@@ -131,7 +131,7 @@ fn it_reaches_parties_that_have_moved() {
     }
 }
 
-/// A proxy that does not record its route carries what a party sends, and no more.
+/// A proxy without Record-Route only passes on the messages of a party.
 #[test]
 fn it_reaches_a_party_that_has_moved_behind_another_proxy() {
     let between = addr("127.0.2.1:5060");
@@ -149,7 +149,7 @@ fn it_reaches_a_party_that_has_moved_behind_another_proxy() {
     bed.assert_idle();
 }
 
-/// What it had begun when it was taken out: an INVITE is sent again, cancelled, or refused and acknowledged.
+/// Open transactions of a removed node: an INVITE is retransmitted, cancelled, or refused and acknowledged.
 #[test]
 fn what_it_had_begun_ends_in_order() {
     let mut bed = Bed::new(Site::plain());
@@ -167,7 +167,7 @@ fn what_it_had_begun_ends_in_order() {
     assert_eq!((cancel.to, cancel.branch()), (outside(), arrived.branch()));
     assert_eq!(bed.one(0, outside(), &Resp::new(200, outside()).bytes(&cancel.bytes)).to, node);
     let refusal = Resp { routes: Some(Vec::new()), ..Resp::new(487, outside()) };
-    // The ACK, which comes again for each repetition of the failure (RFC 3261 §17.1.1.2).
+    // The ACK comes again for each copy of the failure (RFC 3261 §17.1.1.2).
     let ack = invite.same_branch("ACK", Some("bob"));
     for _ in 0..3 {
         assert_eq!(bed.one(0, outside(), &refusal.bytes(&arrived.bytes)).status(), 487);
@@ -191,8 +191,8 @@ fn what_it_had_begun_ends_in_order() {
     bed.assert_idle();
 }
 
-/// A strict router has our address in the Request-URI and the target behind the Route: it is part of what was begun,
-/// too.
+/// A strict router puts this proxy's address into the Request-URI, and the target behind the Route. Such a request
+/// belongs to the open call, too.
 #[test]
 fn what_it_had_begun_behind_a_strict_router_goes_nowhere_else() {
     let mut bed = Bed::new(Site::plain());
@@ -212,7 +212,7 @@ fn what_it_had_begun_behind_a_strict_router_goes_nowhere_else() {
     assert_eq!((elsewhere.to, elsewhere.status()), (node, 403));
 }
 
-/// Each side of a call that a node began sees its own token, and a response that begins no call shows none.
+/// Each side of a call from a node sees its own token. A response that begins no call contains none.
 #[test]
 fn a_node_is_given_the_token_of_the_initiator() {
     for (status, is_led) in [(180, true), (200, true), (302, false), (486, false)] {

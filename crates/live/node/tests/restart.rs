@@ -38,7 +38,7 @@ fn established_calls_go_on() {
     }
 }
 
-/// The first that is heard of a call after a restart comes from who answered it, and then its INVITE is repeated.
+/// The first message of a call after a restart comes from the callee, and then the INVITE is retransmitted.
 #[test]
 fn a_call_counts_once_whichever_party_is_heard_first() {
     for site in [Site::plain(), peer()] {
@@ -53,8 +53,7 @@ fn a_call_counts_once_whichever_party_is_heard_first() {
     }
 }
 
-/// A request that was under way when the other party hung up, and that this one answers 481, makes no call of one
-/// that is over.
+/// A request in progress when the other party hung up, and answered with 481, does not create the ended call again.
 #[test]
 fn what_comes_late_counts_no_call_that_is_over() {
     for (by_caller, heard_first) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -111,15 +110,15 @@ fn responses_find_their_way_by_the_branch() {
         }
         bed.assert_idle();
     }
-    // Also one whose request came in by a listener that is no more.
+    // Also a response whose request came in by a listener that no longer exists.
     let mut bed = Bed::new(Site { listeners: vec![PROXY, "127.0.0.2:5060"], ..Site::plain() });
     let invite = bed.one(1, client(), &Req::new("INVITE", "response", client()).bytes());
     let sent = Bed::new(Site::plain()).one(0, invite.to, &answer(&invite.bytes, addr(PROXY), 200, invite.to));
     assert_eq!((sent.to, sent.listener), (client(), 0));
 }
 
-/// A restart without its node, and the INVITE's repetition gets another one: what belongs to the first one's dialog
-/// is not for the second.
+/// After a restart without its node, the retransmitted INVITE gets another node. Requests of the first dialog must not
+/// go to the second node.
 #[test]
 fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
     let mut bed = Bed::new(Site::plain());
@@ -138,12 +137,12 @@ fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
     other.caller_asks(&mut bed, "ACK", 1);
     other.caller_asks(&mut bed, "BYE", 2);
     bed.assert_idle();
-    // The node has moved to another address, known as a member: it may still hang up on the caller.
+    // The node has moved to another address, as a member. It may still hang up.
     let hang_up = gone.by_callee("BYE", 3).bytes();
     assert_eq!(bed.one(0, other.callee.at, &hang_up).to, client());
 }
 
-/// A CANCEL and the ACK to a failure carry no token: whoever has their INVITE knows it by the branch.
+/// A CANCEL and the ACK to a failure carry no token. The node with their INVITE recognises the branch.
 #[test]
 fn cancel_and_ack_to_a_failure_are_searched_for() {
     let mut bed = Bed::new(Site::plain());
@@ -178,7 +177,7 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
     assert_eq!((back.to, back.status()), (client(), 487));
 }
 
-/// RFC 3261 §9.2: a CANCEL that matches nothing gets 481, once no node can say anything else.
+/// RFC 3261 §9.2: a CANCEL that matches nothing gets 481, once no node can answer otherwise.
 #[test]
 fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
     let mut bed = Bed::new(Site::plain());
@@ -188,7 +187,7 @@ fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
     missed(&mut bed, &sent[1]);
     missed(&mut bed, &sent[1]);
     missed(&mut bed, &sent[0]);
-    // The answer of the last one is lost, and comes when the CANCEL does again.
+    // The last response is lost, and comes with the retransmitted CANCEL.
     assert_eq!(bed.receive(0, client(), &cancel), sent);
     missed(&mut bed, &sent[0]);
     let told = |bed: &mut Bed| {
@@ -196,12 +195,12 @@ fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
         assert_eq!(told.iter().map(|told| (told.to, told.status())).collect::<Vec<_>>(), [(client(), 481)]);
     };
     told(&mut bed);
-    // The client did not hear it: one tells it again.
+    // The client did not get it, so one node sends it again.
     assert_eq!(bed.receive(0, client(), &cancel), sent);
     missed(&mut bed, &sent[1]);
     told(&mut bed);
     missed(&mut bed, &sent[0]);
-    // One has it after all: no more of the others.
+    // One node has the INVITE after all, so no more responses of the others.
     assert_eq!(answered(&mut bed, &sent[0], 200).status(), 200);
     missed(&mut bed, &sent[2]);
     bed.assert_idle();
@@ -224,7 +223,8 @@ fn only_members_are_searched() {
     assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [0, 2]);
 }
 
-/// RFC 3261 §16.10: a CANCEL that nothing is known about goes on. Its INVITE may ring where no probe is answered.
+/// RFC 3261 §16.10: an unknown CANCEL is forwarded, also to members without an answer to probes, where its INVITE may
+/// ring.
 #[test]
 fn a_member_that_is_believed_dead_is_searched_too() {
     for status in [200, 481] {
@@ -291,13 +291,13 @@ fn the_key_changes_in_the_middle_of_a_call() {
     let mut alone = Bed::new(site(Vec::new()));
     assert_eq!(alone.one(0, client(), &call.by_caller("INFO", 4).bytes()).status(), 481);
     new.caller_asks(&mut alone, "INFO", 4);
-    // Where it began, the table still knows.
+    // At the first process the table still knows the call.
     call.caller_asks(&mut bed, "BYE", 5);
     new.caller_asks(&mut bed, "BYE", 5);
     bed.assert_idle();
 }
 
-/// A node takes an INVITE with another branch for another one, and refuses it as merged (RFC 3261 §8.2.2.2).
+/// A node takes an INVITE with another branch for a new one, and refuses it as merged (RFC 3261 §8.2.2.2).
 #[test]
 fn the_key_changes_between_an_invite_and_its_retransmission() {
     let mut bed = Bed::new(Site::plain());

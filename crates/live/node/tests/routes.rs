@@ -1,4 +1,4 @@
-//! Several pools and the routes to them: which rule a request goes by, what is done to it, and what is tried next.
+//! Several pools and their routes: the rule of a request, its changes, and the next pools.
 
 use crate::common::*;
 use balance::Decision;
@@ -23,7 +23,7 @@ fn invite(call_id: &str, user: &str) -> Req {
     Req { uri: format!("sip:{user}@pool.example"), ..Req::new("INVITE", call_id, client()) }
 }
 
-/// The pool that a new call to this user goes to.
+/// Returns the pool of a new call to this user.
 fn pool_of(bed: &mut Bed, call_id: &str, user: &str) -> usize {
     let sent = bed.one(0, client(), &invite(call_id, user).bytes());
     usize::from(bed.slot(sent.to)) / 2
@@ -99,7 +99,7 @@ fn a_request_that_would_grow_too_long_is_refused() {
         request = request.with("Subject", &"x".repeat(padding));
         request.bytes()
     };
-    // 65,507 less what forwarding adds at most.
+    // 65,507 less the maximum that forwarding adds.
     assert!(bed.one(0, client(), &longest(64_772)).message().status().is_none());
     assert_eq!(bed.one(0, client(), &longest(64_862)).status(), 513);
 }
@@ -126,7 +126,7 @@ fn rules_answer_and_keep_silent() {
     bed.assert_idle();
 }
 
-/// The source of a request may be forged: an answer is no longer than what it answers by more than 100 bytes, whatever a
+/// The source of a request may be forged, so a response is longer than the request by at most 100 bytes, whatever a
 /// rule says.
 #[test]
 fn a_redirection_that_is_too_long_for_its_request_loses_its_contacts() {
@@ -150,7 +150,7 @@ fn a_redirection_that_is_too_long_for_its_request_loses_its_contacts() {
     bed.assert_idle();
 }
 
-/// RFC 3261 §19.1.6: what rules do to a number they do to it in both schemes, and `explain` says what is done.
+/// RFC 3261 §19.1.6: rules change a number in both schemes, and `explain` describes the change.
 #[test]
 fn a_number_is_rewritten_whatever_its_scheme() {
     let mut actions = Actions::default();
@@ -174,7 +174,7 @@ fn a_number_is_rewritten_whatever_its_scheme() {
     }
 }
 
-/// Whoever asks why a request is refused is told which list, which entry, or which limit did so.
+/// `explain` names the list, entry or limit that refuses a request.
 #[test]
 fn refusals_are_told_with_their_cause() {
     let networks = |list: &[&str]| list.iter().map(|network| network.parse().unwrap()).collect::<Vec<_>>();
@@ -236,14 +236,15 @@ fn where_a_pool_takes_nothing_the_next_one_does() {
     let [over] = explained.passed_over.as_slice() else { panic!("one pool: {:?}", explained.passed_over) };
     assert_eq!((over.pool, over.outcome, over.verdicts.len()), (PoolId(0), Outcome::NoneAlive, 2));
     assert!(over.verdicts.iter().all(|verdict| verdict.refusal.is_some()), "{over:?}");
-    // Only where nobody is alive.
+    // Only if no member is alive.
     set_rules(&mut bed, vec![both(Failover::on(&[Outcome::Full]))]);
     assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
     set_rules(&mut bed, vec![both(Failover::on(&[Outcome::NoneAlive]))]);
     assert_eq!(pool_of(&mut bed, "e", "bob"), 1);
 }
 
-/// Each pool counts what it had nobody for, whoever takes it in the end; what is refused for other reasons is no pool's.
+/// Each pool counts the calls that it had no member for, even if another pool takes them. Calls refused for other
+/// reasons do not count.
 #[test]
 fn each_pool_counts_what_it_has_nobody_for() {
     let mut bed = bed(vec![both(Failover::default())]);
@@ -265,7 +266,7 @@ fn each_pool_counts_what_it_has_nobody_for() {
     assert_eq!(counted(&bed), [2, 1]);
 }
 
-/// Members that are silent may be alive, but where others are known to be, these get the calls; but for a trial now and then.
+/// Silent members may be alive, but members known to be alive get the calls, except for occasional trials.
 #[test]
 fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::default())]);
@@ -278,8 +279,8 @@ fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
     assert!(calls.contains(&0), "nobody is known to live: the first pool may {calls:?}");
 }
 
-/// A pool whose members are all silent gets a call as a trial of one that may not know probes. That is no reason to give it to
-/// one that is known to answer them.
+/// A pool of silent members gets a call as a trial of a member that may not support probes. A member that answers
+/// probes is no subject of the trial.
 #[test]
 fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
     let mut bed = bed(vec![both(Failover::default())]);
@@ -307,7 +308,7 @@ fn where_a_pool_is_full_the_next_one_takes_calls() {
     assert!(bed.slot(sent.to) < 2, "a limit is one of calls");
 }
 
-/// The queue of the first pool is full, or gives a call up that has waited there: the next pool has room for both.
+/// The queue of the first pool is full, or gives up a waiting call: the next pool has room for both.
 #[test]
 fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
     for goes_on in [true, false] {
@@ -323,7 +324,7 @@ fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
         let given = |sent: &[Sent]| -> Vec<_> {
             sent.iter().map(|sent| if sent.to == client() { 503 } else { bed.slot(sent.to) / 2 }).collect()
         };
-        // Two members take one each, three calls wait.
+        // Two members take one call each, three calls wait.
         let expected: [u16; 3] = if goes_on { [1; 3] } else { [503; 3] };
         assert_eq!(given(&sent), [&[0, 0][..], &expected[..]].concat());
         let late = bed.wait(Duration::from_millis(260));
@@ -351,7 +352,7 @@ fn members_call_out_unless_a_rule_has_other_plans() {
     let members = Conditions { origin: Origin::Members, ..users("5") };
     let mut bed = bed(vec![to_pool(1, members), to_pool(0, Conditions::default())]);
     Dialog::outbound(&mut bed, "out", 0, addr("127.0.9.9:5060"));
-    // A call from a member of one pool to the other one.
+    // A call from a member of one pool to the other pool.
     let node = addr(bed.site.nodes[0].0);
     let invite = Req { uri: "sip:500@pool.example".to_owned(), ..Req::new("INVITE", "c", node) };
     let arrived = bed.one(0, node, &invite.bytes());
@@ -367,7 +368,7 @@ fn members_call_out_unless_a_rule_has_other_plans() {
     call.callee_asks(&mut bed, "ACK", 3);
     call.callee_asks(&mut bed, "BYE", 4);
     assert_eq!(bed.shard.balancer().load(Slot(called as u16)).own, Load::default());
-    // A stranger does not become a member by a rule that is for members.
+    // A rule for members does not make a stranger a member.
     assert_eq!(pool_of(&mut bed, "d", "500"), 0);
 }
 
@@ -382,7 +383,7 @@ fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
     let outside = Req { uri: "sip:carol@127.0.9.9:5060".to_owned(), ..invite("a", "bob") };
     assert_eq!(bed.one(0, client(), &outside.bytes()).status(), 403);
     Dialog::outbound(&mut bed, "out", 0, addr("127.0.9.9:5060"));
-    // Nor out of the networks that are listed, by whatever means; nor to us.
+    // No request leaves the listed networks by any means, or comes back to this proxy.
     set_rules(&mut bed, vec![relay()]);
     let call_of = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let at = |uri: &str| Req { uri: uri.to_owned(), ..Req::new("INVITE", &call_of(uri), client()) };
@@ -415,7 +416,7 @@ fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
     let stranger = addr("127.0.8.1:5060");
     let asked = Req { uri: near.to_owned(), ..Req::new("INVITE", "stranger", stranger) };
     assert_eq!(bed.one(0, stranger, &asked.bytes()).status(), 404);
-    // A To tag that somebody made up, and a CANCEL and ACK of nothing, lead no further.
+    // An invented To tag, and a CANCEL or ACK without INVITE, lead no further.
     let tagged = Req { to_tag: Some("made-up".to_owned()), ..at("sip:carol@192.0.2.9") };
     for request in [tagged, at("sip:carol@192.0.2.9").same_branch("CANCEL", None)] {
         let sent = bed.receive(0, client(), &request.bytes());
@@ -426,7 +427,7 @@ fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
     );
 }
 
-/// Requests from 127.0.9.0/24 go to the addresses there that they name; and 127.0.0.1 is ours.
+/// Requests from 127.0.9.0/24 go to addresses of that network; 127.0.0.1 is the proxy's own.
 fn relay() -> Rule {
     let network = |text: &str| text.parse().expect("a network");
     let (sources, hosts) =
@@ -438,7 +439,7 @@ fn relay() -> Rule {
     }
 }
 
-/// A reload leads calls past the pool: what belongs to those that began there goes there.
+/// A reload sends calls past the pool. Messages of earlier calls still go to the pool.
 #[test]
 fn what_began_at_a_pool_ends_there() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
@@ -459,12 +460,12 @@ fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
     let sent = bed.one(0, client(), &invite.bytes());
     assert_eq!((sent.to, sent.message().uri()), (callee, Some(invite.uri.as_bytes())));
     assert!(!string(&sent.bytes).contains("Record-Route"), "its dialog would lead on from here");
-    // What names us is for the next rule.
+    // A request to an address of this proxy goes by the next rule.
     let ours = Req { uri: "sip:carol@127.0.0.1:5060".to_owned(), ..Req::new("OPTIONS", "d", client()) };
     let other = bed.one(0, client(), &ours.bytes());
     assert!(bed.is_node(other.to), "{other:#?}");
     answered(&mut bed, &other, 200);
-    // Whoever is called must not ring for a call that is refused here.
+    // The callee must not ring for a call that is refused here.
     waited(&mut bed, Duration::from_mins(1));
     let late = Req { uri: invite.uri.clone(), ..Req::new("INVITE", "late", client()) };
     assert_eq!(bed.one(0, client(), &late.bytes()).status(), 503);
@@ -478,7 +479,7 @@ fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
     bed.assert_idle();
 }
 
-/// A rule may change where a request goes before it goes there.
+/// A rule may change the target of a request before it is forwarded.
 #[test]
 fn a_member_s_request_goes_where_its_changed_uri_leads() {
     let mut actions = Actions::default();
@@ -511,7 +512,7 @@ fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
     };
     assert!(from(&mut bed, "127.0.8.1").is_empty());
     assert_eq!(bed.drops("silenced"), 1);
-    // Nor does a request that others get 483 or 416 for.
+    // The same for requests that would get 483 or 416.
     let stranger = addr("127.0.8.1:5060");
     let old = Req { max_forwards: Some(0), ..Req::new("OPTIONS", "old", stranger) };
     let other = Req { uri: "http://example.com".to_owned(), ..Req::new("OPTIONS", "other", stranger) };
@@ -542,8 +543,8 @@ fn a_source_begins_no_more_than_it_may() {
     assert_eq!(bed.load().calls, 4);
 }
 
-/// Whoever forks upstream sends an INVITE in several branches, or one after the other. Each goes by its own route, and copies, CANCEL
-/// and the ACK to its failure follow it (RFC 3261 §16.11, §17.1.1.3).
+/// A proxy upstream forks an INVITE in parallel or in sequence. Each branch has its own route, which copies, CANCEL and
+/// the ACK to its failure follow (RFC 3261 §16.11, §17.1.1.3).
 #[test]
 fn each_branch_of_a_call_goes_by_its_own_route() {
     for is_open in [true, false] {
@@ -579,8 +580,9 @@ fn each_branch_of_a_call_goes_by_its_own_route() {
     }
 }
 
-/// A member writes another Request-URI and sends the call back here, by way of somebody (RFC 3261 §16.3 step 4): it goes on to the pool
-/// of that, with the credentials that its member asks for, and both are on the way of the dialog.
+/// A member changes the Request-URI and sends the call back by another proxy (RFC 3261 §16.3 step 4). The call goes on
+/// to the pool of the new URI, with the credentials that its member asks for. Both members stay on the path of the
+/// dialog.
 #[test]
 fn a_spiral_goes_on_to_the_pool_of_its_route() {
     let mut bed = bed(vec![to_pool(0, users("4")), to_pool(1, users("5"))]);

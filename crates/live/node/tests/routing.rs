@@ -13,7 +13,7 @@ fn responses_leave_from_the_listener_that_was_asked() {
     bed.assert_idle();
 }
 
-/// RFC 5658 §4: each side sees the address of ours that it can reach, and both values are ours to remove.
+/// RFC 5658 §4: each side sees this proxy's address that it can reach, and this proxy removes both values.
 #[test]
 fn double_record_route_between_two_listeners() {
     for site in [Site::two_sided(), Site::mixed()] {
@@ -28,7 +28,7 @@ fn double_record_route_between_two_listeners() {
         assert_eq!(of(&call.caller.routes), [0, 1], "the caller sends to listener 0 first");
         assert_eq!(of(&call.callee.routes), [1, 0], "the callee to listener 1");
         call.caller_asks(&mut bed, "ACK", 1);
-        // To the caller from the address that the caller knows, not from the one that the node asked.
+        // To the caller from the address that the caller knows, not from the one that the node used.
         call.callee_asks(&mut bed, "INFO", 1);
         let mut bed = bed.restarted();
         call.callee_asks(&mut bed, "INVITE", 2);
@@ -56,7 +56,8 @@ fn uri(sent: &Sent) -> String {
     string(sent.message().uri().expect("a request"))
 }
 
-/// RFC 3261 §16.4: a strict router before us puts our URI into the Request-URI and the target behind the Route.
+/// RFC 3261 §16.4: a strict router before this proxy puts this proxy's URI into the Request-URI, and the target behind
+/// the Route.
 #[test]
 fn a_strict_router_before_us() {
     for site in [Site::plain(), Site::two_sided(), Site::mixed()] {
@@ -72,7 +73,7 @@ fn a_strict_router_before_us() {
             strict.routes.push(format!("<{}>", request.uri));
             let sent = bed.one(from.listener, from.at, &strict.bytes());
             assert_eq!((sent.to, uri(&sent), routes(&sent)), (to.at, request.uri.clone(), Vec::new()));
-            // A strict router between us and the target keeps what is its own.
+            // A strict router between this proxy and the target keeps its own value.
             strict.routes.insert(strict.routes.len() - 1, "<sip:127.0.5.5;lr>".to_owned());
             let sent = bed.one(from.listener, from.at, &strict.bytes());
             let next = if by_callee { addr("127.0.5.5:5060") } else { to.at };
@@ -82,7 +83,7 @@ fn a_strict_router_before_us() {
     }
 }
 
-/// RFC 3261 §16.6 step 6: the next hop is a strict router: it finds itself in the Request-URI.
+/// RFC 3261 §16.6 step 6: if the next hop is a strict router, its URI becomes the Request-URI.
 #[test]
 fn a_strict_router_behind_us() {
     let mut bed = Bed::new(Site::plain());
@@ -94,7 +95,7 @@ fn a_strict_router_behind_us() {
     assert_eq!(routes(&sent), ["sip:127.0.5.6;lr", "sip:127.0.9.1:6000"]);
 }
 
-/// Loose routing: Route values behind ours stay, and from the pool the first of them is the next hop.
+/// Loose routing: Route values behind this proxy's stay, and from the pool the first of them is the next hop.
 #[test]
 fn a_loose_router_behind_us() {
     let mut bed = Bed::new(Site::plain());
@@ -108,7 +109,7 @@ fn a_loose_router_behind_us() {
     assert_eq!((back.to, back.status()), (call.callee.at, 200));
 }
 
-/// A client that has us as its outbound proxy puts us into Route without a token, by address or by name.
+/// A client with this proxy as its outbound proxy puts it into Route without a token, by address or by name.
 #[test]
 fn a_preloaded_route_to_us_is_removed() {
     let mut bed = Bed::new(Site::plain());
@@ -122,8 +123,8 @@ fn a_preloaded_route_to_us_is_removed() {
     assert_eq!(bed.shard.counters().tokens_refused, 0);
 }
 
-/// A member dials our address or a name of ours, as a trunk: it goes by a rule that is for members, or nowhere. Nothing
-/// goes from us to us.
+/// A member calls an address or name of this proxy, like a trunk. The call goes by a rule for members, or nowhere. No
+/// request goes from this proxy to itself.
 #[test]
 fn what_a_member_sends_to_us_does_not_come_back() {
     let of_members = to_pool(0, Conditions { origin: Origin::Members, ..Conditions::default() });
@@ -155,7 +156,7 @@ fn what_a_member_sends_to_us_does_not_come_back() {
         let probe = Req { method: "OPTIONS".to_owned(), ..at("sip:127.0.0.1") };
         assert_eq!(bed.one(0, member, &probe.bytes()).message().status(), (!is_routed).then_some(200));
     }
-    // Nor does a request within a dialog of a client that has named us as its Contact.
+    // The same within a dialog, if a client has named an address of this proxy as its Contact.
     let mut bed = Bed::new(Site::plain());
     let mut call = Dialog::inbound(&mut bed, "d", client(), 0);
     call.caller.at = addr(PROXY);

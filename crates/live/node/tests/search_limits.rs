@@ -1,11 +1,11 @@
-//! A CANCEL or an ACK whose INVITE nobody knows goes to every member: how much of that a stranger can cause.
+//! A CANCEL or ACK of an unknown INVITE goes to every member: limits of this traffic.
 
 use crate::common::*;
 
-/// Well beyond the time for which an INVITE can be open.
+/// Longer than an INVITE can be open.
 const OLD: Duration = Duration::from_hours(1);
 
-/// A balancer with so many members that has been at work for a while, or has just begun.
+/// A balancer with `members` members that has been active for a while, or has just started.
 fn bed(members: u16, old: bool) -> Bed {
     let node = |n: u16| &*Box::leak(format!("127.0.{}.{}:5060", 1 + n / 250, 1 + n % 250).into_boxed_str());
     let nodes = (0..members).map(|n| (node(n), 0)).collect();
@@ -21,7 +21,7 @@ fn source(n: u32) -> SocketAddr {
     SocketAddr::from(([127, 1, (n >> 8) as u8, n as u8], 5060))
 }
 
-/// Datagrams to members for a flood of 1,000 a second over 10 s, each from the source that is given.
+/// Returns the datagrams to members for a flood of 1,000 per second over 10 s, from the given sources.
 fn flood(bed: &mut Bed, method: &'static str, from: impl Fn(u32) -> SocketAddr) -> usize {
     let mut sent = 0;
     for n in 0..10_000 {
@@ -34,7 +34,7 @@ fn flood(bed: &mut Bed, method: &'static str, from: impl Fn(u32) -> SocketAddr) 
     sent
 }
 
-/// For whoever knows no INVITE here, however long this process has been at work.
+/// Returns whether a CANCEL of an unknown INVITE is searched for.
 fn is_searched(bed: &mut Bed, call: &str, from: SocketAddr) -> bool {
     let members = bed.site.nodes.len();
     let sent = bed.receive(0, from, &Req::new("CANCEL", call, from).bytes());
@@ -71,7 +71,7 @@ fn nor_can_many() {
     assert!(is_searched(&mut bed, "later", source(60_001)));
 }
 
-/// After a restart the ACKs and CANCELs of all INVITEs that were under way come without a token.
+/// After a restart, the ACKs and CANCELs of all open INVITEs come without a token.
 #[test]
 fn a_young_process_searches_more() {
     let mut young = bed(10, false);
@@ -80,13 +80,13 @@ fn a_young_process_searches_more() {
     let mut old = bed(10, true);
     let sent = flood(&mut old, "CANCEL", |_| source(0));
     assert!((1_250..=1_550).contains(&sent), "{sent} datagrams");
-    // One that stood by and takes over now knows as little as one that has just begun.
+    // A standby process that takes over knows as little as one that has just started.
     old.wait(Duration::from_mins(1));
     let sent = flood(&mut old, "CANCEL", |_| source(0));
     assert!((25_000..=28_000).contains(&sent), "{sent} datagrams");
 }
 
-/// Whoever has one IPv6 address has 2^64 of them.
+/// A host with one IPv6 address has 2^64 of them.
 #[test]
 fn the_addresses_of_one_network_are_one_source() {
     let mut bed = Bed::new(Site::mixed());
@@ -107,7 +107,7 @@ fn the_addresses_of_one_network_are_one_source() {
     assert!(searched(2) > 1_000, "another network");
 }
 
-/// Neither is ever long: it has no body, and few header fields of its own.
+/// CANCEL and ACK are never long: they have no body, and few header fields.
 #[test]
 fn what_is_long_is_not_searched_for() {
     let mut bed = bed(10, false);

@@ -15,18 +15,18 @@ const DISTRIBUTED: Service = Service::Distribute { record_route: true };
 /// Proxies in series, before the callee.
 struct Chain {
     proxies: Vec<ProxyBed>,
-    /// Everything that went from one to another, or out.
+    /// All messages between the proxies and to the parties.
     wire: Vec<(SocketAddr, Sent)>,
 }
 
-/// What reached the parties.
+/// Messages that reached the parties.
 #[derive(Default)]
 struct Arrived {
     at_client: Vec<Sent>,
     at_callee: Vec<Sent>,
 }
 
-/// A datagram for a proxy, and all that comes of it, where `receive` is the proxy of this number.
+/// Delivers a datagram to a proxy, and all messages that follow. `receive` stands for the proxy with this number.
 fn carried(
     from: SocketAddr,
     to: usize,
@@ -57,7 +57,7 @@ fn proxy(index: usize, length: usize) -> ProxyBed {
     let mut bed = ProxyBed::with_tokens(&[PROXIES[index]], &[(next, 0)], tokens).with_mode(DISTRIBUTED);
     let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
     bed.set(|setup| setup.settings.limits = ProxyLimits::default());
-    // Those of the paper's server, so that the tests know how fast shares move.
+    // The settings of the paper's server, so that the tests know how fast shares move.
     let distribution =
         Distribution { neighbours, settings: distribute::Settings::default(), ..Distribution::default() };
     bed.set(|setup| setup.settings.distribution = Some(distribution));
@@ -69,13 +69,13 @@ impl Chain {
         Self { proxies: (0..length).map(|index| proxy(index, length)).collect(), wire: Vec::new() }
     }
 
-    /// The process dies and comes back.
+    /// The process dies and restarts.
     fn restart(&mut self, index: usize) {
         let now = self.proxies[index].now;
         self.proxies[index] = proxy(index, self.proxies.len()).at(now);
     }
 
-    /// A datagram, and all that comes of it.
+    /// Delivers a datagram, and all messages that follow.
     fn send(&mut self, from: SocketAddr, to: usize, bytes: &[u8]) -> Arrived {
         carried(from, to, bytes, |at, from, bytes| {
             let sent = self.proxies[at].receive(0, from, bytes);
@@ -101,7 +101,7 @@ impl Chain {
         self.by_callee(&answer(&request.bytes, last, status, addr(CALLEE)))
     }
 
-    /// INVITE and 200; the 100 comes at once where the first proxy keeps the call.
+    /// INVITE and 200. The 100 comes at once if the first proxy keeps the call.
     fn call(&mut self, call_id: &str) -> Dialog {
         let before = self.kept();
         let arrived = self.by_client(&Req::new("INVITE", call_id, client()));
@@ -119,7 +119,7 @@ impl Chain {
         Dialog::of(invite, &ok)
     }
 
-    /// A second is over.
+    /// Ends a period of one second.
     fn period(&mut self, utilisation: &[f64]) {
         for (proxy, &utilisation) in self.proxies.iter_mut().zip(utilisation) {
             proxy.wait(Duration::from_secs(1));
@@ -137,7 +137,7 @@ impl Chain {
         self.reports().iter().map(|report| report.state.kept).collect()
     }
 
-    /// Calls for some seconds, in which the proxies are so busy.
+    /// Calls for some seconds, with this utilisation of the proxies.
     fn run(&mut self, name: &str, seconds: usize, utilisation: &[f64]) {
         for second in 0..seconds {
             for call in 0..20 {
@@ -162,7 +162,7 @@ fn hang_up(chain: &mut Chain, call: &Dialog, by_caller: bool) {
     }
 }
 
-/// A proxy without room for another transaction leaves the state to whoever is behind, and only the last one refuses.
+/// A proxy without room for another transaction leaves the state to the proxies behind, and only the last one refuses.
 #[test]
 fn who_has_no_room_passes_on() {
     let mut chain = Chain::new(2);
@@ -178,7 +178,7 @@ fn who_has_no_room_passes_on() {
     assert_eq!((statuses, arrived.at_callee.len()), (vec![503], 0));
 }
 
-/// Whatever the proxies are like, one of them keeps the transactions of each call, its BYE's included.
+/// With any load, exactly one proxy keeps the transactions of each call, with its BYE's.
 #[test]
 fn each_call_is_kept_once() {
     for length in [1, 2, 3] {
@@ -210,8 +210,8 @@ fn each_call_is_kept_once() {
     }
 }
 
-/// Who keeps a call that another proxy has passed on does not answer 100 at once, but does so when nothing else has gone
-/// back within 200 ms.
+/// A proxy that keeps a call passed on by another one sends no 100 at once. It does so if no other response is sent
+/// within 200 ms.
 #[test]
 fn a_call_that_was_passed_on_gets_its_100_late() {
     let mut chain = Chain::new(2);
@@ -235,7 +235,7 @@ fn a_call_that_was_passed_on_gets_its_100_late() {
     }
 }
 
-/// CANCEL finds who keeps its INVITE, over those that do not.
+/// A CANCEL finds the keeper of its INVITE, through proxies that keep no state.
 #[test]
 fn a_cancel_meets_its_invite() {
     for utilisation in [[0.1, 0.1, 0.1], [0.96, 0.1, 0.1], [0.96, 0.96, 0.1]] {
@@ -263,7 +263,7 @@ fn via_with(param: &str) -> String {
     format!("SIP/2.0/UDP {};branch=z9hG4bKstranger;rport;{param}", client())
 }
 
-/// A mark saves a stranger no state, and none is shown to strangers.
+/// A stranger's mark saves no state, and no mark is shown to strangers.
 #[test]
 fn the_mark_of_a_stranger_is_worth_nothing() {
     for mark in ["done=1", "DONE=3", "done=0"] {
@@ -284,12 +284,12 @@ fn the_mark_of_a_stranger_is_worth_nothing() {
         chain.by_client(&Req::new("INVITE", call, client()).via(&via));
     }
     assert_eq!(chain.kept(), [2], "the last one before the way out");
-    // It may be a proxy that only one side takes for a neighbour.
+    // It may be a proxy that only one side regards as a neighbour.
     let told = chain.proxies[0].events.iter();
     assert_eq!(told.filter(|event| matches!(event, ShardEvent::MarkOfStranger(_))).count(), 1);
 }
 
-/// A call that a neighbour has marked is not kept again; what is no mark counts as none.
+/// A call that a neighbour has marked is not kept again. An invalid mark counts as none.
 #[test]
 fn the_mark_of_a_neighbour_counts() {
     let neighbour = addr("127.0.0.77:5060");
@@ -304,7 +304,7 @@ fn the_mark_of_a_neighbour_counts() {
     }
 }
 
-/// Nobody but a neighbour throttles: neither by our own Via nor by that of the proxy before us.
+/// Only a neighbour's notice throttles: neither one in this proxy's Via nor one in the previous proxy's counts.
 #[test]
 fn the_notice_of_a_stranger_is_taken_out() {
     let forged = "room=t.1000.1000.18446744073709551615";
@@ -330,7 +330,7 @@ fn the_notice_of_a_stranger_is_taken_out() {
                     .collect::<Vec<_>>()
             };
             let [(_, between), (_, out)] = &chain.wire[..] else { panic!("{:?}", chain.wire) };
-            // A period has one notice, which some responses tell.
+            // A period has one notice, which some responses carry.
             let has_notice = call < 4 || (call + 1) % 8 == 0;
             let is_ours = |told: &Vec<String>| told.iter().all(|one| one.starts_with("u."));
             let told = is_told(between);
@@ -346,7 +346,7 @@ fn the_notice_of_a_stranger_is_taken_out() {
     assert!(chain.kept()[1] > before[1] + 100, "the first one still gives away: {:?}", chain.kept());
 }
 
-/// A process in between starts anew: the calls that it passed on go on, those that it kept end, and new ones are kept
+/// A process in between restarts: the calls that it passed on continue, those that it kept end, and new ones are kept
 /// once.
 #[test]
 fn a_restart_in_between_loses_no_call() {
@@ -360,7 +360,7 @@ fn a_restart_in_between_loses_no_call() {
             let is_keeper = chain.kept()[restarted] > before[restarted];
             chain.restart(restarted);
             let back = chain.answered(&ringing, 200).at_client;
-            // Who has kept the transaction is the one who would have sent the answer back (RFC 3261 §16.7 step 1).
+            // The keeper of the transaction would have sent the response back (RFC 3261 §16.7 step 1).
             assert_eq!(back.len(), usize::from(!is_keeper), "{busy:?} {restarted}");
             for (index, call) in calls.iter().enumerate() {
                 assert_eq!(chain.by_client(&call.by_caller("ACK", 1)).at_callee.len(), 1);
@@ -373,7 +373,7 @@ fn a_restart_in_between_loses_no_call() {
     }
 }
 
-/// Two static halves: who always keeps marks so, and who never does lets the mark pass.
+/// Two fixed proxies: one always keeps and marks, and one never keeps and passes the mark on.
 #[test]
 fn proxies_of_fixed_shares_take_part() {
     for (first, kept) in [(Service::HOPS, [0, 0, 0]), (STATELESS, [0, 0, 1])] {
@@ -387,7 +387,7 @@ fn proxies_of_fixed_shares_take_part() {
     }
 }
 
-/// What a notice is put beside: the rest of the neighbour's Via comes back as it was.
+/// A notice leaves the rest of the neighbour's Via unchanged.
 #[test]
 fn the_other_parts_of_a_via_stay_as_they_are() {
     let neighbour = addr("127.0.0.77:5060");
@@ -405,9 +405,8 @@ fn the_other_parts_of_a_via_stay_as_they_are() {
     assert_eq!(String::from_utf8_lossy(value).replace(";received=127.0.0.77", ""), expected);
 }
 
-/// What was said of a marked request holds for its copies alone. A stranger has an OPTIONS kept by the first proxy,
-/// and sends an INVITE with the same Call-ID, tag and CSeq straight to the second one, which is the last: that call
-/// has to be kept there.
+/// A mark holds only for copies of its request. A stranger has the first proxy keep an OPTIONS, and sends an INVITE
+/// with the same Call-ID, tag and CSeq directly to the second and last proxy. That call has to be kept there.
 #[test]
 fn no_call_passes_without_state_since_another_request_was_kept() {
     for (method, branch) in [("OPTIONS", "1"), ("OPTIONS", "2"), ("INVITE", "2")] {
@@ -418,7 +417,7 @@ fn no_call_passes_without_state_since_another_request_was_kept() {
         let arrived = chain.send(client(), 1, &request("INVITE", branch).bytes());
         assert_eq!((arrived.at_callee.len(), chain.kept()), (1, vec![1, 1]), "{method} {branch}");
     }
-    // The Via that the first proxy has written is known to whoever is behind, but nothing comes from its address.
+    // Elements behind know the Via of the first proxy, but they cannot send from its address.
     let mut chain = Chain::new(2);
     chain.by_client(&Req::new("INVITE", "call", client()));
     let (_, between) =
@@ -428,14 +427,14 @@ fn no_call_passes_without_state_since_another_request_was_kept() {
     assert_eq!(chain.kept(), [1, 1]);
 }
 
-/// Statuses of so many new calls from a client, and the Retry-After of those that were refused.
+/// Offers new calls from a client. Returns how many were accepted, and the Retry-After of the refused ones.
 fn offer(chain: &mut Chain, name: &str, calls: usize) -> (usize, Vec<u64>) {
     let (mut taken, mut pauses) = (0, Vec::new());
     for call in 0..calls {
         let arrived = chain.by_client(&Req::new("INVITE", &format!("{name}-{call}"), client()));
         taken += arrived.at_callee.len();
         for invite in &arrived.at_callee {
-            // The response has the notice of the proxy behind.
+            // The response carries the notice of the proxy behind.
             chain.answered(invite, 180);
         }
         for refusal in arrived.at_client.iter().filter(|sent| sent.status() == 503) {
@@ -446,7 +445,7 @@ fn offer(chain: &mut Chain, name: &str, calls: usize) -> (usize, Vec<u64>) {
     (taken, pauses)
 }
 
-/// What overload control refuses says how much state has to go: one period, and all of it is with the second proxy.
+/// Refusals of overload control say how much state has to move: after one period, all of it is with the second proxy.
 #[test]
 fn what_overload_control_refuses_makes_state_go_at_once() {
     let after_a_period = |refused: usize| {
@@ -464,13 +463,13 @@ fn what_overload_control_refuses_makes_state_go_at_once() {
         chain.run("after", 1, &[1.0, 0.3]);
         chain.kept()[1] - before[1]
     };
-    // Of 20 calls a twelfth, as their keys have it.
+    // A twelfth of 20 calls, by their keys.
     assert!(after_a_period(0) < 5);
     assert_eq!(after_a_period(40), 20);
 }
 
-/// Where all proxies are full, the first refuses a part of the new calls, and tells callers to come back at different
-/// times. The second refuses none of them: they were taken.
+/// If all proxies are full, the first refuses a part of the new calls, with different Retry-After values. The second
+/// refuses none of the accepted calls.
 #[test]
 fn where_nobody_has_room_the_entry_refuses() {
     let mut chain = Chain::new(2);
@@ -480,7 +479,7 @@ fn where_nobody_has_room_the_entry_refuses() {
     }
     let (taken, mut pauses) = offer(&mut chain, "late", 200);
     assert_eq!(taken + pauses.len(), 200);
-    // Of 12 periods the second proxy is known to throttle in 11; each takes a twentieth.
+    // In 11 of 12 periods the second proxy is known to throttle; each period takes a twentieth.
     assert!((95..130).contains(&taken), "{taken}");
     let reports = chain.reports();
     assert!((0.5..0.65).contains(&reports[0].taken), "{reports:?}");
@@ -495,7 +494,7 @@ fn where_nobody_has_room_the_entry_refuses() {
             "whoever probes takes a 503 for a sign of death"
         );
     }
-    // Room behind is enough to take everything again.
+    // Room behind suffices to accept everything again.
     for second in 0..12 {
         offer(&mut chain, &format!("room-{second}"), 20);
         chain.period(&[0.5, 0.5]);

@@ -1,10 +1,10 @@
-//! What asks for SIPS is not sent over UDP (RFC 3261 §26.2.2: each hop must be secured with TLS), in both roles.
+//! SIPS requests are not sent over UDP (RFC 3261 §26.2.2: each hop must be secured with TLS), in both roles.
 
 use crate::common::*;
 
 const SIPS: &str = "sips:bob@pool.example";
 
-/// A strict router before us has put our URI into the Request-URI, and that of the request last (RFC 3261 §16.4).
+/// A strict router has put this proxy's URI into the Request-URI, and the request's URI last (RFC 3261 §16.4).
 #[test]
 fn a_sips_request_uri_behind_ours_is_refused() {
     let mut bed = Bed::new(Site::plain());
@@ -30,7 +30,7 @@ fn a_sips_route_is_refused() {
     for counters in [bed.shard.counters(), proxy.shard.counters()] {
         assert_eq!(counters.replies[&(502, "Next Hop Needs TLS")], 2);
     }
-    // What lies behind the next hop is that one's affair.
+    // URIs behind the next hop are its responsibility.
     let routes = vec![ours(), format!("<sip:{};lr>", HOPS[0]), "<sips:far.example;lr>".to_owned()];
     let request = Req { routes, ..Req::new("INVITE", "behind", client()) };
     let sent = bed.one(0, client(), &request.bytes());
@@ -38,7 +38,7 @@ fn a_sips_route_is_refused() {
     assert_eq!(proxy.invite(&request).to, addr(HOPS[0]));
 }
 
-/// A node that calls somebody out there, and one that goes by the route set of its dialog.
+/// A node that calls an outside address, and one that uses the route set of its dialog.
 #[test]
 fn a_node_cannot_send_it_either() {
     let mut bed = Bed::new(Site::plain());

@@ -1,5 +1,4 @@
-//! The stateless proxy in front of next hops (RFC 3261 §16.11): every message finds its way by what it carries
-//! itself.
+//! The stateless proxy in front of next hops (RFC 3261 §16.11): every message is routed by its content alone.
 
 use crate::common::{ProxyBed as Bed, *};
 
@@ -7,7 +6,7 @@ fn bed() -> Bed {
     Bed::two_hops().with_mode(STATELESS)
 }
 
-/// A process that has just started: it has the configuration and the key.
+/// A process that has just started, with the configuration and the key.
 fn restarted(bed: &Bed) -> Bed {
     self::bed().at(bed.now)
 }
@@ -18,7 +17,7 @@ fn assert_keeps_nothing(bed: &Bed) {
     bed.shard.calls(|_| panic!("it knows of a call"));
 }
 
-/// Both sides hang up, in turn; after every message the process is another one.
+/// Either side hangs up; after every message the process restarts.
 #[test]
 fn a_call_goes_on_whatever_the_process_forgets() {
     for by_caller in [true, false] {
@@ -57,8 +56,8 @@ fn a_call_goes_on_whatever_the_process_forgets() {
     }
 }
 
-/// RFC 3261 §16.11: a retransmission gets the same branch and the same Record-Route; CANCEL and the ACK to a failure
-/// match the INVITE downstream, so they have its branch and go to its hop. Seconds may pass between, and restarts.
+/// RFC 3261 §16.11: a retransmission gets the same branch and the same Record-Route. CANCEL and the ACK to a failure
+/// must match the INVITE downstream. So they have its branch and go to its hop, even after seconds or a restart.
 #[test]
 fn what_belongs_to_an_invite_has_its_branch_and_its_hop() {
     let mut reached = std::collections::BTreeSet::new();
@@ -88,8 +87,8 @@ fn what_belongs_to_an_invite_has_its_branch_and_its_hop() {
     assert_eq!(reached.len(), HOPS.len(), "calls are shared out");
 }
 
-/// RFC 3261 §16.11: whoever is behind would take a copy with another branch for another request; as whoever has
-/// answered a BYE, who knows the call no more. The Route may name the next hop.
+/// RFC 3261 §16.11: an element behind would take a copy with another branch for a new request. So would a callee that
+/// has answered a BYE and forgotten the call. The Route may name the next hop.
 #[test]
 fn copies_keep_their_branch_when_the_key_changes() {
     let route = format!("<sip:{};lr>", HOPS[1]);
@@ -171,14 +170,14 @@ fn a_token_that_is_too_old_or_of_another_key_leads_to_no_party() {
         let elsewhere = Req { uri: "sip:127.0.8.8:7000".to_owned(), ..call.by_caller("INFO", 2) };
         assert_eq!(bed.one(client(), &elsewhere.bytes()).status(), 403);
         assert_eq!(bed.one(call.callee.at, &call.by_callee("INFO", 1).bytes()).status(), 403);
-        // A next hop may be addressed by everybody.
+        // Any sender may address a next hop.
         assert_eq!(bed.one(client(), &call.by_caller("BYE", 3).bytes()).to, call.callee.at);
         assert_eq!(bed.shard.counters().tokens_refused, 3);
         assert_keeps_nothing(&bed);
     }
 }
 
-/// A token is good for its whole lifetime, though its time is a coarse one.
+/// A token is valid for its whole lifetime, although its time is coarse.
 #[test]
 fn a_token_lives_as_long_as_others() {
     for offset in [0, 1, 200, 449, 450, 451] {
@@ -190,7 +189,7 @@ fn a_token_lives_as_long_as_others() {
     }
 }
 
-/// RFC 3261 §12.2: either party may say, in a request or in the answer to one, that it is reached elsewhere.
+/// RFC 3261 §12.2: either party may state a new target, in a request or in a response.
 #[test]
 fn a_party_that_moves_is_followed() {
     let elsewhere = addr("127.0.7.7:7000");
@@ -201,7 +200,7 @@ fn a_party_that_moves_is_followed() {
             if by_caller { call.by_caller(method, cseq) } else { call.by_callee(method, cseq) }
         };
         let place = |caller: bool| if caller { client() } else { call.callee.at };
-        // Who asks, and who of them has moved.
+        // The sender of the request, and the party that has moved.
         let contact = |moves: bool, at: SocketAddr| format!("sip:{}", if moves { elsewhere } else { at });
         let update = Req { contact: contact(in_request, place(by_caller)), ..ask("UPDATE", 2, by_caller) };
         let sent = bed.one(place(by_caller), &update.bytes());
@@ -217,7 +216,7 @@ fn a_party_that_moves_is_followed() {
     }
 }
 
-/// Without Record-Route the two parties go on without us, with transactions as without.
+/// Without Record-Route, the requests of a dialog do not pass this proxy, with transactions as without.
 #[test]
 fn who_records_no_route_sees_no_more_of_the_call() {
     let record_route = false;
@@ -231,7 +230,7 @@ fn who_records_no_route_sees_no_more_of_the_call() {
     }
 }
 
-/// What keeps nothing has no limit of transactions.
+/// A proxy without transactions has no limit of them.
 #[test]
 fn it_is_never_full() {
     let mut bed = bed();
@@ -241,8 +240,8 @@ fn it_is_never_full() {
     bed.set(|setup| setup.settings.limits = LIMITS);
 }
 
-/// A call that began with transactions ends with them, and one that began without ends without, whatever is set
-/// meanwhile.
+/// A call that began with transactions ends with them, and one that began without ends without, even after a change of
+/// the mode.
 #[test]
 fn a_change_of_mode_moves_no_call() {
     for (before, after, transactions) in [(Service::HOPS, STATELESS, 2), (STATELESS, Service::HOPS, 0)] {
@@ -269,7 +268,7 @@ fn what_belongs_to_an_invite_keeps_its_branch_when_key_and_mode_change() {
     }
 }
 
-/// Another call has this hop rest.
+/// Another call has this hop paused.
 fn has_rest(bed: &mut Bed, hop: SocketAddr) {
     let mut calls = (0..20).map(|number| Req::new("INVITE", &format!("full-{number}"), client()));
     let sent = calls.find_map(|call| bed.receive(0, client(), &call.bytes()).pop().filter(|at| at.to == hop));
@@ -277,8 +276,8 @@ fn has_rest(bed: &mut Bed, hop: SocketAddr) {
     bed.receive(0, hop, &busy.bytes_from(&sent.expect("one of them").bytes, addr(PROXY)));
 }
 
-/// RFC 3261 §16.11: whatever becomes of the hop, copies, CANCEL and ACK go where the INVITE went; and where nobody
-/// remembers that, to one of the hops.
+/// RFC 3261 §16.11: copies, CANCEL and ACK follow the INVITE, whatever the state of the hop. If its hop is unknown,
+/// they go to one of the hops.
 #[test]
 fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
     let mut bed = bed();
@@ -306,19 +305,19 @@ fn two_pools() -> Bed {
     bed
 }
 
-/// The INVITE to another user, in another branch or not: of one call all the same, and with one CSeq.
+/// The INVITE to another user, perhaps in another branch: of the same call, with the same CSeq.
 fn other_branch(invite: &Req, user: &str, branch: &str) -> Req {
     let via = format!("SIP/2.0/UDP {};branch={branch};rport", client());
     Req { uri: format!("sip:{user}@pool.example"), ..invite.clone().via(&via) }
 }
 
-/// RFC 3261 §16.6: whoever forks upstream sends an INVITE in several branches. Each goes by its own Request-URI, and
-/// what belongs to it follows.
+/// RFC 3261 §16.6: a proxy upstream forks an INVITE. Each branch goes by its own Request-URI, and its copies, CANCEL
+/// and ACK follow it.
 #[test]
 fn each_branch_of_a_forked_invite_goes_its_own_way() {
     let mut bed = two_pools();
     let invite = other_branch(&Req::new("INVITE", "call", client()), "x", "z9hG4bK-1");
-    // In the second case they differ in nothing but the Request-URI, and in the third in nothing but the branch.
+    // The second differs only in the Request-URI, the third only in the branch.
     let others = [
         (other_branch(&invite, "y", "z9hG4bK-2"), HOPS[1]),
         (other_branch(&invite, "y", "z9hG4bK-1"), HOPS[1]),
@@ -340,7 +339,7 @@ fn each_branch_of_a_forked_invite_goes_its_own_way() {
     }
 }
 
-/// RFC 3261 §16.3 step 4: a hop writes another Request-URI and sends the request back here.
+/// RFC 3261 §16.3 step 4: a hop changes the Request-URI and sends the request back.
 #[test]
 fn a_spiral_passes() {
     let mut bed = two_pools();
@@ -353,14 +352,14 @@ fn a_spiral_passes() {
     let second = bed.one(addr(HOPS[0]), &back);
     assert_eq!((second.to, second.message().vias().count()), (addr(HOPS[1]), 4));
     assert_eq!(bed.one(addr(HOPS[0]), &back), second, "a copy");
-    // All the way back: the hop takes its own Via away.
+    // All the way back: the hop removes its own Via.
     let ringing = string(&answered(&mut bed, &second, 180).bytes);
     let lines = ringing.split_inclusive("\r\n").filter(|line| !line.contains("z9hG4bK-hop"));
     let at_client = bed.one(addr(HOPS[0]), lines.collect::<String>().as_bytes());
     assert_eq!((at_client.to, at_client.message().vias().count()), (client(), 1));
 }
 
-/// Clients behind NATs may have one address and count their branches alike: their calls are told apart all the same.
+/// Clients behind NATs may have one address and equal branches. Their calls are still distinguished.
 #[test]
 fn equal_branches_of_two_clients_are_two_calls() {
     let mut bed = bed();
@@ -380,7 +379,7 @@ fn equal_branches_of_two_clients_are_two_calls() {
     }
 }
 
-/// RFC 2543: without the magic cookie a branch tells nothing; copies, CANCEL and ACK go where the INVITE went.
+/// RFC 2543: without the magic cookie a branch means nothing; copies, CANCEL and ACK follow the INVITE.
 #[test]
 fn what_belongs_to_an_invite_without_a_cookie_follows_it() {
     let via = |branch: &str| format!("SIP/2.0/UDP {}{branch}", client());
@@ -390,7 +389,7 @@ fn what_belongs_to_an_invite_without_a_cookie_follows_it() {
         let mut bed = bed();
         let invite = Req::new("INVITE", "call", client()).via(&via(branches[0]));
         let at_hop = bed.invite(&invite);
-        // What is new would go elsewhere.
+        // A new call would go elsewhere.
         has_rest(&mut bed, at_hop.to);
         assert_eq!(bed.resting(), [at_hop.to]);
         assert_eq!(bed.invite(&invite), at_hop, "a copy");

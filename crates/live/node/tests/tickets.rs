@@ -1,4 +1,4 @@
-//! The gate gives a ticket to what begins something, and each ends once: settled, refused, passed on or lost.
+//! The gate gives new requests a ticket, and each ticket ends once: settled, refused, passed on or lost.
 
 use crate::common::*;
 

@@ -1,11 +1,11 @@
-//! No request goes on without a ticket of the gate: code that tries does not compile.
+//! No request is forwarded without a ticket of the gate: code that tries does not compile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-/// A module that is added to a copy of this crate: the text before and after the code of its function. Each fault needs other
-/// imports and parameters, so that unused ones are allowed.
+/// A module added to a copy of this crate: the text before and after the code of its function. Each fault needs other
+/// imports and parameters, so unused ones are allowed.
 const ADDED: &str = "node/src/forward/stateful/added.rs";
 const BEFORE: &str = "#![allow(unused)]
 use super::{received::Received, transactions::Stateful};
@@ -27,7 +27,7 @@ const FAULTS: [(&str, &str); 6] = [
     ("to.send(step.site, message, step.out);", "E0061"),
     ("by.forward(step, message, None, received);", "E0061"),
     ("by.receive(step, message, None, received);", "E0624"),
-    // It has ended.
+    // The ticket has ended.
     ("ticket.pass(); to.send(step.site, message, step.out, &ticket);", "E0382"),
     // The gate has not given it.
     ("let ticket = Ticket { novelty: Novelty::New, count: None };", "E0451"),
@@ -46,7 +46,7 @@ fn nothing_goes_on_without_a_ticket() {
     }
 }
 
-/// Copies the sources to a workspace of their own, and declares the module that is added.
+/// Copies the sources to their own workspace, and declares the added module.
 fn copy_of_crate() -> io::Result<PathBuf> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = package.join("../../..").canonicalize()?;
@@ -58,7 +58,7 @@ fn copy_of_crate() -> io::Result<PathBuf> {
     Command::new("cp").arg("-R").arg(package.join("src")).arg(copy.join("node")).status()?;
     let parent = copy.join("node/src/forward/stateful/mod.rs");
     fs::write(&parent, fs::read_to_string(&parent)? + "mod added;\n")?;
-    // The crates for tests need this one.
+    // The test crates depend on this crate.
     let manifest = fs::read_to_string(package.join("Cargo.toml"))?;
     fs::write(copy.join("node/Cargo.toml"), manifest.split("[dev-dependencies]").next().unwrap_or_default())?;
     let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
@@ -71,7 +71,7 @@ fn copy_of_crate() -> io::Result<PathBuf> {
     Ok(copy)
 }
 
-/// The errors of the compiler about this code in the function.
+/// Returns the compiler's errors for this code in the function.
 fn errors(workspace: &Path, code: &str) -> Vec<String> {
     fs::write(workspace.join(ADDED), [BEFORE, code, AFTER].concat()).expect("the folder is there");
     let mut cargo = Command::new(env!("CARGO"));

@@ -1,4 +1,4 @@
-//! To tags that strangers make up: what has one, and neither a token nor a known dialog, is no more than any other
+//! Invented To tags: a request with one, and with neither a token nor a known dialog, is handled like any other
 //! request.
 
 use crate::common::*;
@@ -7,8 +7,8 @@ use route::Access;
 const MODES: [Service; 4] =
     [Service::HOPS, STATELESS, Service::Calls(Spread::Found), Service::Distribute { record_route: true }];
 
-/// The ways in which an INVITE with a To tag that was made up may name where it wants to go: by nothing, by a Route
-/// past us, by one with what looks like a token of either kind, and by its Request-URI.
+/// INVITEs with an invented To tag that name their target in different ways: not at all, by a Route past this proxy, by
+/// a Route with a false token of either kind, by the Request-URI.
 fn forged(call_id: &str, user: &str) -> Vec<Req> {
     let uri = format!("sip:{user}@pool.example");
     let new =
@@ -38,7 +38,7 @@ fn bed(mode: Service) -> ProxyBed {
     ProxyBed::two_hops().with_mode(mode)
 }
 
-/// The next hops that it arrived at, and what the sender was told beside 100.
+/// Returns the next hops reached, and the status codes besides 100.
 fn outcome(bed: &mut ProxyBed, request: &Req) -> (Vec<SocketAddr>, Vec<u16>) {
     let sent = bed.receive(0, client(), &request.bytes());
     let (back, on): (Vec<_>, Vec<_>) = sent.into_iter().partition(|sent| sent.to == client());
@@ -46,8 +46,8 @@ fn outcome(bed: &mut ProxyBed, request: &Req) -> (Vec<SocketAddr>, Vec<u16>) {
     (on.iter().map(|sent| sent.to).collect(), statuses.collect())
 }
 
-/// Whether it has a token of a proxy's that does not fit, and leads neither to us nor to a next hop: 403 before all
-/// else.
+/// Returns whether the request has an invalid token of a proxy, and leads neither to this proxy nor to a next hop. It
+/// then gets 403 before all other checks.
 fn leads_elsewhere(request: &Req) -> bool {
     request.routes.len() == 1 && request.routes[0].contains(";sbp=")
 }
@@ -81,14 +81,14 @@ fn nor_round_a_stop() {
             let refused = if leads_elsewhere(&request) { 403 } else { 503 };
             assert_eq!((on.len(), back), (0, vec![refused]), "{mode:?}\n{}", request.text());
         }
-        // What ends something may end it, with a token or without.
+        // A request that ends a call is accepted, with a token or without.
         for bye in [call.by_caller("BYE", 2), Req { routes: Vec::new(), ..call.by_caller("BYE", 3) }] {
             assert_eq!(outcome(&mut bed, &bye).0, [call.callee.at]);
         }
     }
 }
 
-/// Next hops in two pools, as of two routes with `next`; who may use one of the routes may not use the other.
+/// Next hops in two pools, as of two routes with `next`. A sender admitted to one route may not use the other.
 #[test]
 fn nor_round_routes_and_who_may_use_them() {
     for mode in MODES {
@@ -109,7 +109,7 @@ fn nor_round_routes_and_who_may_use_them() {
                         (false, _) => (vec![], vec![481]),
                         (true, "closed") => (vec![], vec![403]),
                         (true, "none") => (vec![], vec![404]),
-                        // Its route leads to the second hop: whoever names the first one gets nowhere.
+                        // Its route leads to the second hop, so a request that names the first one is refused.
                         (true, _) if names_first => (vec![], vec![403]),
                         (true, _) => (vec![addr(HOPS[1])], vec![]),
                     };
@@ -120,7 +120,7 @@ fn nor_round_routes_and_who_may_use_them() {
     }
 }
 
-/// A pool with sessions beside next hops: what it balances is a new request.
+/// A pool with sessions beside next hops: a request that it balances is a new one.
 #[test]
 fn nor_where_sessions_are_kept() {
     let mut bed = Bed::new(Site { forwards_orphans: true, ..Site::plain() });
@@ -133,7 +133,7 @@ fn nor_where_sessions_are_kept() {
         passed += usize::from(sent.message().status().is_none());
     }
     assert_eq!((passed, bed.load().calls), (10, 10));
-    // And it goes by the routes that there are, to the pool that they name.
+    // It also goes by the present routes, to the pool that they name.
     let mut bed = Bed::new(Site { forwards_orphans: true, ..Site::plain() });
     let default = Service::Balance;
     bed.set_pools([pool_of(default, [0, 1]), pool_of(default, [2])]);
@@ -147,7 +147,7 @@ fn nor_where_sessions_are_kept() {
     assert_eq!(bed.one(0, client(), &forged("none").bytes()).status(), 404);
 }
 
-/// The call of a stranger who makes up a To tag is kept like any other: it has a record, and a place.
+/// A call that begins with an invented To tag is kept like any other: it has a record, and counts for the limit.
 #[test]
 fn a_call_that_begins_with_one_is_kept() {
     let mut bed = bed(Service::Calls(Spread::Found));
@@ -161,7 +161,7 @@ fn a_call_that_begins_with_one_is_kept() {
     assert_eq!(calls(&bed).answered, 1);
 }
 
-/// What a token proves is no affair of the limits, and what a session proves neither.
+/// Limits do not apply to requests that a token or a session proves.
 #[test]
 fn dialogs_that_are_known_go_on() {
     for mode in MODES {

@@ -1,4 +1,4 @@
-//! Tokens that are not ours, not of this call, too old, or of no member; responses that answer nothing of ours.
+//! Tokens that are not of this site, not of this call, too old, or of no member; responses to no request of this proxy.
 
 use crate::common::*;
 
@@ -6,7 +6,7 @@ fn call() -> Dialog {
     Dialog::inbound(&mut Bed::new(Site::plain()), "token", client(), 0)
 }
 
-/// At a balancer that remembers nothing: 481, an ACK is dropped, each is counted, and nothing goes anywhere else.
+/// At a balancer without state: 481, an ACK is dropped, each is counted, and nothing else is sent.
 fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
     let before = bed.shard.counters().tokens_refused;
     for method in ["BYE", "INVITE", "INFO", "CANCEL"] {
@@ -36,7 +36,7 @@ fn too_old_or_from_the_future() {
     assert_refused(&mut Bed::new(earlier(fresh + 1)), &bye, "clocks differ by more than a lifetime");
 }
 
-/// Clients move. Whoever else has the token gets no further than they: to the node of the call.
+/// Clients move. Another holder of the token reaches only the node of the call, too.
 #[test]
 fn from_another_address_it_leads_to_the_node_of_its_call() {
     let mut call = call();
@@ -48,7 +48,7 @@ fn from_another_address_it_leads_to_the_node_of_its_call() {
     bed.assert_forgets();
 }
 
-/// A Request-URI and a Route that lead elsewhere: a client reaches its node and nothing else.
+/// Request-URI and Route lead elsewhere: a client still reaches only its node.
 #[test]
 fn a_client_reaches_nothing_but_its_node() {
     let mut bed = Bed::new(Site::plain());
@@ -63,8 +63,8 @@ fn a_client_reaches_nothing_but_its_node() {
     assert!(bed.is_node(sent.to));
 }
 
-/// A dialog of a pool is its member's, as far as we send: with another Contact in the 2xx, with several 2xx of a fork below the
-/// member, and with a loose router behind it. The member takes Route and Request-URI from there.
+/// Requests of a pool's dialog go to its member, which evaluates Route and Request-URI. The 2xx may have another
+/// Contact, the member may fork and send several 2xx, and a loose router may be behind it.
 #[test]
 fn a_dialog_goes_to_its_member_whatever_is_behind_it() {
     for mode in [Service::Balance, Service::BalanceTransactions] {
@@ -123,7 +123,7 @@ fn responses_that_answer_nothing_of_ours() {
 
 #[test]
 fn an_old_branch_still_answers() {
-    // A transaction ends long before, but the branch itself has no date: it leads to its client and nowhere else.
+    // A transaction ends long before, but the branch itself has no date: it leads only to its client.
     let mut bed = Bed::new(Site::plain());
     let invite = bed.one(0, client(), &Req::new("INVITE", "old", client()).bytes());
     bed.wait(Duration::from_hours(5));

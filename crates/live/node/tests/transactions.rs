@@ -1,4 +1,4 @@
-//! A pool that is forwarded to with transactions: sessions and policies as without, and another member where one fails.
+//! A pool with transactions: sessions and policies as without, and another member after a failure.
 
 use crate::common::*;
 use balance::Sign;
@@ -24,7 +24,7 @@ fn failover(budget: BudgetSettings) -> Failover {
     failover
 }
 
-/// The request among what was sent, beside the ACK to the failure.
+/// Returns the only INVITE among the sent messages.
 fn next(sent: &[Sent]) -> Sent {
     let mut requests = requests(sent, Method::Invite);
     assert_eq!(requests.len(), 1, "{sent:#?}");
@@ -56,8 +56,8 @@ fn a_call_has_a_transaction_and_a_session_and_its_dialog_is_the_members() {
     bed.assert_idle();
 }
 
-/// RFC 3261 §16.7 step 5, §18.2.2: a member writes another Via into a 2xx that comes after the final response. The
-/// 2xx goes to the caller all the same, and not to a third party.
+/// RFC 3261 §16.7 step 5, §18.2.2: a member changes the Via of a 2xx after the final response. The 2xx still goes to
+/// the caller, and not to a third party.
 #[test]
 fn a_late_2xx_goes_to_the_caller_and_to_nobody_else() {
     for first in [200, 486] {
@@ -124,7 +124,7 @@ fn an_icmp_error_leads_to_another_one_at_once() {
     assert!(!calls.contains(&first.to), "it rests");
 }
 
-/// A dead pool must not have all calls sent twice.
+/// A dead pool must not double the traffic.
 #[test]
 fn retries_keep_to_their_budget() {
     let budget = BudgetSettings { ratio: 0.1, least: 5, window: Duration::from_secs(10) };
@@ -135,7 +135,7 @@ fn retries_keep_to_their_budget() {
     for n in 0..200 {
         let at = invited(&mut bed, &format!("call{n}"));
         let sent = respond(&mut bed, &at, 503);
-        // Their rests end, so that the next call goes there again.
+        // The pauses end, so the next call goes there again.
         bed.now += Duration::from_millis(1);
         for again in requests(&sent, Method::Invite) {
             retried += 1;
@@ -145,7 +145,7 @@ fn retries_keep_to_their_budget() {
     assert_eq!(retried, 25, "5, and a tenth of 200");
 }
 
-/// A reload puts a rule before another one, with names and without: each keeps what its budget has counted.
+/// A reload inserts a rule before another one, with names and without: each keeps the counts of its budget.
 #[test]
 fn a_rule_keeps_its_budget_when_its_place_changes() {
     for names in [["one", "other"], ["route-1", "route-2"]] {
@@ -198,7 +198,7 @@ fn only_outcomes_that_the_rule_names_lead_to_the_next_pool() {
     assert_eq!(statuses(&sent), [500]);
 }
 
-/// Members of a pool of next hops are callers as any other: whoever they ask for, the rules say where that goes.
+/// Next hops are handled like any caller, so the rules determine the targets of their requests.
 #[test]
 fn a_next_hop_does_not_call_out() {
     let mut bed = bed(Failover::default());
@@ -216,7 +216,7 @@ fn a_next_hop_does_not_call_out() {
     assert!(bed.site.nodes[..2].iter().any(|node| addr(node.0) == to), "{to}");
 }
 
-/// Where requests within dialogs go by their Route, calls are counted as well, if the policy asks for it.
+/// Calls are counted even if requests within dialogs go by their Route, if the policy needs the counts.
 #[test]
 fn calls_of_next_hops_are_counted() {
     let mut bed = bed(Failover::default());
@@ -235,8 +235,8 @@ fn calls_of_next_hops_are_counted() {
     bed.assert_idle();
 }
 
-/// A Route to a next hop that the request's rule does not lead to, with or without a token of nobody: it would get past the rule
-/// and the lists of that hop.
+/// A Route to a next hop outside the request's rule, with or without an invalid token, would bypass the rule and the
+/// access lists of that hop.
 #[test]
 fn a_route_reaches_no_hop_of_another_rule() {
     let mut bed = bed(Failover::default());
@@ -261,7 +261,7 @@ fn a_route_reaches_no_hop_of_another_rule() {
     assert_eq!((refused.len(), refused[0].status()), (1, 403));
 }
 
-/// Whoever left is trusted no more than anybody.
+/// A former member is trusted no more than a stranger.
 #[test]
 fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
     let mut bed = bed(Failover::default());
@@ -275,7 +275,7 @@ fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
     assert_eq!(call(&mut bed, "gone"), 403);
 }
 
-/// What belongs to a dialog is nobody else's, also where its token is lost.
+/// A request of a dialog goes to no other member, even without its token.
 #[test]
 fn within_a_dialog_nobody_else_is_tried() {
     let mut bed = bed(failover(RETRIES));
@@ -293,7 +293,7 @@ fn within_a_dialog_nobody_else_is_tried() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However members answer, nothing is left of a call once it is over.
+    /// With any responses of the members, no state is left after a call.
     #[test]
     fn nothing_is_left(operations in prop::collection::vec((0_u8..8, 0_u8..8, any::<u8>()), 1..60)) {
         let mut bed = bed(failover(RETRIES));
@@ -328,7 +328,7 @@ proptest! {
 
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Pools whose members have so long for their first answer to an INVITE; a route may say otherwise.
+/// Pools with this limit for a member's first response to an INVITE; a route may override it.
 fn timed(of_route: Option<Duration>) -> Bed {
     let mut failover = failover(RETRIES);
     failover.invite_timeout = of_route;
@@ -340,14 +340,14 @@ fn timed(of_route: Option<Duration>) -> Bed {
     bed
 }
 
-/// INVITEs to members that had none before.
+/// Returns the INVITEs to members that had none before.
 fn moved(bed: &mut Bed, time: Duration, before: &[Sent]) -> Vec<Sent> {
     let mut sent = requests(&bed.wait(time + Duration::from_millis(20)), Method::Invite);
     sent.retain(|sent| before.iter().all(|before| before.to != sent.to));
     sent
 }
 
-/// RFC 3261 §9.1: a CANCEL waits for a provisional response. §16.7 step 5: a 2xx that crosses it goes back all the same.
+/// RFC 3261 §9.1: a CANCEL waits for a provisional response. §16.7 step 5: a 2xx that crosses it still goes back.
 #[test]
 fn a_silent_member_is_followed_by_the_next_one_and_then_by_the_next_pool() {
     let mut bed = timed(None);
@@ -385,8 +385,8 @@ fn a_route_has_its_own_time_to_the_first_answer() {
     assert_eq!(moved(&mut bed, 2 * TIMEOUT, &[first]).len(), 0);
 }
 
-/// As a 5xx does. A member that answers another INVITE meanwhile works: whatever it swallows may be the caller's fault.
-/// So may be whatever all members swallow.
+/// Silence counts as a failure, like a 5xx. A member that answers another INVITE meanwhile works, so the silence may be
+/// the caller's fault. The same holds if all members are silent.
 #[test]
 fn silence_counts_as_a_failure_of_the_member_unless_it_answers_others_or_all_are_silent() {
     for (answers_another, is_answered) in [(false, true), (true, true), (false, false)] {

@@ -1,4 +1,4 @@
-//! What the rest of the process asks of the control task.
+//! Questions and commands of the rest of the process to the control task.
 
 use crate::figures::View;
 use crate::registrations::Home;
@@ -8,41 +8,39 @@ use base::Peer;
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
-/// What the admin side asks of the control task.
 pub(crate) enum Ask {
     View(oneshot::Sender<View>),
-    /// Answers with those meant.
+    /// Answers with the members that the command applied to.
     Drain {
         member: String,
         draining: bool,
         reply: oneshot::Sender<Result<Vec<Peer>, String>>,
     },
-    /// What the scaler of a pool wants of the member at this address.
+    /// A wish of the scaler of a pool about the member at this address.
     Scale {
         pool: String,
         address: SocketAddr,
         wish: ScaleWish,
     },
-    /// The operator says that a member is back. Answers with those meant.
+    /// An operator reports that a member is back. Answers with the members that the command applied to.
     Up {
         member: String,
         reply: oneshot::Sender<Result<Vec<Peer>, String>>,
     },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
-    /// The home domain, if there is one.
+    /// Asks for the registrar's settings; `None` without a registrar.
     Home(oneshot::Sender<Option<Home>>),
     Stop,
-    /// Another process takes over.
+    /// A change in the takeover by another process.
     Succession(Succession),
-    /// Another process has said what it still has to do, or has ended.
+    /// Another process has reported its remaining work, or has ended.
     Process(ProcessId),
 }
 
-/// What a scaler wants of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ScaleWish {
-    /// It gets no new calls, or gets them again as far as the scaler is concerned.
+    /// Whether the member gets new calls as far as the scaler is concerned. `true`: it gets none.
     Drain(bool),
-    /// It is asked whether it is there.
+    /// Probes the member to find out whether it answers.
     Doubt,
 }

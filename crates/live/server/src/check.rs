@@ -1,5 +1,5 @@
-//! Files, directories and URLs that a configuration names. No server is asked: it may be one that only the
-//! machine reaches that the file is for.
+//! Checks the files, directories and URLs that a configuration names. No server is contacted, since it may be reachable
+//! only from the machine that the file is for.
 
 use crate::admin::token;
 use crate::key;
@@ -18,17 +18,16 @@ use std::time::SystemTime;
 use storage::{RecordDatabase, UserFile};
 use streams::tls::{TlsError, TlsSetup};
 
-/// A text for each thing that is wrong, with what helps.
+/// Faults of a configuration, each with a remedy.
 #[derive(Default)]
 pub struct Findings {
-    /// With these, a start fails, or a part of the server does not work.
+    /// Faults that make a start or a part of the server fail.
     pub problems: Vec<String>,
-    /// A start says them, and all works that can.
+    /// Faults that a start only logs.
     pub warnings: Vec<String>,
 }
 
-/// What a start with the configuration at `path` would say of what it names, and of the secrets that are kept beside
-/// it.
+/// Checks the files and URLs in the configuration at `path`, and the secrets that are stored beside it.
 pub fn check(config: &Config, path: &Path) -> Findings {
     let Findings { mut problems, mut warnings } = Findings::default();
     if let Some(registrar) = &config.registrar {
@@ -50,7 +49,7 @@ pub fn check(config: &Config, path: &Path) -> Findings {
     Findings { problems, warnings }
 }
 
-/// Addresses to listen at that this host does not have. It may not be the host that the configuration is for.
+/// Lists listen addresses that this host does not have. The configuration may be for another host.
 fn of_listeners(config: &Config) -> impl Iterator<Item = String> {
     let all = config.listen.listeners.iter().map(|listener| listener.bind.ip());
     let all: BTreeSet<_> = all.chain(config.admin.listen.map(|address| address.ip())).collect();
@@ -60,19 +59,19 @@ fn of_listeners(config: &Config) -> impl Iterator<Item = String> {
     all.into_iter().filter(is_absent).map(|ip| format!("{ip} is no address of this host: a start fails here"))
 }
 
-/// What clients do not like about the certificates. It is no error: UDP and TCP work nevertheless.
+/// Lists faults of the certificates that clients may reject. UDP and TCP work nevertheless.
 ///
 /// # Errors
-/// A certificate, a key or the authorities cannot be used.
+/// If a certificate, a key or the authorities cannot be used.
 fn of_tls(tls: &Tls) -> Result<Vec<String>, TlsError> {
-    // Nothing is written, and no secret needs to be.
+    // The check writes no key log.
     let setup = TlsSetup::read(&Tls { key_log: None, ..tls.clone() }, None)?;
     let now = SystemTime::now();
     Ok(setup.certificates.iter().flat_map(|facts| facts.warnings(now)).collect())
 }
 
-/// The secrets that are kept beside the configuration, where one cannot be used. One that is not there is made, and a
-/// start says what comes of one that cannot be read.
+/// Returns the first unusable secret that is stored beside the configuration. A missing secret is no fault, since a
+/// start makes it. A secret that cannot be read is reported by the start.
 fn of_secrets(config: &Config, path: &Path) -> Option<String> {
     let key = config.token.key.is_none().then(|| key::beside(path));
     let kept = key.into_iter().chain(token::kept(&config.admin, path));
@@ -80,7 +79,7 @@ fn of_secrets(config: &Config, path: &Path) -> Option<String> {
     faults.find(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string())
 }
 
-/// Files that the server writes and that are named for something else, too.
+/// Lists files that the server writes and that the configuration also names for another purpose.
 fn collisions(config: &Config, path: &Path) -> Vec<String> {
     let mut written: Vec<_> = state::places(path, "sock")
         .into_iter()
@@ -118,12 +117,12 @@ fn collisions(config: &Config, path: &Path) -> Vec<String> {
     problems
 }
 
-/// The faults of a file of users.
+/// Returns the faults of a file of users.
 pub fn check_users(file: &Path) -> Option<String> {
     UserFile::read(file).err().map(|error| format!("[registrar] users: {error}"))
 }
 
-/// Names that cannot be found, and programs that are not there.
+/// Lists names that can never be resolved, and programs that do not exist.
 fn of_pool(pool: &PoolConfig) -> Vec<String> {
     let name = &pool.settings.name;
     let never = |member: &&MemberSettings| match &member.address {
@@ -149,7 +148,7 @@ fn of_pool(pool: &PoolConfig) -> Vec<String> {
     never.chain(missing).collect()
 }
 
-/// Whether a program can be started: by its path, or by PATH.
+/// Returns whether a program exists, by its path or in PATH.
 fn is_there(program: &str) -> bool {
     let is_file = |path: &Path| path.metadata().is_ok_and(|there| there.is_file());
     if program.contains('/') {
@@ -181,7 +180,7 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
     [users, store]
 }
 
-/// That no user of a file is of the realm.
+/// Reports that no user of a file belongs to the realm.
 fn nobody(users: &UserFile, file: &Path, registrar: &RegistrarConfig) -> Option<String> {
     let realm = &registrar.settings.authentication.as_ref()?.digest.realm;
     let realms = users.realms();
@@ -211,8 +210,8 @@ fn of_calls(calls: &CallsConfig) -> Option<String> {
     problem.map(|problem| format!("[calls] records: {problem}"))
 }
 
-/// What is wrong with a file that is made where there is none: its directory is not. Whether the server may write
-/// there is not known to whoever runs as somebody else.
+/// Returns the fault of a file that the server creates: its directory does not exist. Write permission is not checked,
+/// since the check may run as another user.
 fn of_file(file: &Path) -> Option<String> {
     if file.is_dir() {
         return Some(format!("{} is a directory; name a file in it", file.display()));
@@ -224,7 +223,7 @@ fn of_file(file: &Path) -> Option<String> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Some(format!("there is no directory {shown}; make it, or name another file"))
         }
-        // A start says what comes of one that cannot be looked at.
+        // A start reports a file that cannot be examined.
         _ => None,
     }
 }
@@ -233,7 +232,7 @@ fn of_file(file: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The reports about a registrar with more of its table, and about records.
+    /// Returns the findings for a registrar with these additional keys, and for call records.
     fn said(registrar: &str, records: &str) -> Vec<String> {
         let directory = env::temp_dir();
         let text = format!(
@@ -352,7 +351,7 @@ mod tests {
         one("users = \"/sarabande/is/not/there\"", fine, "[registrar] users: ");
     }
 
-    /// The reports about a pool with these members and more of its table.
+    /// Returns the findings for a pool with these members and additional keys.
     fn said_of_pool(members: &str, more: &str) -> Vec<String> {
         let text = format!(
             "[listen]\nudp = [\"127.0.0.1:5060\"]\n[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n\

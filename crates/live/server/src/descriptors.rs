@@ -1,13 +1,14 @@
-//! Descriptors of this process: as many as the system lets it have, and how many of them connections may take.
+//! File descriptors of this process: their limit, and the share for connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use shards::proc;
 
-/// Descriptors that are opened later and are no connections of SIP: 32 of the admin interface, those of stores, name
-/// servers and files, a successor's.
+/// Descriptors reserved for other uses than SIP connections: 32 of the admin interface, the rest for stores, name
+/// servers, files and a successor.
 const RESERVE: u64 = 128;
 
-/// Raises the soft limit of descriptors to the hard one: the soft one is low for programs that use select(2).
+/// Raises the soft limit of descriptors to the hard limit. The soft limit is low for the sake of programs that use
+/// select(2).
 pub(crate) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -17,8 +18,8 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Most connections: `most`, or fewer where there are not as many descriptors. `links` are those that this process may
-/// open to members and next hops.
+/// Returns the limit of connections: `most`, or fewer if there are not enough descriptors. `links` is the number of
+/// connections that this process may open to members and next hops.
 pub(crate) fn most_connections(most: usize, links: usize) -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return most };
     let taken = (proc::open_files().unwrap_or(0) + links) as u64;
@@ -33,7 +34,7 @@ pub(crate) fn most_connections(most: usize, links: usize) -> usize {
     bound
 }
 
-/// Never less than one: then there is no room for anything else either.
+/// The limit is at least 1. With fewer descriptors nothing else would work either.
 fn bounded(most: usize, limit: u64, taken: u64) -> usize {
     most.min(limit.saturating_sub(taken + RESERVE).max(1) as usize)
 }

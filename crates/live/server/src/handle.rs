@@ -1,4 +1,4 @@
-//! How the rest of the process asks and commands a running server.
+//! Queries and commands to a running server.
 
 use crate::ask::{Ask, ScaleWish};
 use crate::figures::{ConnectionsView, ExplanationView, Figures, Session, Standing, View};
@@ -13,16 +13,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
-/// Asks and commands a running server; cheap to clone.
+/// Queries and commands a running server. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     asks: mpsc::UnboundedSender<Ask>,
     workers: Vec<WorkerHandle>,
-    /// Who starts another process that takes over, if anybody does.
+    /// Channel to the part of the program that starts a successor, if there is one.
     starter: Arc<OnceLock<mpsc::UnboundedSender<RestartReply>>>,
 }
 
-/// Takes whether another process has been started, or why not.
+/// Receives the result of starting another process.
 pub type RestartReply = oneshot::Sender<Result<(), String>>;
 
 impl Handle {
@@ -30,19 +30,20 @@ impl Handle {
         Self { asks, workers, starter: Arc::default() }
     }
 
-    /// What the process has to do, and whether it takes new calls. Costs the traffic next to nothing.
+    /// Returns the load of the process, and whether it takes new calls. The query costs the traffic next to nothing.
     ///
     /// # Errors
-    /// When the server has ended.
+    /// If the server has ended.
     pub async fn standing(&self) -> Result<Standing, String> {
         let view = self.view().await?;
         Ok(Standing::new(&view, &self.ask_each(Command::Counts).await?))
     }
 
-    /// All figures, with every member and former member in the order of their slots. `oldest_calls` walks the session
-    /// tables, which takes some milliseconds a million calls.
+    /// Returns all figures, with members and former members in the order of their slots. `oldest_calls` walks the
+    /// session tables, which takes some milliseconds for a million calls.
     ///
     /// # Errors
+    /// If the server has ended.
     /// When the server has ended.
     pub async fn figures(&self, oldest_calls: bool) -> Result<Figures, String> {
         let view = self.view().await?;
@@ -51,10 +52,10 @@ impl Handle {
         Ok(Figures::new(&view, snapshots, &oldest))
     }
 
-    /// Connections, and those that have them; `None` where there are no listeners for them.
+    /// Returns connections and their peers; `None` without listeners for connections.
     ///
     /// # Errors
-    /// When the server has ended.
+    /// If the server has ended.
     pub async fn connections(&self) -> Result<Option<ConnectionsView>, String> {
         let Some(connections) = self.figures(false).await?.connections else { return Ok(None) };
         let now = self.view().await?.now;
@@ -62,22 +63,22 @@ impl Handle {
         Ok(Some(connections.with_peers(now, &all)))
     }
 
-    /// What the scaler of a pool has to know; `None` where there is no such pool.
+    /// Returns the state of a pool for its scaler; `None` if there is no such pool.
     pub(crate) async fn pool_view(&self, pool: &str) -> Result<Option<PoolView>, String> {
         let view = self.view().await?;
         Ok(pool_view(&view, &self.ask_each(Command::Counts).await?, pool))
     }
 
-    /// The session of a Call-ID, if it is in the table.
+    /// Returns the session of a Call-ID; `None` if it is not in the table.
     ///
     /// # Errors
-    /// When the server has ended.
+    /// If the server has ended.
     pub async fn session(&self, call_id: &str) -> Result<Option<Session>, String> {
         for worker in &self.workers {
             let (reply, answer) = oneshot::channel();
             worker.send(Command::Session(call_id.as_bytes().to_vec(), reply));
             if let Some(session) = answer.await.map_err(|_| GONE)? {
-                // Asked afterwards: a member that has just joined may be its node.
+                // The view is read after the session, since the session's member may have just joined.
                 let view = self.view().await?;
                 let member = view.at(session.slot);
                 return Ok(member
@@ -87,10 +88,10 @@ impl Handle {
         Ok(None)
     }
 
-    /// The contacts of a user, USER@DOMAIN.
+    /// Returns the contacts of a user, USER@DOMAIN.
     ///
     /// # Errors
-    /// When there is no such user here, or the store cannot be asked.
+    /// If there is no such user, or the store does not answer.
     pub async fn contacts(&self, user: &str) -> Result<Contacts, ContactsError> {
         let home = self.home().await?;
         let aor = home.address(user)?;
@@ -101,10 +102,10 @@ impl Handle {
         Ok(found)
     }
 
-    /// Removes this contact of a user, or all. A REGISTER at the same time is not lost.
+    /// Removes one contact of a user, or all. A concurrent REGISTER is not lost.
     ///
     /// # Errors
-    /// When there is none, or the store cannot be asked.
+    /// If the contact does not exist, or the store does not answer.
     pub async fn remove_contacts(
         &self,
         user: &str,
@@ -127,54 +128,54 @@ impl Handle {
         home.ok_or_else(|| ContactsError::NotServed("this process has no [registrar]".to_owned()))
     }
 
-    /// Says that a member is back, named by its address or as in the configuration. Returns those that were
-    /// meant.
+    /// Reports that a member is back, named by its address or as in the configuration. Returns the members that the
+    /// name stands for.
     ///
     /// # Errors
-    /// Says which members there are if this is none, or that the server has ended.
+    /// If there is no such member (the error lists the members), or the server has ended.
     pub async fn up(&self, member: &str) -> Result<Vec<Peer>, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Up { member: member.to_owned(), reply })?;
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Starts or ends the draining of a member by an operator, named by its address or as in the configuration.
-    /// Returns those meant.
+    /// Starts or ends an operator's drain of a member, named by its address or as in the configuration. Returns the
+    /// members that the name stands for.
     ///
     /// # Errors
-    /// When there is no such member; says which there are.
+    /// If there is no such member. The error lists the members.
     pub async fn drain(&self, member: &str, draining: bool) -> Result<Vec<Peer>, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Drain { member: member.to_owned(), draining, reply })?;
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Says what the scaler of a pool wants of the member at this address. Who is no member any more is not meant.
+    /// Sends the wish of a pool's scaler about the member at this address. It is ignored if the member has left.
     pub(crate) fn scale(&self, pool: &str, address: SocketAddr, wish: ScaleWish) {
-        // A server that has ended scales nothing.
+        // If the server has ended, there is nothing to scale.
         let _ = self.ask(Ask::Scale { pool: pool.to_owned(), address, wish });
     }
 
-    /// Reads the configuration again. Returns what changed in it but needs a restart.
+    /// Reads the configuration again. Returns changed keys that need a restart.
     ///
     /// # Errors
-    /// The errors in the file; then nothing has changed.
+    /// The errors in the file. Nothing has changed then.
     pub async fn reload(&self) -> Result<Vec<String>, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Reload(reply))?;
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Stops taking new calls; the server ends when the others have ended or the wait is over.
+    /// Stops taking new calls. The server ends when the remaining calls have ended or the wait is over.
     pub fn stop(&self) {
-        // A server that has ended has stopped.
+        // If the server has ended, it has stopped.
         let _ = self.ask(Ask::Stop);
     }
 
-    /// Has another process started that takes over from this one.
+    /// Starts another process that takes over from this one.
     ///
     /// # Errors
-    /// What is wrong with the file, or why no process can be started.
+    /// If the file has a fault, or no process can be started.
     pub async fn restart(&self) -> Result<(), String> {
         let nobody = "this process starts no other one: it is part of another program";
         let (reply, answer) = oneshot::channel();
@@ -183,19 +184,19 @@ impl Handle {
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Requests to start another process, for whoever can do that; there is one.
+    /// Returns the requests to start another process. Only the first call gets them.
     pub fn restarts(&self) -> mpsc::UnboundedReceiver<RestartReply> {
         let (starter, requests) = mpsc::unbounded_channel();
-        // Whoever asks for a second time has no requests.
+        // The receiver of a second call gets no requests.
         let _ = self.starter.set(starter);
         requests
     }
 
-    /// Where a request from `from` would go now, and why, if it came to this listener; without one, to the first of
-    /// the sender's transport and address family.
+    /// Returns where a request from `from` would go now, and why, if it arrived at `listener`. Without `listener`, it
+    /// is the first listener of the sender's transport and address family.
     ///
     /// # Errors
-    /// How it would be refused, why it is no request, or which listeners there are.
+    /// How the request would be refused, why it is no request, or which listeners there are.
     pub async fn explain(
         &self,
         from: Peer,
@@ -222,7 +223,7 @@ impl Handle {
         }
     }
 
-    /// The contacts of whoever a request is for.
+    /// Returns the contacts of a request's user.
     async fn contacts_of(&self, aor: &Aor) -> Result<Contacts, String> {
         let refused = |error: ContactsError| format!("refused: 503 Service Unavailable: {error}");
         let home = self.home().await.map_err(refused)?;
@@ -239,7 +240,6 @@ impl Handle {
         answer.await.map_err(|_| GONE.to_owned())
     }
 
-    /// Asks all shards at once.
     async fn ask_each<T>(&self, question: fn(oneshot::Sender<T>) -> Command) -> Result<Vec<T>, String> {
         shards::ask_each(&self.workers, question).await.ok_or_else(|| GONE.to_owned())
     }

@@ -1,5 +1,5 @@
-//! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that
-//! calls outlive a restart without any setting, and that of the admin interface.
+//! Secrets that the configuration does not name. They are generated once and stored beside it. The key of the route
+//! tokens lets calls survive a restart; the other secret is the token of the admin interface.
 
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -9,19 +9,19 @@ use std::io::{self, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where the secret of the configuration at `path` is kept.
+/// Returns the file of the token key for the configuration at `path`.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     state::place(path, "token-key")
 }
 
-/// A secret from the operating system.
+/// Returns a random secret from the operating system.
 pub(crate) fn random() -> io::Result<[u8; 16]> {
     let mut key = [0; 16];
     OsRng.try_fill_bytes(&mut key).map_err(io::Error::other)?;
     Ok(key)
 }
 
-/// Reads the kept secret, or makes and keeps one that only the owner can read.
+/// Reads the stored secret, or generates one in a file that only the owner can read.
 pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     match read(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -32,7 +32,7 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     let kept = std::fs::hard_link(&draft, file);
     let _ = std::fs::remove_file(&draft);
     match kept {
-        // Another process was faster: both are to use the same.
+        // Another process was faster. Both must use the same secret.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(file),
         Err(error) => Err(error),
         Ok(()) => {
@@ -42,7 +42,6 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     }
 }
 
-/// Reads a kept secret.
 pub(crate) fn read(file: &Path) -> io::Result<[u8; 16]> {
     let mut bytes = Vec::new();
     File::open(file)?.take(256).read_to_end(&mut bytes)?;
@@ -57,11 +56,11 @@ pub(crate) fn read(file: &Path) -> io::Result<[u8; 16]> {
     })
 }
 
-/// Writes a line to a file beside this one that only the owner can read, and returns its name. Linked or renamed it
-/// is whole.
+/// Writes a line to a temporary file beside `file` that only the owner can read, and returns its path. The caller links
+/// or renames it, so that `file` is never incomplete.
 fn draft(file: &Path, line: &str) -> io::Result<PathBuf> {
     let draft = file.with_added_extension(std::process::id().to_string());
-    // Left behind by a process that had the same number.
+    // Left by a process that had the same process ID.
     let _ = std::fs::remove_file(&draft);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     let written = writeln!(new, "{line}").and_then(|()| new.sync_all());
@@ -71,7 +70,7 @@ fn draft(file: &Path, line: &str) -> io::Result<PathBuf> {
     written.map(|()| draft)
 }
 
-/// The directory has the name. Not every file system can be told to keep that; the file is there anyway.
+/// Syncs the directory entry. File systems that cannot do that have the file nevertheless.
 fn settle(file: &Path) {
     let _ = file.parent().map(|parent| File::open(parent).and_then(|parent| parent.sync_all()));
 }

@@ -1,7 +1,7 @@
-//! The running process: sockets, shards, clock, DNS, admin HTTP. Decides nothing about SIP; that is [`node`]'s.
+//! The running process: sockets, shards, clock, DNS, admin HTTP. Decisions about SIP are made by [`node`].
 //!
-//! [`Server::start`] opens everything that a configuration names; [`Server::run`] carries the traffic until a stop is
-//! asked for; a [`Handle`] asks and commands from outside.
+//! [`Server::start`] opens everything that a configuration names. [`Server::run`] serves traffic until a stop is
+//! requested. A [`Handle`] queries and commands the server from other tasks.
 #![forbid(unsafe_code)]
 
 pub mod admin;

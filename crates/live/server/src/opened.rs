@@ -1,4 +1,4 @@
-//! The sockets of a process: those of the process before, if it hands them over, and new ones.
+//! The sockets of a process: taken over from the predecessor, or newly opened.
 
 use crate::capacity;
 use crate::start_error::StartError;
@@ -18,14 +18,14 @@ use streams::listen;
 use tokio::net::TcpListener;
 
 pub(crate) struct Opened {
-    /// The addresses of a set of sockets.
+    /// Addresses of the sockets of one set.
     pub(crate) listeners: Vec<SocketAddr>,
-    /// Of each thread, one set or more.
+    /// By thread; each has one or more sets.
     pub(crate) sockets: Vec<Vec<UdpSocket>>,
-    /// Of each thread, at least one for each port with connections.
+    /// By thread; each has at least one listener for each port with connections.
     pub(crate) streams: Vec<Vec<StreamListener>>,
     pub(crate) admin: Option<TcpListener>,
-    /// Of updates of capacity; `None` as well where the process before still has the address.
+    /// Listener for capacity updates; also `None` while the predecessor has the address.
     pub(crate) capacity: Option<TcpListener>,
     pub(crate) claim: Option<Claim>,
 }
@@ -55,7 +55,7 @@ impl Opened {
         Ok(Self { listeners, sockets, streams, admin, capacity, claim })
     }
 
-    /// Copies of all listening sockets of connections, each with its port.
+    /// Returns copies of all listening sockets of connections, each with its port.
     pub(crate) fn stream_copies(&self, ports: &Ports) -> io::Result<Vec<(Peer, OwnedFd)>> {
         let all = self.streams.iter().flatten();
         all.map(|listener| {
@@ -65,16 +65,16 @@ impl Opened {
         .collect()
     }
 
-    /// Copies of all sockets, by sets.
+    /// Returns copies of all datagram sockets, by sets.
     pub(crate) fn copies(&self) -> io::Result<Vec<Vec<OwnedFd>>> {
-        // Of datagrams there may be no listener at all.
+        // There may be no listener for datagrams at all.
         let size = self.listeners.len().max(1);
         let sets = self.sockets.iter().flat_map(|sockets| sockets.chunks(size));
         sets.map(|set| set.iter().map(UdpSocket::copy).collect()).collect()
     }
 }
 
-/// What is said where the kernel has granted less room for datagrams than it was asked for.
+/// Returns a warning if the kernel has granted a smaller receive buffer than requested.
 fn too_small(granted: usize) -> Option<String> {
     (granted < RECEIVE_BUFFER).then(|| {
         let (granted, asked) = (granted >> 10, RECEIVE_BUFFER >> 10);
@@ -85,7 +85,7 @@ fn too_small(granted: usize) -> Option<String> {
     })
 }
 
-/// The listener of the process before, if it listens there, or else a new one.
+/// Returns the predecessor's listener if it has this address, otherwise a new one.
 fn admin(
     address: Option<SocketAddr>,
     taken: Option<std::net::TcpListener>,
@@ -101,8 +101,8 @@ fn admin(
     listener.map(Some).map_err(|error| StartError::Admin(cannot_listen(address, &error, advice)))
 }
 
-/// The listener of updates of capacity. A process before leaves it once its sockets are taken over: monitors connect
-/// again.
+/// Returns the listener for capacity updates. A predecessor closes its listener after the takeover, and monitors
+/// connect again.
 fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener>, StartError> {
     let Some(capacity) = &config.capacity else { return Ok(None) };
     match capacity::bind(capacity.listen) {
@@ -111,16 +111,16 @@ fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener
     }
 }
 
-/// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound
-/// before any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
+/// Opens a set of sockets for each thread. The kernel distributes datagrams over the sockets of an address, so all are
+/// bound before any thread reads. A first socket without `SO_REUSEPORT` ensures that no other process has the address.
 fn open_all(ports: &Ports, threads: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
     drop(open(ports, false)?);
-    // With it, even where there is only one: a process that takes over may have more threads.
+    // `SO_REUSEPORT` is set even for one thread, since a successor may have more threads.
     (0..threads).map(|_| open(ports, true)).collect()
 }
 
-/// Listening sockets of each thread: those of the process before, or new ones. The kernel spreads connections over the
-/// sockets of an address.
+/// Returns the listening sockets of each thread, taken over or new. The kernel distributes connections over the sockets
+/// of an address.
 fn streams(
     config: &Config,
     ports: &Ports,
@@ -134,7 +134,7 @@ fn streams(
         let is_it = |(at, _): &mut (Peer, _)| *at == Peer::new(port.transport, port.local);
         let before: Vec<_> = taken.extract_if(.., is_it).map(|(_, socket)| socket).collect();
         if before.is_empty() {
-            // A first one without `SO_REUSEPORT` makes sure that no other process has the address.
+            // A first socket without `SO_REUSEPORT` ensures that no other process has the address.
             drop(open_stream(port, false)?);
         }
         let missing = threads.saturating_sub(before.len());
@@ -154,15 +154,15 @@ fn open_stream(port: &Port, reuse_port: bool) -> io::Result<std::net::TcpListene
     })
 }
 
-/// The load balancers before a port.
+/// Returns the networks of the load balancers in front of a port.
 fn proxies(config: &Config, port: &Port) -> Vec<Network> {
     let listeners = &config.listen.listeners;
     let index = listener_of(listeners, port);
     index.map(|index| listeners[index].proxy_protocol.clone()).unwrap_or_default()
 }
 
-/// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to
-/// spread datagrams over them.
+/// Distributes the sets of a predecessor, which may have had more or fewer threads. Every socket must be read, since
+/// the kernel continues to distribute datagrams over all of them.
 fn adopt(
     sets: Vec<Vec<Option<UdpSocket>>>,
     ports: &Ports,

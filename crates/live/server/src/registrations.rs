@@ -1,4 +1,4 @@
-//! Look-up and removal of a user's bindings by an operator, by the same steps as a REGISTER.
+//! Look-up and removal of a user's bindings by an operator. The steps are the same as for a REGISTER.
 
 use base::UnixTime;
 use digest_auth::Algorithm;
@@ -10,39 +10,39 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a store is waited for. It answers sooner, also where its server hangs, unless its file is another
-/// process's.
+/// Time limit for an answer of a store. Stores answer sooner even if their server hangs, except for a file that another
+/// process holds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The server has ended, so nobody answers.
+/// Error text if the server has ended.
 pub(crate) const GONE: &str = "the server is stopping";
 
-/// The home domain, as the control task has it.
+/// The registrar's state at the control task.
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) stores: Arc<Stores>,
     pub(crate) registrar: Registrar,
-    /// The realm of the users; `None`: nobody has to log in.
+    /// Realm of the users; `None`: users need not authenticate.
     pub(crate) realm: Option<Box<[u8]>>,
 }
 
 /// The contacts of a user, in the order in which they are tried.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contacts {
-    /// The remaining contacts, after a removal.
+    /// Remaining contacts, after a removal.
     pub there: Vec<Binding>,
-    /// The contacts that were removed just now.
+    /// Contacts that were just removed.
     pub removed: Vec<Binding>,
-    /// When that was so, by the clock of the store's answer.
+    /// Time of the store's answer, by the store's clock.
     pub date: UnixTime,
 }
 
-/// Why the contacts of a user cannot be told, or removed.
+/// Why the contacts of a user cannot be read or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ContactsError {
     /// There is no registrar, or none for this address.
     NotServed(String),
-    /// The store cannot be asked, or refuses; says why.
+    /// The store does not answer or refuses, with the cause.
     Store(String),
     /// The server has ended.
     Gone,
@@ -64,7 +64,7 @@ impl From<StoreError> for ContactsError {
 }
 
 impl Home {
-    /// The address-of-record of this user, which has to be of a domain that is served here.
+    /// Returns the address-of-record of a user. Its domain must be served here.
     pub(crate) fn address(&self, user: &str) -> Result<Aor, ContactsError> {
         let has_scheme = ["sip:", "sips:"].iter().any(|scheme| user.starts_with(scheme));
         let uri = if has_scheme { user.to_owned() } else { format!("sip:{user}") };
@@ -81,7 +81,6 @@ impl Home {
         )))
     }
 
-    /// The contacts that there are.
     pub(crate) async fn contacts(&self, aor: Aor) -> Result<Contacts, ContactsError> {
         match self.put(Ask::Read(aor)).await? {
             (Reply::Read(record), date) => {
@@ -92,7 +91,7 @@ impl Home {
         }
     }
 
-    /// Removes this contact, or all. An absent contact is no error.
+    /// Removes one contact, or all. An absent contact is no error.
     pub(crate) async fn remove(&self, aor: Aor, contact: Option<&[u8]>) -> Result<Contacts, ContactsError> {
         let (mut registration, mut step) = Registration::begin(Register::removal(aor, contact));
         let mut found = Contacts { there: Vec::new(), removed: Vec::new(), date: UnixTime::default() };
@@ -102,7 +101,7 @@ impl Home {
                 Step::Ask(ask) => {
                     let (reply, date) = self.put(ask).await?;
                     if let Reply::Read(record) = &reply {
-                        // What is replaced is what was read last, or nothing is.
+                        // A write replaces the record that was read last, or fails.
                         let there = record.clone()?.map(|record| targets(&record, date)).unwrap_or_default();
                         let is_meant =
                             |binding: &Binding| contact.is_none_or(|uri| wire::same_uri(uri, &binding.uri));
@@ -122,10 +121,10 @@ impl Home {
         }
     }
 
-    /// That there is such a user, as far as users are known.
+    /// Checks that the user exists, as far as users are known.
     ///
     /// # Errors
-    /// There is none.
+    /// If the user does not exist.
     pub(crate) async fn know(&self, aor: &Aor) -> Result<(), ContactsError> {
         let Some(realm) = &self.realm else { return Ok(()) };
         for algorithm in Algorithm::ALL {
@@ -140,7 +139,7 @@ impl Home {
         )))
     }
 
-    /// Puts a question to the store of bindings, and waits for its answer.
+    /// Sends a query to the store of bindings and waits for its answer.
     async fn put(&self, ask: Ask) -> Result<(Reply, UnixTime), ContactsError> {
         match self.ask(StoreQuery::Location(ask)).await? {
             StoreAnswer::Location(reply, date) => Ok((reply, date)),
@@ -150,7 +149,7 @@ impl Home {
 
     async fn ask(&self, about: StoreQuery) -> Result<StoreAnswer, ContactsError> {
         let (sender, answer) = oneshot::channel();
-        // Who does not wait any more needs no answer.
+        // The receiver is gone after the time limit.
         let later = || -> OnAnswer { Box::new(move |answer| drop(sender.send(answer))) };
         match self.stores.ask(about, later) {
             Some(answer) => Ok(answer),
@@ -162,7 +161,7 @@ impl Home {
     }
 }
 
-/// A bug: the answer fits no question.
+/// Error of an answer that fits no query, which would be a bug.
 fn other_answer() -> ContactsError {
     ContactsError::Store("the store has answered something else".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Starts a server: opens sockets, starts threads, and ends them.
+//! Start and end of a server: its sockets and threads.
 
 use crate::admin::{self, Interface};
 use crate::ask::Ask;
@@ -24,7 +24,7 @@ use streams::{ConnectionLimits, StreamSettings};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// Most bytes that wait for the peer of a connection to read them.
+/// Limit of bytes that wait for a connection's peer to read them.
 const SEND_BUFFER: usize = 256 << 10;
 
 /// A server with all its sockets open.
@@ -37,22 +37,23 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the sockets, looks up the members, starts the shards. `path` is where the configuration came from:
-    /// it is read again on reload. Secrets are kept beside it, or in the state directory of the service.
+    /// Opens the sockets, looks up the members and starts the shards. `path` is the file of the configuration, which is
+    /// read again on reload. Secrets are stored beside it, or in the state directory of the service.
     ///
     /// Must be called on a Tokio runtime.
     ///
     /// # Errors
-    /// An address that cannot be bound, with the address.
+    /// If an address cannot be bound; the error names it.
     pub async fn start(config: Config, path: Option<PathBuf>) -> Result<Self, StartError> {
-        // What a start works with is too large for the stacks of those who wait for it.
+        // The future is too large for the stacks of its callers.
         Box::pin(Self::start_on(None, config, path)).await
     }
 
-    /// The same for one server of several in a process, and without a file: what it tells its neighbours of how busy
-    /// it is, is that of a `model`.
+    /// Starts one server of several in a process, without a file. It reports the utilisation of `model` to its
+    /// neighbours.
     ///
     /// # Errors
+    /// As [`start`](Self::start).
     /// As [`start`](Self::start).
     pub async fn start_modelled(config: Config, model: ModelProcessor) -> Result<Self, StartError> {
         Box::pin(Self::start_on(Some(model), config, None)).await
@@ -74,7 +75,7 @@ impl Server {
         let token = admin::token::required(&config.admin, path.as_deref())?;
         let secret = secret(&config, path.as_deref())?;
         let stores = stores(&config, path.as_deref())?;
-        // One column more than threads, for the process before.
+        // The board has an additional column for the predecessor.
         let board = Arc::new(Board::new(count + 1));
         let shared = (Arc::clone(&board), stores.clone(), records(&config, path.as_deref())?);
         let records = shared.2.clone();
@@ -83,11 +84,11 @@ impl Server {
         control.certificates = certificates;
         control.name_members();
         let tls = control.certificates.setup().cloned();
-        // Nothing slow from here on: another process may wait.
+        // From here on no step may be slow, since a predecessor may wait.
         let claim = path.as_ref().map(|path| takeover::claim::claim(path, &ports)).transpose()?.flatten();
         let mut opened = Opened::new(&config, &ports, count, claim)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
-        // The only shard counts its calls itself.
+        // A single shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);
         let (copies, stream_copies) = (opened.copies(), opened.stream_copies(&ports)?);
         let mut shards = Vec::new();
@@ -135,15 +136,15 @@ impl Server {
         Ok(Self { control, threads, reports, asks, handle })
     }
 
-    /// To ask and command the server while it runs.
+    /// Returns a handle to query and command the running server.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Carries traffic until [`Handle::stop`] and the end of the last call or of the wait.
+    /// Serves traffic until [`Handle::stop`] and the end of the last call or of the wait.
     ///
     /// # Errors
-    /// When a shard died, which is a bug.
+    /// If a shard died, which is a bug.
     pub async fn run(self) -> Result<(), String> {
         let outcome = self.control.run(self.reports, self.asks).await;
         if outcome.is_ok() {
@@ -155,7 +156,7 @@ impl Server {
     }
 }
 
-/// How many threads there are: one a core, unless the configuration says so many.
+/// Returns the number of threads: the configured number, or one for each core.
 fn threads_of(config: &Config) -> usize {
     match config.listen.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -163,13 +164,13 @@ fn threads_of(config: &Config) -> usize {
     }
 }
 
-/// How many connections there may be, beside those to so many members.
+/// Returns the limits of connections, beside connections to `members` members.
 fn connection_limits(connections: &Connections, members: usize) -> Arc<ConnectionLimits> {
     let &Connections { most, most_per_address, new_per_second, .. } = connections;
     ConnectionLimits::new(descriptors::most_connections(most, members), most_per_address, new_per_second)
 }
 
-/// Settings of the connections of each of so many threads.
+/// Returns the connection settings of each of `threads` threads.
 fn stream_settings(connections: &Connections, threads: usize, tls: Option<Arc<TlsSetup>>) -> StreamSettings {
     let &Connections { idle, handshake, memory, .. } = connections;
     StreamSettings {
@@ -177,7 +178,7 @@ fn stream_settings(connections: &Connections, threads: usize, tls: Option<Arc<Tl
         handshake,
         send_buffer: SEND_BUFFER,
         opens_websocket: false,
-        // Room for what two connections may leave unread, however many threads there are.
+        // Each thread has room for the unread bytes of two connections.
         memory: (memory / threads).max(2 * SEND_BUFFER),
         origins: connections.origins.as_slice().into(),
         admission: Arc::default(),
@@ -185,18 +186,18 @@ fn stream_settings(connections: &Connections, threads: usize, tls: Option<Arc<Tl
     }
 }
 
-/// A copy of a socket, for another process.
+/// Returns a copy of a socket for another process.
 fn copy_of(listener: Option<&TcpListener>) -> io::Result<Option<OwnedFd>> {
     listener.map(|listener| listener.as_fd().try_clone_to_owned()).transpose()
 }
 
-/// The stores of the home domain, if there is one.
+/// Returns the stores of the registrar; `None` without one.
 fn stores(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Stores>>, StartError> {
     let Some(registrar) = &config.registrar else { return Ok(None) };
     Ok(Some(Arc::new(Stores::start(registrar, path, None).map_err(StartError::Stores)?)))
 }
 
-/// Where records of calls go, if any are kept.
+/// Returns the destination of call records; `None` if none are written.
 fn records(config: &Config, path: Option<&Path>) -> Result<Option<Arc<Records>>, StartError> {
     let Some(calls) = &config.calls else { return Ok(None) };
     Ok(Some(Arc::new(Records::start(calls, path, None).map_err(StartError::Records)?)))
@@ -221,14 +222,14 @@ fn secret(config: &Config, path: Option<&Path>) -> io::Result<[u8; 16]> {
     }
 }
 
-/// What one shard of so many is; the counts are those of all.
+/// Returns the identity of one shard. The counts are shared by all shards.
 fn identity(
     config: &Config,
     (call_limits, sent_calls): (Option<Arc<CallLimits>>, Arc<SentCalls>),
     clock: Clock,
     (shard, shards): (usize, usize),
 ) -> io::Result<ShardIdentity> {
-    // Branches begin at another number after each start, and in each shard.
+    // Branches begin with another number after each start and in each shard.
     let (secret, serial, timers) = (key::random()?, rand::random(), config.transactions.timers);
     let sent_calls = Some(sent_calls);
     let epoch = clock.epoch();

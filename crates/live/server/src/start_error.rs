@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Reasons why a server does not start.
 
 use std::io;
 use streams::tls::TlsError;
@@ -9,22 +9,22 @@ pub enum StartError {
     /// An address cannot be bound, or a system resource is missing.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The admin interface cannot listen: says where, why, and what helps.
+    /// The admin interface cannot listen. The error has the address, the cause and a remedy.
     #[error("[admin] {0}")]
     Admin(io::Error),
-    /// Updates of capacity cannot be listened for: says where, why, and what helps.
+    /// Capacity updates cannot be received. The error has the address, the cause and a remedy.
     #[error("[capacity] {0}")]
     Capacity(io::Error),
-    /// Certificates or keys are wrong: says which, and what was expected.
+    /// A certificate or key is wrong. The error names it and what was expected.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// No address to listen on is left.
+    /// No listen address is left.
     #[error("the configured listeners match no address of this machine; see `ip addr`")]
     NoListener,
-    /// Bindings or users cannot be read: says what, and why.
+    /// Bindings or users cannot be read, with the cause.
     #[error("[registrar] {0}")]
     Stores(String),
-    /// Where records of calls go cannot be opened: says what, and why.
+    /// The destination of call records cannot be opened, with the cause.
     #[error("{0}")]
     Records(String),
 }

@@ -8,18 +8,18 @@ use rustix::time::{
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Times asked for are rounded up to multiples of this, 2^24 ns or about 16.8 ms: however fine the deadlines of
-/// thousands of sessions are, they wake an idle thread no more than sixty times a second. Far below every SIP timer.
+/// Deadlines are rounded up to multiples of this, 2^24 ns or about 16.8 ms. Thousands of sessions with fine deadlines
+/// therefore wake an idle thread at most sixty times a second. The grain is far below every SIP timer.
 const GRAIN_NS: u64 = 1 << 24;
 
-/// A timer that stays set while its thread sleeps and wakes.
+/// A timer that stays armed while its thread sleeps and wakes.
 ///
-/// A timeout given to `poll` would be set anew at each sleep and cleared at each wake-up; on a virtual machine each
-/// of these may be a trap to the host. Deadlines move far less often than datagrams come.
+/// A time-out of `poll` would be armed at each sleep and disarmed at each wake-up. On a virtual machine each of these
+/// may be a trap to the host. Deadlines change far less often than datagrams arrive.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// When it rings; `None`: not at all.
+    /// Expiry time; `None` if disarmed.
     set: Option<Instant>,
 }
 
@@ -29,10 +29,11 @@ impl Alarm {
         Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, set: None })
     }
 
-    /// Has the alarm ring at `deadline`, or a grain later; `now` is the time as last read.
+    /// Arms the timer for `deadline`, rounded up to the grain; `None` disarms an expired timer. `now` is the time as
+    /// last read.
     ///
-    /// One that rings too early is left as it is: whoever it wakes finds nothing to do and sets it again. One that
-    /// has rung goes on ringing until it is set again, which may be to no time at all.
+    /// A timer that expires too early is left as it is: the thread finds no work and arms it again. An expired timer
+    /// stays readable until it is re-armed or disarmed.
     pub(crate) fn set(&mut self, now: Instant, deadline: Option<Instant>) {
         let rung = self.set.is_some_and(|set| set <= now);
         let wanted = deadline.map(|deadline| {
@@ -46,18 +47,18 @@ impl Alarm {
         if early_enough && !rung {
             return;
         }
-        // Zero would mean "not at all": at least a nanosecond.
+        // Zero would disarm the timer, so the time is at least a nanosecond.
         let nanos = wanted.map_or(0, |wanted| (wanted.as_nanos() - now.as_nanos()).max(1));
         let value =
             Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let spec = Itimerspec { it_interval: never, it_value: value };
-        // Fails for a time of a negative or overlong part only, and there is none.
+        // This fails only for invalid times, which cannot occur here.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
         self.set = wanted;
     }
 
-    /// To be watched: readable once it has rung.
+    /// Returns the descriptor to poll, which is readable once the timer has expired.
     pub(crate) fn watched(&self) -> PollFd<'_> {
         PollFd::new(&self.timer, PollFlags::IN)
     }
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
     use rustix::event::{Timespec, poll};
 
-    /// Whether it rings within so many seconds.
+    /// Returns whether the timer expires within this number of seconds.
     fn rings(alarm: &Alarm, tv_sec: i64) -> bool {
         poll(&mut [alarm.watched()], Some(&Timespec { tv_sec, tv_nsec: 0 })).unwrap() == 1
     }
@@ -81,7 +82,7 @@ mod tests {
         alarm.set(now, Some(now));
         assert!(rings(&alarm, 60));
         assert!(rings(&alarm, 0));
-        // It rang at one grain at the earliest, and nothing is due any more.
+        // The timer expired after one grain at the earliest, and no deadline is left.
         let later = Instant::from_nanos(GRAIN_NS);
         alarm.set(later, None);
         assert!(!rings(&alarm, 0));
@@ -106,7 +107,7 @@ mod tests {
             alarm.set(at(now), deadline.map(at));
             assert_eq!(alarm.set, expected.map(at), "at {now} for {deadline:?}");
         }
-        // Between two grains: rounded up.
+        // A time between two grains is rounded up.
         alarm.set(at(0), Some(Instant::from_nanos(1)));
         assert_eq!(alarm.set, Some(at(1)));
     }

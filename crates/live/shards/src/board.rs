@@ -1,43 +1,43 @@
-//! The loads of all nodes as each shard has them, for the other shards to read.
+//! Loads of all nodes at each shard, shared among the shards.
 
 use crate::utilisation::Work;
 use balance::Load;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Load of every node on every shard: each shard writes its own column and reads the others'.
+/// Load of every node at every shard. Each shard writes its own column and reads the others.
 ///
-/// Relaxed atomics suffice: each number stands for itself, and being a batch late is what
-/// `LoadCell::expected` reckons with.
+/// Relaxed atomics suffice, since each number is independent. `LoadCell::expected` takes into account that values may
+/// be one batch old.
 #[derive(Debug)]
 pub struct Board {
     shards: Vec<Vec<Cell>>,
     work: Vec<WorkCell>,
 }
 
-/// Most nodes on the board. Loads of nodes beyond are not exchanged: each shard then balances those on its own.
+/// Limit of nodes on the board. Loads of further nodes are not exchanged, so each shard balances these on its own.
 const NODES: usize = 1_024;
 
-/// Calls and transactions in one word, work in another: written by one thread, so never torn.
+/// Calls and transactions in one word, work in another. Only one thread writes each word, so that no value is torn.
 #[derive(Debug, Default)]
 struct Cell {
     counts: AtomicU64,
     work: AtomicU64,
 }
 
-/// The work of a thread in its last period. What is read while it is written belongs to two of them.
+/// Work of a thread in its last period. A read during a write may mix two periods.
 #[derive(Debug, Default)]
 struct WorkCell([AtomicU64; 5]);
 
 impl Board {
-    /// A board with a column for each of so many shards.
+    /// Creates a board with a column for each of `shards` shards.
     pub fn new(shards: usize) -> Self {
         let column = || (0..NODES).map(|_| Cell::default()).collect();
         let work = (0..shards).map(|_| WorkCell::default()).collect();
         Self { shards: (0..shards).map(|_| column()).collect(), work }
     }
 
-    /// Says what the thread of `shard` has done in a period.
+    /// Publishes the work of a shard's thread in a period.
     pub fn publish_work(&self, shard: usize, work: Work) {
         let Work { read, sent, transactions, sleeps, processor } = work;
         let numbers = [read, sent, transactions, sleeps, processor.as_nanos() as u64];
@@ -46,7 +46,7 @@ impl Board {
         }
     }
 
-    /// What all threads have done, each in its last period.
+    /// Returns the work of all threads, each in its last period.
     pub fn work(&self) -> Work {
         let mut sum = Work::default();
         for WorkCell(numbers) in &self.work {
@@ -57,7 +57,7 @@ impl Board {
         sum
     }
 
-    /// Says what `shard` has on the node in `slot`.
+    /// Publishes the load of `shard` at the node in `slot`.
     pub fn publish(&self, shard: usize, slot: usize, load: Load) {
         let Some(cell) = self.shards[shard].get(slot) else { return };
         let counts = u64::from(load.calls) << 32 | u64::from(load.transactions);
@@ -65,7 +65,7 @@ impl Board {
         cell.work.store(load.work, Ordering::Relaxed);
     }
 
-    /// What all shards but `shard` have on the node in `slot`.
+    /// Returns the load of all shards but `shard` at the node in `slot`.
     pub fn others(&self, shard: usize, slot: usize) -> Load {
         let mut sum = Load::default();
         for (_, column) in self.shards.iter().enumerate().filter(|(other, _)| *other != shard) {

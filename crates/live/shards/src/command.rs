@@ -1,4 +1,4 @@
-//! What the control task tells the thread of a shard, and what it hears.
+//! Commands of the control task to the thread of a shard, and reports in the other direction.
 
 use super::counts::{ShardCounts, ShardSnapshot};
 use crate::other_process::Inlet;
@@ -17,118 +17,120 @@ use streams::ConnectionView;
 use streams::tls::TlsSetup;
 use tokio::sync::oneshot;
 
-/// What the control task tells a shard, or asks it.
+/// A command or question of the control task to a shard.
 pub enum Command {
-    /// All that is decided for the shards beside the traffic.
+    /// A new setup.
     SetUp(Arc<Setup>),
-    /// Where a name leads that a shard asked for.
+    /// Addresses of a name that a shard asked for.
     Name(Arc<(HopName, Resolved)>),
-    /// All figures.
+    /// Asks for all figures.
     Snapshot(oneshot::Sender<ShardSnapshot>),
-    /// How many sessions there are, and each node's load: costs the traffic next to nothing.
+    /// Asks for the number of sessions and each node's load, at almost no cost for the traffic.
     Counts(oneshot::Sender<ShardCounts>),
-    /// When the oldest call on each node began.
+    /// Asks when the oldest call of each node began.
     OldestCalls(oneshot::Sender<Vec<Option<Instant>>>),
-    /// Of each slot, whether a session or a lease is there.
+    /// Asks for each slot whether a session or a lease uses it.
     SlotsInUse(oneshot::Sender<Vec<bool>>),
-    /// The session of this Call-ID.
+    /// Asks for the session of this Call-ID.
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
-    /// Where a request would go; only the shard that owns its call knows.
+    /// Asks where a request would go. Only the shard that owns the call knows.
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
-    /// The connections of the thread.
+    /// Asks for the connections of the thread.
     Connections(oneshot::Sender<Vec<ConnectionView>>),
-    /// Another process has this to be sent by a connection of the thread.
+    /// A message of another process, to be sent by a connection of the thread.
     Send(Flow, Box<[u8]>),
-    /// This came by a connection of another process.
+    /// A message that arrived on a connection of another process.
     Message(Flow, Box<[u8]>),
-    /// What was sent by a connection of another process, and began so, did not arrive.
+    /// The first bytes of a message that could not be sent by a connection of another process.
     Unreachable(Flow, Box<[u8]>),
-    /// After so long connections that are left are closed at any moment of rest.
+    /// Time after a takeover from which on remaining connections are closed as soon as they are at rest, even if a
+    /// dialog or binding depends on them.
     Move(Duration),
-    /// Certificates, and whom we trust, for connections from now on.
+    /// Certificates and trusted authorities for new connections.
     Tls(Arc<TlsSetup>),
-    /// What is left to the process that has taken over; answered when it is so.
+    /// Sockets that the successor reads from now on. Answered when they are no longer read here.
     Quiet(TakenSockets, oneshot::Sender<()>),
-    /// The calls that are kept here, for the process that takes over.
+    /// Asks for the calls that this process keeps, for the successor.
     Calls(oneshot::Sender<Vec<u64>>),
-    /// Where datagrams of these calls come from when another process has taken over.
+    /// The socket by which the successor hands over datagrams of these calls.
     Inlet(Option<Inlet>),
-    /// A store has answered the question with this number.
+    /// A store's answer to the question with this number.
     Answered(u64, StoreAnswer),
-    /// The stores to be asked from now on.
+    /// The stores to use from now on.
     Stores(Option<Arc<Stores>>),
-    /// Where records of calls go from now on.
+    /// The destination of call records from now on.
     Records(Option<Arc<Records>>),
-    /// The member in this slot can take so many new calls a second, from all shards together.
+    /// Capacity of the member in this slot, in new calls a second from all shards together.
     Capacity(Slot, f64),
-    /// A member of this pool has shown to take so many, while another process asked it.
+    /// Capacity of a member of this pool that another process has measured.
     Learned(PoolId, NodeId, f64),
-    /// Another shard has found out what a password is worth.
+    /// Result of another shard's password verification.
     Judgement(Judgement),
-    /// Another process has ended: its calls are ours.
+    /// Another process has ended. Its calls now belong to this process.
     Gone(ProcessId),
-    /// The thread ends.
+    /// Ends the thread.
     Stop,
 }
 
-/// What another process reads in place of this one.
+/// Sockets that another process reads instead of this one.
 #[derive(Clone, Debug)]
 pub struct TakenSockets {
-    /// Of each listener for datagrams, whether its sockets.
+    /// For each listener of datagrams, whether its sockets are taken.
     pub datagrams: Vec<bool>,
-    /// Whether the listeners for connections: none is accepted here any more.
+    /// Whether the listeners of connections are taken, so that this process accepts none.
     pub streams: bool,
 }
 
-/// What a shard tells the control task.
+/// A report of a shard to the control task.
 #[derive(Debug)]
 pub enum Report {
-    /// What the traffic says about a node.
+    /// A sign of a node's health from the traffic.
     Sign(Sign),
-    /// A shard wants to know where this name leads.
+    /// A request for the addresses of this name.
     LookUp(HopName),
-    /// So many new calls to this pool found no member that takes any.
+    /// Number of new calls to this pool for which no member took calls.
     NoServer(PoolId, u64),
-    /// So many new calls to this pool found every member at this limit.
+    /// Number of new calls to this pool for which every member was at this limit.
     AtLimit(PoolId, NodeRefusal, u64),
-    /// So many new calls found no room in the session table.
+    /// Number of new calls for which the session table was full.
     NoRoom(u64),
-    /// ICMP: a datagram to this peer did not arrive.
+    /// A datagram to this peer did not arrive (ICMP).
     Unreachable(Peer),
-    /// The thread ended although nobody asked it to.
+    /// The thread ended without being told to.
     Died,
 }
 
 /// An answer to [`Command::Explain`].
 pub enum Explained {
-    /// What would happen, or how the request would be refused.
+    /// The decision, or the refusal of the request.
     Here(Result<Box<Explanation>, String>),
     /// The call belongs to the shard with this index.
     Elsewhere(usize),
 }
 
-/// How the control task reaches a shard.
+/// The control task's connection to a shard.
 #[derive(Clone)]
 pub struct WorkerHandle {
     commands: mpsc::Sender<Command>,
-    /// How many messages of other processes wait, for whichever thread.
+    /// Number of waiting messages of other processes, over all threads.
     relayed: Arc<AtomicUsize>,
     waker: Arc<Waker>,
 }
 
-/// So many messages of other processes may wait; then nothing more is read of theirs, and their connections wait.
+/// Limit of waiting messages of other processes. At the limit their messages are not read, and their connections wait.
 const RELAYED_MOST: usize = 1_024;
-/// How long to wait until the threads have taken some.
+/// Pause before the limit is checked again.
 const RELAYED_PAUSE: Duration = Duration::from_millis(1);
 
 impl WorkerHandle {
-    /// One for the thread with this waker, and where that finds its commands. `relayed` is common to all threads.
+    /// Creates a handle for the thread with this waker, and the receiver of its commands. `relayed` is shared by all
+    /// threads.
     pub(crate) fn new(waker: Arc<Waker>, relayed: Arc<AtomicUsize>) -> (Self, mpsc::Receiver<Command>) {
         let (commands, receiver) = mpsc::channel();
         (Self { commands, relayed, waker }, receiver)
     }
 
-    /// Queues what came by a connection of another process, once there is room for it.
+    /// Queues a message that arrived on a connection of another process. Blocks while the limit is reached.
     pub fn relay(&self, flow: Flow, bytes: Box<[u8]>) {
         while self.relayed.load(Ordering::Relaxed) >= RELAYED_MOST {
             std::thread::sleep(RELAYED_PAUSE);
@@ -136,13 +138,13 @@ impl WorkerHandle {
         self.pass_on(flow, bytes);
     }
 
-    /// The same from another thread that has taken it, and does not wait.
+    /// Queues such a message for another thread without blocking.
     pub fn pass_on(&self, flow: Flow, bytes: Box<[u8]>) {
         self.relayed.fetch_add(1, Ordering::Relaxed);
         self.send(Command::Message(flow, bytes));
     }
 
-    /// The thread has taken one of these.
+    /// Notes that the thread has taken one of these messages.
     pub fn took_relayed(&self) {
         self.relayed.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a shard has to do and did, at one moment, and what all have together.
+//! Counts of one shard at one moment, and sums over all shards.
 
 use super::{SignalFigures, TriageCounts};
 use balance::{Load, MemberRoom, NodeId, NodeRefusal, NodeStats, PoolId, TableCounts};
@@ -8,50 +8,50 @@ use node::{NeighbourReport, OverloadReport, ProxyReport, QueueReport, RegistrarR
 use std::collections::BTreeMap;
 use streams::StreamCounts;
 
-/// What a shard has to do.
+/// Counts of one shard.
 #[derive(Clone, Debug)]
 pub struct ShardCounts {
-    /// Calls by their state.
+    /// Sessions by state.
     pub table: TableCounts,
-    /// Transactions that wait for an answer.
+    /// Transactions without a final response.
     pub transactions: usize,
-    /// By slot.
+    /// Load of each node, by slot.
     pub loads: Vec<(NodeId, Load)>,
-    /// By slot, how the limits of members stand, where they have any.
+    /// State of the members' limits by slot; `None` without limits.
     pub rooms: Vec<Option<MemberRoom>>,
-    /// New requests that each slot was given, but for those that another member of the pool has, too.
+    /// New requests that each slot was given, except those that another member of the pool got too.
     pub assigned: Vec<u64>,
-    /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
+    /// New requests for which no member of a pool took calls. Reset when pools change.
     pub without_takers: BTreeMap<PoolId, u64>,
-    /// New requests that were refused since every member of a pool had too much to do, by the limit.
+    /// New requests refused because every member of a pool was at its limit, by the limit.
     pub at_limit: BTreeMap<(PoolId, &'static str), u64>,
-    /// Requests that were answered here, by status and reason phrase.
+    /// Requests that this process answered, by status and reason phrase.
     pub replies: BTreeMap<(u16, &'static str), u64>,
-    /// Of a proxy.
+    /// Counts of forwarding with transactions.
     pub proxy: Option<ProxyReport>,
-    /// Of the home domain.
+    /// Counts of the registrar.
     pub home: Option<RegistrarReport>,
-    /// Of overload control.
+    /// Counts of overload control.
     pub overload: OverloadReport,
     /// Overload control with each neighbour.
     pub neighbours: Vec<NeighbourReport>,
     /// Messages that wait for the thread.
     pub unread: usize,
-    /// Requests of another process that has taken over, which wait for their answers on connections that are here.
+    /// Requests of a successor that wait for their answers on connections of this process.
     pub relayed: usize,
-    /// Whether a dialog or binding names a connection that is here, where another process has taken over.
+    /// Whether a dialog or binding depends on a connection of this process after a takeover.
     pub has_dialogs: bool,
-    /// Of the queues, by the number of their pool.
+    /// Queues by the number of their pool.
     pub queues: Vec<Option<QueueReport>>,
 }
 
 impl ShardCounts {
-    /// Whether the shard knows this node in this slot.
+    /// Returns whether the shard has this node in this slot.
     pub fn knows(&self, slot: usize, id: NodeId) -> bool {
         self.loads.get(slot).is_some_and(|(there, _)| *there == id)
     }
 
-    /// Calls in progress; of a proxy that keeps no dialogs, requests that wait for their answer.
+    /// Returns calls in progress; for a proxy that keeps no dialogs, requests without a final response.
     pub fn open(&self) -> usize {
         let of_proxy = self
             .proxy
@@ -60,12 +60,12 @@ impl ShardCounts {
         self.table.active + of_proxy
     }
 
-    /// Calls that wait in queues.
+    /// Returns the calls that wait in queues.
     pub fn queued(&self) -> usize {
         self.queues.iter().flatten().map(|queue| queue.waiting).sum()
     }
 
-    /// Entries, with those that are kept for late messages.
+    /// Returns the number of entries, including those that are kept for late messages.
     pub fn kept(&self) -> usize {
         let of_proxy = self.proxy.as_ref().map_or(0, |proxy| proxy.transactions);
         self.table.active + self.table.expired + self.transactions + of_proxy
@@ -75,61 +75,61 @@ impl ShardCounts {
 /// All figures of a shard.
 #[derive(Clone, Debug)]
 pub struct ShardSnapshot {
-    /// Of messages and what became of them.
+    /// Counts of messages and their results.
     pub counters: ShardCounters,
-    /// Of work done, for its price.
+    /// Counts of work, for its price.
     pub ledger: Ledger,
-    /// What is there now.
+    /// Present numbers.
     pub counts: ShardCounts,
-    /// By slot.
+    /// Counts of each node, by slot.
     pub stats: Vec<NodeStats>,
-    /// Of messages between kernel and shard.
+    /// Counts of messages between kernel and shard.
     pub traffic: Traffic,
-    /// How busy the thread is.
+    /// Load signals of the thread.
     pub signals: SignalFigures,
-    /// Of messages that waited.
+    /// Counts of messages that waited.
     pub triage: TriageCounts,
-    /// Of its connections; `None`: there are no listeners for them.
+    /// Counts of connections; `None` without listeners for connections.
     pub streams: Option<StreamCounts>,
 }
 
-/// What went through a shard's sockets and rings.
+/// Counts of messages through a shard's sockets and rings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// Messages that were read.
+    /// Messages read.
     pub received: u64,
-    /// Messages that the kernel took.
+    /// Messages that the kernel accepted.
     pub sent: u64,
-    /// Refused by the kernel on sending.
+    /// Messages that the kernel refused.
     pub send_failed: u64,
-    /// Thrown away by the kernel because nobody fetched them in time.
+    /// Messages that the kernel discarded because they were not read in time.
     pub receive_lost: u64,
-    /// Messages that went to the shard that owns their call.
+    /// Messages handed to the shard that owns their call.
     pub handed_over: u64,
-    /// The ring to the owner was full.
+    /// Messages lost because the ring to the owner was full.
     pub handover_lost: u64,
-    /// No connection took them.
+    /// Messages that no connection took.
     pub undelivered: u64,
 }
 
-/// All shards of a process.
+/// The counts of all shards of a process.
 #[derive(Clone, Copy)]
 pub struct AllShards<'a>(pub &'a [ShardCounts]);
 
 impl<'a> AllShards<'a> {
-    /// Those that know this member in its slot; they hear of changes a moment later than the control task.
+    /// Returns the shards that have this member in its slot. They learn of changes a moment after the control task.
     pub fn that_know(self, member: &ListedMember) -> impl Iterator<Item = &'a ShardCounts> {
         let (slot, id) = (member.slot.index(), member.node.id);
         self.0.iter().filter(move |counts| counts.knows(slot, id))
     }
 
-    /// Load of a member, with what the process before still has there.
+    /// Returns the load of a member, including its load at other processes.
     pub fn load(self, member: &ListedMember) -> Load {
         self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
     }
 
-    /// How the limits of a member stand: each shard has its own, for what it sends there itself. The member is at a
-    /// limit where it is for all of them.
+    /// Returns the state of a member's limits. Each shard limits its own requests to the member. The member is at a
+    /// limit if it is at one for all shards.
     pub fn room(self, member: &ListedMember) -> Option<MemberRoom> {
         let rooms = self.that_know(member).filter_map(|counts| *counts.rooms.get(member.slot.index())?);
         rooms.reduce(|one, other| MemberRoom {
@@ -140,7 +140,7 @@ impl<'a> AllShards<'a> {
         })
     }
 
-    /// Requests that were refused here, by status and reason phrase. A challenge is no refusal.
+    /// Returns the requests refused by this process, by status and reason phrase. A challenge is no refusal.
     pub fn refused(self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         let all = self.0.iter().flat_map(|counts| &counts.replies);
@@ -152,7 +152,7 @@ impl<'a> AllShards<'a> {
         sums
     }
 
-    /// New requests that were refused since every member of this pool had too much to do, by the limit.
+    /// Returns the new requests refused because every member of this pool was at its limit, by the limit.
     pub fn at_limit(self, pool: PoolId) -> BTreeMap<String, u64> {
         let mut sums = [NodeRefusal::Limit, NodeRefusal::Rate].map(|by| (by.name().to_owned(), 0));
         for ((of, by), count) in self.0.iter().flat_map(|counts| &counts.at_limit) {
@@ -164,23 +164,23 @@ impl<'a> AllShards<'a> {
         sums.into()
     }
 
-    /// The queue in front of the pool of this number.
+    /// Returns the queue of the pool with this number.
     pub fn queue(self, pool: PoolId) -> Option<QueueReport> {
         let reports = self.0.iter().filter_map(|counts| counts.queues.get(pool.index())?.clone());
         sum(reports, QueueReport::merge)
     }
 
-    /// What is kept of transactions; `None` where no pool is forwarded to with them.
+    /// Returns the counts of transactions; `None` if no pool is forwarded to with transactions.
     pub fn proxy(self) -> Option<ProxyReport> {
         sum(self.0.iter().filter_map(|counts| counts.proxy.clone()), ProxyReport::merge)
     }
 
-    /// Overload control: the counts of all, and the longest wait.
+    /// Returns the state of overload control: the sum of counts, and the longest wait.
     pub fn overload(self) -> Option<OverloadReport> {
         sum(self.0.iter().map(|counts| counts.overload), OverloadReport::merge)
     }
 
-    /// Overload control with each neighbour, by address.
+    /// Returns the state of overload control with each neighbour, by address.
     pub fn neighbours(self) -> Vec<NeighbourReport> {
         let mut sums = BTreeMap::<_, NeighbourReport>::new();
         for report in self.0.iter().flat_map(|counts| &counts.neighbours) {
@@ -189,12 +189,12 @@ impl<'a> AllShards<'a> {
         sums.into_values().collect()
     }
 
-    /// Messages that wait for a thread.
+    /// Returns the messages that wait for a thread.
     pub fn unread(self) -> usize {
         self.0.iter().map(|counts| counts.unread).sum()
     }
 
-    /// How the home domain does, if there is one.
+    /// Returns the state of the registrar; `None` without one.
     pub fn home(self) -> Option<RegistrarReport> {
         sum(self.0.iter().filter_map(|counts| counts.home.clone()), RegistrarReport::merge)
     }

@@ -1,5 +1,4 @@
-//! The rings that carry messages from the thread that received them to the one that owns the call, each with the flow it
-//! came by.
+//! Rings that carry messages from the receiving thread to the thread that owns the call, each with its flow.
 
 use super::listen::MOST;
 use arrayvec::ArrayVec;
@@ -8,70 +7,70 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 
-/// Bytes a ring holds. A datagram takes its length and 24 bytes: some thousand usual messages.
+/// Size of a ring in bytes. A datagram takes its length and 24 bytes: room for some thousand usual messages.
 const CAPACITY: usize = 1 << 20;
-/// Port of ours with what is said of it, port and address of the peer.
+/// Bytes of a head: number of our port with flags, port and address of the peer.
 const HEAD: usize = 2 + 2 + 16;
-/// The number of the connection, if there is one.
+/// Bytes of a connection's number, if the flow has a connection.
 const NUMBER: usize = 4;
-/// The longest that goes before a message.
+/// Longest head of a message.
 pub(crate) const HEAD_MAX: usize = HEAD + NUMBER;
-/// In a ring, the length of head and message comes first.
+/// Bytes of the length of head and message, which precedes both in a ring.
 const LENGTH: usize = 4;
 
-/// In the high byte of the number of our port: the transport by its place in [`Transport::ALL`].
+/// Bits of the transport in the port's number, as its index in [`Transport::ALL`].
 const TRANSPORT: u16 = 0x0700;
-/// The same: the number of a connection follows.
+/// Bit of the port's number: the number of a connection follows.
 const CONNECTED: u16 = 0x0800;
-/// The same: what follows is the beginning of a message of ours that did not arrive.
+/// Bit of the port's number: the first bytes of a message that did not arrive follow.
 const LOST: u16 = 0x1000;
-/// The same: what follows is to be sent by a connection of the thread that takes it.
+/// Bit of the port's number: the message is to be sent by a connection of the receiving thread.
 const SEND: u16 = 0x2000;
-/// The whole number where that was a datagram.
+/// Port's number of a datagram that did not arrive.
 const LOST_DATAGRAM: u16 = u16::MAX;
 const _: () =
     assert!(MOST <= 256 && Transport::ALL.len() <= 8, "a port takes a byte, a transport three bits");
 
-/// A ring from one thread to another: no lock, no allocation.
+/// Returns a ring from one thread to another, which needs no lock and no allocation.
 pub(crate) fn ring() -> (Sender, Receiver) {
     let (producer, consumer) = RingBuffer::new(CAPACITY);
     (Sender { ring: producer, pushed: false }, Receiver { ring: consumer, buffer: Vec::new() })
 }
 
-/// The end that hands over.
+/// The sending end of a ring.
 pub(crate) struct Sender {
     ring: Producer<u8>,
     pushed: bool,
 }
 
-/// The end that takes.
+/// The receiving end of a ring.
 pub(crate) struct Receiver {
     ring: Consumer<u8>,
     buffer: Vec<u8>,
 }
 
-/// What was handed over.
+/// A message in a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "flow and bytes of the message")]
 pub enum Handed<'a> {
-    /// A message that came in by this flow.
+    /// A message that arrived by this flow.
     Message { flow: Flow, bytes: &'a [u8] },
-    /// What was sent this way, and began with these bytes, did not arrive: ICMP says so, or a connection is gone.
+    /// A sent message that did not arrive, because of an ICMP error or a closed connection, with its first bytes.
     Unreachable { to: Flow, quoted: &'a [u8] },
-    /// To be sent by this flow, whose connection the other thread has.
+    /// A message to be sent by this flow, whose connection belongs to the receiving thread.
     Send { flow: Flow, bytes: &'a [u8] },
 }
 
 impl Sender {
-    /// Hands it over; `false` when the ring is full, and it is lost as on a full socket.
+    /// Appends a message. Returns `false` if the ring is full; the message is then lost, as with a full socket.
     pub(crate) fn push(&mut self, handed: &Handed<'_>) -> bool {
         let (head, bytes) = (head(handed), handed.bytes());
-        // Head and body in one chunk: the other side sees both or neither.
+        // Head and body are one chunk, so the other side sees both or neither.
         let Ok(mut chunk) = self.ring.write_chunk(LENGTH + head.len() + bytes.len()) else { return false };
         let length = ((head.len() + bytes.len()) as u32).to_ne_bytes();
         let (mut first, mut second) = chunk.as_mut_slices();
         for mut part in [&length[..], &head[..], bytes] {
-            // A part may lie across the end of the ring.
+            // A part may wrap around the end of the ring.
             while !part.is_empty() {
                 if first.is_empty() {
                     first = core::mem::take(&mut second);
@@ -87,19 +86,18 @@ impl Sender {
         true
     }
 
-    /// Whether anything was pushed since the last time.
+    /// Returns whether anything was pushed since the last call.
     pub(crate) fn take_pushed(&mut self) -> bool {
         core::mem::take(&mut self.pushed)
     }
 }
 
 impl Receiver {
-    /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
 
-    /// The next one.
+    /// Returns the next message.
     pub(crate) fn pop(&mut self) -> Option<Handed<'_>> {
         let mut length = [0; LENGTH];
         self.ring.pop_entire_slice(&mut length).ok()?;
@@ -110,14 +108,14 @@ impl Receiver {
 }
 
 impl<'a> Handed<'a> {
-    /// The way that it came by, or was or is to go.
+    /// Returns the flow of the message.
     pub fn flow(&self) -> Flow {
         match *self {
             Self::Message { flow, .. } | Self::Unreachable { to: flow, .. } | Self::Send { flow, .. } => flow,
         }
     }
 
-    /// The message, or its beginning.
+    /// Returns the message, or its first bytes.
     pub fn bytes(&self) -> &'a [u8] {
         match *self {
             Self::Message { bytes, .. }
@@ -127,7 +125,7 @@ impl<'a> Handed<'a> {
     }
 }
 
-/// What goes before the bytes.
+/// Returns the bytes that precede the message.
 pub(crate) fn head(handed: &Handed<'_>) -> ArrayVec<u8, HEAD_MAX> {
     let (flow, kind) = match *handed {
         Handed::Message { flow, .. } => (flow, 0),
@@ -155,7 +153,7 @@ pub(crate) fn head(handed: &Handed<'_>) -> ArrayVec<u8, HEAD_MAX> {
     head
 }
 
-/// The reverse of [`head`], with the bytes that come after it; `None`: it is none.
+/// Parses a head from [`head`] and the bytes that follow it; `None` if it is malformed.
 pub(crate) fn parse(whole: &[u8]) -> Option<Handed<'_>> {
     let ([l0, l1, p0, p1, ip @ ..], mut rest) = whole.split_first_chunk::<HEAD>()?;
     let peer = SocketAddr::new(Ipv6Addr::from(*ip).to_canonical(), u16::from_ne_bytes([*p0, *p1]));

@@ -1,14 +1,14 @@
-//! What waits for room in the rings to other threads: messages for their connections, and word of those that did not
-//! arrive. On a connection nobody sends again what is lost.
+//! Messages that wait for room in the rings to other threads: messages for their connections, and reports of messages
+//! that did not arrive. On a connection, a lost message is not retransmitted.
 
 use super::handover::{Handed, Sender};
 use base::Flow;
 use std::collections::VecDeque;
 
-/// Bytes that may wait of each kind: however many messages wait, there is room for the word that others failed.
+/// Limit in bytes of each kind. Reports have their own limit, so that waiting messages never take their room.
 const LATE_MOST: usize = 4 << 20;
 
-/// One that waits.
+/// A waiting message or report.
 #[derive(Debug)]
 struct Late {
     flow: Flow,
@@ -17,7 +17,7 @@ struct Late {
 }
 
 impl Late {
-    /// `None`: it is of a kind that does not wait.
+    /// Returns `None` for a kind that does not wait.
     fn of(handed: &Handed<'_>) -> Option<Self> {
         let (flow, is_word) = match *handed {
             Handed::Send { flow, .. } => (flow, false),
@@ -36,18 +36,17 @@ impl Late {
         }
     }
 
-    /// Bytes of memory.
     fn size(&self) -> usize {
         size_of::<Self>() + self.bytes.len()
     }
 }
 
-/// Those that wait for room.
+/// The messages and reports that wait for room.
 #[derive(Debug, Default)]
 pub(crate) struct LateHandovers {
-    /// Of each thread, in order.
+    /// Waiting entries by thread, in order.
     waiting: Vec<VecDeque<Late>>,
-    /// Messages, and word of others.
+    /// Bytes of messages and of reports.
     bytes: [usize; 2],
 }
 
@@ -56,7 +55,8 @@ impl LateHandovers {
         self.bytes == [0; 2]
     }
 
-    /// Hands one over to a thread, or keeps it behind those that wait for the same thread; `false`: there is no room for it.
+    /// Hands a message over to a thread, or queues it behind others for the same thread. Returns `false` if there is no
+    /// room.
     pub(super) fn push(&mut self, rings: &mut [Option<Sender>], thread: usize, handed: &Handed<'_>) -> bool {
         self.waiting.resize_with(rings.len(), VecDeque::new);
         let waiting = &mut self.waiting[thread];
@@ -73,7 +73,7 @@ impl LateHandovers {
         fits
     }
 
-    /// Hands over those for which there is room by now.
+    /// Hands over waiting messages as far as there is room now.
     pub(super) fn retry(&mut self, rings: &mut [Option<Sender>]) {
         for (waiting, ring) in self.waiting.iter_mut().zip(rings) {
             let Some(ring) = ring else { continue };
@@ -96,7 +96,7 @@ mod tests {
         Flow { transport: Transport::Tcp, connection, ..Flow::udp(0, "192.0.2.1:5060".parse().unwrap()) }
     }
 
-    /// A thread that takes nothing keeps up none of the others, and is told later what it has to know.
+    /// A thread that takes no messages does not delay the others, and gets its messages later.
     #[test]
     fn nothing_that_is_kept_is_lost_and_each_thread_waits_for_itself() {
         let (to_second, mut second) = ring();

@@ -1,14 +1,13 @@
-//! The threads that carry the traffic: one a core, each with its own sockets and its own [`node::Shard`].
+//! The traffic threads: one for each core, each with its own sockets and its own [`node::Shard`].
 //!
-//! The kernel spreads datagrams over the threads by address, so the messages of one call arrive on different ones.
-//! A call belongs to the shard that its Call-ID hashes to; a datagram that arrives elsewhere is handed over as it is,
-//! through a ring between the two threads (`handover`). What the shards must know of each other for balancing, the
-//! load of each node, they read from a board of atomics before each batch (`board`). A thread that has more messages
-//! than time puts them in the order in which it serves them (`triage`).
+//! The kernel distributes datagrams over the threads by address, so the messages of one call arrive at different
+//! threads. A call belongs to the shard that its Call-ID hashes to. A datagram that arrives elsewhere is handed over
+//! unchanged through a ring between the two threads (`handover`). Each shard reads the others' load of each node from a
+//! board of atomics before each batch (`board`). A thread with more messages than time orders them by class (`triage`).
 //!
-//! Connections are spread in the same way, and belong to the thread that has accepted or opened them. Their messages
-//! take the same rings, and what leaves by another thread's connection takes them in the other direction
-//! (`worker/stream_turn`).
+//! Connections are distributed in the same way, and belong to the thread that has accepted or opened them. Their
+//! messages use the same rings. A message that leaves by another thread's connection uses the rings in the other
+//! direction (`worker/stream_turn`).
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +46,7 @@ pub use worker::{MOST_SOCKETS, tells_failures};
 
 use tokio::sync::oneshot;
 
-/// Asks all shards at once; `None` when one of them has ended.
+/// Asks all shards at the same time. Returns `None` if one of them has ended.
 pub async fn ask_each<T>(
     workers: &[WorkerHandle],
     question: fn(oneshot::Sender<T>) -> Command,

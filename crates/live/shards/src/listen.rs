@@ -1,4 +1,4 @@
-//! From the configured addresses to sockets: a wildcard becomes one listener for each address of the machine.
+//! Expansion of configured addresses into sockets: a wildcard becomes one listener for each address of the machine.
 
 use base::{Flow, Peer, Transport};
 use config::Listener;
@@ -7,13 +7,13 @@ use sockets::{UdpSocket, cannot_listen, local_addresses, source_address_for};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Most ports: the token in our Via names one by a byte.
+/// Limit of ports. The token in our Via has one byte for the port.
 pub(super) const MOST: usize = 256;
-/// Receive buffer that is asked for each UDP socket, in bytes; the kernel grants at most `net.core.rmem_max`.
+/// Requested receive buffer of each UDP socket in bytes. The kernel grants at most `net.core.rmem_max`.
 pub const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
-/// from the address that was asked; with one socket an address both are true by construction.
+/// Expands the configured listeners. Via and Record-Route cannot contain a wildcard, and a response must leave from the
+/// address of the request. With one socket for each address, both hold by construction.
 pub fn expand(configured: &[Listener]) -> io::Result<Ports> {
     let ports = addresses(configured)?;
     if ports.len() > MOST {
@@ -48,7 +48,7 @@ fn addresses(configured: &[Listener]) -> io::Result<Vec<Port>> {
     Ok(ports)
 }
 
-/// Addresses that a wildcard stands for by now and that nothing listens on: they came after the start.
+/// Returns addresses of a wildcard without a listener, which were added to the machine after the start.
 pub fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
     let is_served =
         |new: &Port| ports.iter().any(|port| (port.transport, port.local) == (new.transport, new.local));
@@ -56,7 +56,7 @@ pub fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec<Socket
     Ok(all.filter(|port| !is_served(port)).map(|port| port.local).collect())
 }
 
-/// The listener of the file that stands for this port, by its place there: one with its address, and otherwise the wildcard.
+/// Returns the index of the listener in the file that matches this port: one with its address, otherwise the wildcard.
 pub fn listener_of(listeners: &[Listener], port: &Port) -> Option<usize> {
     let at = port.local;
     let is_wildcard = |bind: SocketAddr| {
@@ -68,12 +68,12 @@ pub fn listener_of(listeners: &[Listener], port: &Port) -> Option<usize> {
     of(&|bind| bind == at).or_else(|| of(&is_wildcard))
 }
 
-/// The ports of datagrams; they come first.
+/// Returns the ports of datagrams, which come first.
 pub fn datagram_ports(ports: &Ports) -> impl Iterator<Item = &Port> + Clone {
     ports.iter().take_while(|port| port.transport == Transport::Udp)
 }
 
-/// Opens one thread's sockets of datagrams.
+/// Opens the datagram sockets of one thread.
 pub fn open(ports: &Ports, reuse_port: bool) -> io::Result<Vec<UdpSocket>> {
     datagram_ports(ports).map(|port| open_one(port, reuse_port)).collect()
 }
@@ -86,8 +86,8 @@ pub fn open_one(port: &Port, reuse_port: bool) -> io::Result<UdpSocket> {
     })
 }
 
-/// Which port leads to a node: of those with its transport the one with the source address that the kernel would use, else any
-/// of the family; `None` if there is no port of the family.
+/// Returns the flow to a node by a port of its transport. The port with the kernel's source address is preferred, then
+/// any port of the family. `None` if no port of the family exists.
 pub fn toward(ports: &Ports, to: Peer) -> Option<Flow> {
     let source = source_address_for(to.address).ok();
     let by_source = |port: &Port| port.transport == to.transport && Some(port.local.ip()) == source;

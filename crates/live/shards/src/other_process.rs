@@ -1,4 +1,4 @@
-//! The calls that are another process's, and the way of their datagrams to it.
+//! Calls that another process owns, and the transfer of their messages to it.
 
 use crate::clock::Clock;
 use crate::handover::{self, HEAD_MAX, Handed};
@@ -18,47 +18,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use streams::Streams;
 
-/// A process that takes nothing for so long does not run any more, whether it is there or not.
+/// Time without progress after which another process counts as dead, even if it still exists.
 const STANDSTILL: Duration = Duration::from_secs(2);
 
-/// Bytes of a datagram.
+/// Largest datagram in bytes.
 const LARGEST: usize = 65_535;
 
-/// What our threads know of another process whose calls' datagrams come to us; all have the same.
+/// Another process whose calls' datagrams arrive at this process. All threads share this value.
 #[derive(Debug)]
 pub struct OtherProcess {
     id: ProcessId,
     hash: CallHash,
-    /// By [`balance::CallKey::call_id`].
+    /// Hashes of its calls, from [`balance::CallKey::call_id`].
     calls: HashSet<u64>,
-    /// To each of its threads.
+    /// Sockets to its threads.
     ways: Vec<OwnedFd>,
-    /// Its number of each listener of ours; `None`: it does not have that.
+    /// Its number for each of our listeners; `None`: it has no such listener.
     listeners: Vec<Option<u16>>,
-    /// It has ended.
+    /// Whether it has ended.
     gone: AtomicBool,
-    /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
+    /// Time since which it takes no messages, in nanoseconds of our clock; 0 if it takes them.
     stuck: AtomicU64,
     clock: Clock,
     node_states: NodeStates,
-    /// What it has to do, as it said last; no thread of the traffic looks here.
+    /// Its last report of remaining work. Traffic threads do not lock this.
     remainder: Mutex<Remainder>,
 }
 
-/// What became of a datagram.
+/// Result of [`OtherProcess::hand`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// The other process has it.
+    /// The other process has taken it.
     HandedOver,
-    /// It is the other process's, which takes nothing now.
+    /// It belongs to the other process, which takes no messages now.
     Lost,
     /// It is for this process.
     Ours,
 }
 
 impl OtherProcess {
-    /// A process whose calls hash to `calls` by its `hash`, with a way to each of its threads, and its number of each
-    /// listener of ours.
+    /// Creates a process whose calls hash to `calls` by its `hash`. `ways` are sockets to its threads, `listeners` its
+    /// numbers of our listeners.
     pub fn new(
         id: ProcessId,
         hash: CallHash,
@@ -82,37 +82,38 @@ impl OtherProcess {
         }
     }
 
-    /// The same with what it knew of the nodes.
+    /// Adds the states of nodes at that process.
     #[must_use]
     pub fn with_node_states(self, node_states: NodeStates) -> Self {
         Self { node_states, ..self }
     }
 
-    /// A flow as this process numbers its listeners.
+    /// Converts a flow to this process's numbers of listeners.
     fn ours(&self, flow: Flow) -> Flow {
         let place = self.listeners.iter().position(|its| *its == Some(flow.listener));
         Flow { listener: place.map_or(flow.listener, |place| place as u16), ..flow }
     }
 
-    /// A flow as it numbers them.
+    /// Converts a flow to the other process's numbers of listeners.
     fn its(&self, flow: Flow) -> Flow {
         let listener = self.listeners.get(usize::from(flow.listener)).copied().flatten();
         Flow { listener: listener.unwrap_or_default(), ..flow }
     }
 
-    /// Waits for what its threads give back, and tells each with its flow, until it has ended.
+    /// Waits for messages that the other process's threads give back, and passes each to `tell` with its flow. Returns
+    /// when the process has ended.
     pub fn bring_back(&self, mut tell: impl FnMut(Flow, Handed<'_>)) {
         let mut buffer = vec![0; HEAD_MAX + LARGEST];
         while !self.gone.load(Ordering::Relaxed) {
             let mut watched: Vec<_> = self.ways.iter().map(|way| PollFd::new(way, PollFlags::IN)).collect();
-            // Now and then it is looked whether it has ended.
+            // The time-out serves to check whether the process has ended.
             let _ = poll(&mut watched, Some(&Timespec { tv_sec: 1, tv_nsec: 0 }));
             let ready: Vec<_> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
             for way in self.ways.iter().zip(ready).filter_map(|(way, ready)| ready.then_some(way)) {
                 match recv(way, &mut buffer[..], RecvFlags::DONTWAIT) {
                     Ok((_, length)) => match handover::parse(&buffer[..length]) {
                         Some(handed) => tell(self.ours(handed.flow()), handed),
-                        // Nobody sends less than a head: the other end is closed.
+                        // Every message has at least a head. A shorter one means that the other end is closed.
                         None => return,
                     },
                     Err(Errno::AGAIN | Errno::INTR) => {}
@@ -122,49 +123,49 @@ impl OtherProcess {
         }
     }
 
-    /// Its number.
+    /// Returns its process ID.
     pub fn id(&self) -> ProcessId {
         self.id
     }
 
-    /// What it knew of the nodes when it was taken over.
+    /// Returns the states of nodes when it was taken over.
     pub fn node_states(&self) -> &NodeStates {
         &self.node_states
     }
 
-    /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for
-    /// it.
+    /// Notes that it has ended, or is given up. Its messages now belong to this process, and messages that it has not
+    /// read are lost to it.
     pub fn end(&self) {
         self.gone.store(true, Ordering::Relaxed);
         for way in &self.ways {
-            // One whose other end is gone needs no more.
+            // A socket whose other end is gone needs no shutdown.
             let _ = shutdown(way, Shutdown::Both);
         }
     }
 
-    /// How many sessions it had, those that are only remembered included.
+    /// Returns the number of its sessions, including ended ones that are remembered.
     pub fn sessions(&self) -> usize {
         self.calls.len()
     }
 
-    /// It has said what it still has to do.
+    /// Stores its report of remaining work.
     pub fn learn(&self, remainder: Remainder) {
         *self.remainder.lock().unwrap_or_else(PoisonError::into_inner) = remainder;
     }
 
-    /// What it still has to do; `None`: it has ended.
+    /// Returns its remaining work; `None` if it has ended.
     pub fn remainder(&self) -> Option<Remainder> {
         let is_there = !self.gone.load(Ordering::Relaxed);
         is_there.then(|| self.remainder.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Its calls, if they are hashed like this, for a successor of this process.
+    /// Returns its calls for a successor of this process, if they have the same hash function.
     pub fn calls_by(&self, hash: CallHash) -> impl Iterator<Item = u64> + '_ {
         let are_its = self.hash == hash && !self.gone.load(Ordering::Relaxed);
         self.calls.iter().copied().filter(move |_| are_its)
     }
 
-    /// Gives it a datagram of one of its calls; `whatever`: one of any call, which nobody here knows.
+    /// Hands over a message if it belongs to one of its calls; with `whatever`, also a message of a call unknown here.
     pub fn hand(&self, handed: &Handed<'_>, whatever: bool) -> Fate {
         let bytes = handed.bytes();
         if self.gone.load(Ordering::Relaxed) {
@@ -194,7 +195,8 @@ impl OtherProcess {
         }
     }
 
-    /// Has it send a message by a connection of its own, if that names one; whether it has taken it.
+    /// Hands over a message to be sent by a connection of that process, if the flow names a connection. Returns whether
+    /// it was taken.
     pub fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
         let Some(number) = flow.connection.filter(|_| !self.gone.load(Ordering::Relaxed)) else {
             return false;
@@ -217,7 +219,7 @@ impl OtherProcess {
     }
 }
 
-/// Gives the other end of a pair of sockets something, whole.
+/// Sends a message as one packet through a socket pair.
 fn push(way: &OwnedFd, handed: &Handed<'_>) -> Result<(), Errno> {
     let head = handover::head(handed);
     let parts = [IoSlice::new(&head), IoSlice::new(handed.bytes())];
@@ -225,18 +227,18 @@ fn push(way: &OwnedFd, handed: &Handed<'_>) -> Result<(), Errno> {
     sendmsg(way, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop)
 }
 
-/// What a process keeps when another one has taken over.
+/// Calls that a process keeps after a takeover.
 #[derive(Debug)]
 pub struct KeptCalls {
-    /// How Call-IDs are hashed.
+    /// Hash function of Call-IDs.
     pub hash: CallHash,
-    /// By [`balance::CallKey::call_id`].
+    /// Hashes of the calls, from [`balance::CallKey::call_id`].
     pub calls: HashSet<u64>,
-    /// Of each of its ports, whether the other process has it.
+    /// For each port of this process, whether the successor has it.
     pub handed_on: Vec<bool>,
 }
 
-/// Where a thread gets what the process that has taken over hands it.
+/// Socket by which a thread receives messages from the successor.
 #[derive(Debug)]
 pub struct Inlet {
     socket: OwnedFd,
@@ -245,13 +247,13 @@ pub struct Inlet {
 }
 
 impl Inlet {
-    /// From the process at the other end of the socket.
+    /// Creates an inlet for the process at the other end of the socket.
     pub fn new(socket: OwnedFd, kept: Arc<KeptCalls>) -> Self {
         Self { socket, buffer: vec![0; HEAD_MAX + LARGEST], kept }
     }
 
-    /// Gives the successor a message that came by a connection of this process, unless it is about a call of this one.
-    /// `Fate::Lost`: the successor takes nothing now.
+    /// Hands the successor a message that arrived on a connection of this process, unless it belongs to a call of this
+    /// process. `Fate::Lost`: the successor takes no messages now.
     pub(crate) fn hand_on(&self, flow: Flow, bytes: &[u8]) -> Fate {
         let kept = &self.kept;
         let Some(call_id) = wire::peek_call_id(bytes) else { return Fate::Ours };
@@ -262,25 +264,25 @@ impl Inlet {
         match push(&self.socket, &Handed::Message { flow, bytes }) {
             Ok(()) => Fate::HandedOver,
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Fate::Lost,
-            // The successor is gone.
+            // The successor has ended.
             Err(_) => Fate::Ours,
         }
     }
 
-    /// Tells the successor that what it had sent by a connection of this process, and began so, did not arrive.
+    /// Tells the successor that its message to be sent by a connection of this process did not arrive.
     pub fn tell_undelivered(&self, to: Flow, quoted: &[u8]) {
         if to.connection.is_some() {
-            // Where it takes nothing now, its transactions end in time by themselves.
+            // If the successor takes no messages now, its transactions time out by themselves.
             let _ = push(&self.socket, &Handed::Unreachable { to, quoted });
         }
     }
 
-    /// The next one, if there is one; an error when the successor is gone.
+    /// Returns the next message, if there is one; an error if the successor has ended.
     pub fn take(&mut self) -> io::Result<Option<Handed<'_>>> {
         match recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
             Ok((_, length)) => match handover::parse(&self.buffer[..length]) {
                 Some(handed) => Ok(Some(handed)),
-                // Nobody sends less than a head; none at all is the end.
+                // Every message has at least a head. An empty one is the end.
                 None => Err(io::ErrorKind::UnexpectedEof.into()),
             },
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
@@ -290,7 +292,7 @@ impl Inlet {
 }
 
 impl Inlet {
-    /// Has the successor send a message by a connection of its own; whether it has taken it.
+    /// Hands the successor a message to be sent by its own connection. Returns whether it was taken.
     pub fn give_back(&self, flow: Flow, bytes: &[u8]) -> bool {
         push(&self.socket, &Handed::Send { flow, bytes }).is_ok()
     }
@@ -302,7 +304,7 @@ impl AsFd for Inlet {
     }
 }
 
-/// State of the nodes at the predecessor, each by its number.
+/// States of the nodes at the predecessor, by the numbers of the nodes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeStates {
     /// Nodes that an operator has drained.
@@ -311,21 +313,21 @@ pub struct NodeStates {
     pub drained_by_scaler: Vec<u32>,
     /// Dead nodes.
     pub dead: Vec<u32>,
-    /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
+    /// Measured capacities of members of pools with queues: name of the pool, node, calls a second.
     pub capacities: Vec<(String, u32, f64)>,
 }
 
 /// Remaining work of the predecessor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Remainder {
-    /// Calls, or requests of a proxy that wait for their answer.
+    /// Calls, or requests of a proxy without a final response.
     pub calls: usize,
-    /// By the number of a node: calls, transactions, work.
+    /// Calls, transactions and work, by the number of the node.
     nodes: BTreeMap<u32, (u32, u32, u64)>,
 }
 
 impl Remainder {
-    /// Adds the work of a thread.
+    /// Adds the load of a thread.
     pub fn add(&mut self, loads: &[(NodeId, Load)]) {
         for &(NodeId(node), Load { calls, transactions, work }) in loads {
             let sum = self.nodes.entry(node).or_default();
@@ -333,18 +335,17 @@ impl Remainder {
         }
     }
 
-    /// Adds the work of another process.
+    /// Adds the remaining work of another process.
     pub fn add_all(&mut self, other: &Self) {
         self.calls += other.calls;
         self.add(&other.loads().collect::<Vec<_>>());
     }
 
-    /// The loads of all nodes.
+    /// Returns the loads of all nodes.
     pub fn loads(&self) -> impl Iterator<Item = (NodeId, Load)> + '_ {
         self.nodes.keys().map(|&node| (NodeId(node), self.load(NodeId(node))))
     }
 
-    /// The load of a node.
     fn load(&self, NodeId(node): NodeId) -> Load {
         let (calls, transactions, work) = self.nodes.get(&node).copied().unwrap_or_default();
         Load { calls, transactions, work }
@@ -367,7 +368,7 @@ mod tests {
         (way, Inlet::new(inlet, Arc::clone(kept)))
     }
 
-    /// One with two threads and the call "its", whose listener 7 is our listener 0.
+    /// Returns a process with two threads and the call "its". Its listener 7 is our listener 0.
     fn other() -> (OtherProcess, [Inlet; 2]) {
         let hash = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1)).call_hash();
         let calls = HashSet::from([hash.call_key(b"its").call_id()]);
@@ -421,7 +422,7 @@ mod tests {
         assert_eq!(hand(&other, "ours", true), Fate::Ours);
     }
 
-    /// One of its connections; its listener 7 is our listener 0.
+    /// Returns a flow of one of its connections. Its listener 7 is our listener 0.
     fn connected(number: u32, listener: u16) -> Flow {
         let connection = NonZeroU32::new(number).map(Connection);
         Flow { transport: Transport::Tcp, connection, ..Flow::udp(listener, from()) }
@@ -459,12 +460,12 @@ mod tests {
     fn one_that_stands_still_is_not_waited_for() {
         let (other, inlets) = other();
         while hand(&other, "its", false) == Fate::HandedOver {}
-        // Until it is given up, what is its is lost, as where a ring is full.
+        // Until the process is given up, its messages are lost, as with a full ring.
         while hand(&other, "its", false) == Fate::Lost {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(hand(&other, "its", false), Fate::Ours);
-        // When it is back, it sees that what waits there is not for it any more.
+        // When the process continues, it sees that the waiting messages are no longer for it.
         for inlet in &inlets {
             let mut watched = [PollFd::new(inlet, PollFlags::IN)];
             poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();

@@ -1,4 +1,4 @@
-//! Reads the files of `/proc` that the server needs, in the formats that proc(5) gives.
+//! Reads files of `/proc` in the formats of proc(5).
 
 use std::fs;
 use std::io;
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 /// Memory and threads of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// Memory in use, in bytes.
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Addresses in use, in bytes.
+    /// Virtual memory in bytes.
     pub virtual_bytes: u64,
     /// Number of threads.
     pub threads: u64,
 }
 
 impl Status {
-    /// This process's, from `/proc/self/status`.
+    /// Reads the values of this process from `/proc/self/status`.
     pub fn now() -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/self/status")?)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -27,7 +27,7 @@ impl Status {
             let value = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
             value.split_whitespace().next()?.parse().ok()
         };
-        // The unit is always kB, and stands for 1024 bytes.
+        // The unit is always kB, which means 1024 bytes here.
         Some(Self {
             resident_bytes: 1024 * number("VmRSS")?,
             virtual_bytes: 1024 * number("VmSize")?,
@@ -36,36 +36,36 @@ impl Status {
     }
 }
 
-/// How often the calling thread has slept until something woke it.
+/// Returns how often the calling thread has slept until an event woke it.
 pub fn sleeps() -> io::Result<u64> {
     let file = fs::read_to_string("/proc/thread-self/status")?;
     let count = file.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Number of file descriptors that this process has open.
+/// Returns the number of open file descriptors of this process.
 pub fn open_files() -> io::Result<usize> {
-    // Reading the directory takes one more.
+    // Reading the directory takes one descriptor.
     Ok(fs::read_dir("/proc/self/fd")?.count().saturating_sub(1))
 }
 
-/// A control group of a thread: see cgroups(7).
+/// A control group of a thread; see cgroups(7).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ControlGroup {
-    /// Empty for version 2.
+    /// Controllers; empty for version 2.
     pub controllers: Vec<String>,
-    /// Path below the root of its hierarchy.
+    /// Path below the root of the hierarchy.
     pub path: PathBuf,
 }
 
 impl ControlGroup {
-    /// All of the calling thread, from `/proc/thread-self/cgroup`: a thread may be in another group than the rest of its
-    /// process.
+    /// Reads all control groups of the calling thread from `/proc/thread-self/cgroup`. A thread may be in another group
+    /// than the rest of its process.
     pub fn all() -> io::Result<Vec<Self>> {
         Ok(Self::parse(&fs::read_to_string("/proc/thread-self/cgroup")?))
     }
 
-    /// Lines such as `4:cpu,cpuacct:/site/proxy`, and `0::/site` for version 2.
+    /// Parses lines such as `4:cpu,cpuacct:/site/proxy`, and `0::/site` for version 2.
     pub fn parse(file: &str) -> Vec<Self> {
         let group = |line: &str| {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -77,29 +77,29 @@ impl ControlGroup {
     }
 }
 
-/// A file system that this process sees.
+/// A mounted file system in this process's view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
-    /// The folder of the file system that stands at `point`.
+    /// Directory of the file system that is mounted at `point`.
     pub root: PathBuf,
-    /// Where it stands.
+    /// Mount point.
     pub point: PathBuf,
-    /// Its type, such as `cgroup2`.
+    /// Type of the file system, such as `cgroup2`.
     pub kind: String,
-    /// Options of the file system, such as `rw` and, of control groups in version 1, the controllers.
+    /// Options of the file system, such as `rw`; for control groups of version 1 also the controllers.
     pub options: Vec<String>,
 }
 
 impl Mount {
-    /// All of this process, from `/proc/self/mountinfo`.
+    /// Reads all mounts of this process from `/proc/self/mountinfo`.
     pub fn all() -> io::Result<Vec<Self>> {
         Ok(Self::parse(&fs::read_to_string("/proc/self/mountinfo")?))
     }
 
-    /// Lines such as `25 24 0:21 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct`.
+    /// Parses lines such as `25 24 0:21 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct`.
     pub fn parse(file: &str) -> Vec<Self> {
         let mount = |line: &str| {
-            // Optional fields stand before the dash, any number of them.
+            // Any number of optional fields precede the dash.
             let (place, system) = line.split_once(" - ")?;
             let (mut place, mut system) = (place.split(' ').skip(3), system.split(' '));
             Some(Self {
@@ -113,10 +113,10 @@ impl Mount {
     }
 }
 
-/// A path in which the kernel has written space, tab, line end and backslash as octal numbers.
+/// Decodes a path in which the kernel has written space, tab, line end and backslash as octal numbers.
 fn unescaped(path: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    // The backslash comes last, so that what it gives is not read again.
+    // The backslash comes last, so that its result is not decoded again.
     escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
 }
 

@@ -1,4 +1,4 @@
-//! Call detail records: their text, and where it goes.
+//! Call detail records: their text and their destination.
 
 use crate::clock::Clock;
 use crate::state;
@@ -15,25 +15,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::{RecordDatabase, RecordDatabaseStatus, RecordFile};
 
-/// Bytes of records that wait for a disk to have room again: an hour of 10 calls a second.
+/// Limit in bytes of records that wait for room on the disk: an hour of 10 calls a second.
 const BACKLOG_MAX: usize = 32 << 20;
 
-/// Where records go. One for all shards: each writes what a batch of messages has brought, before the messages leave.
+/// Destination of call records, shared by all shards. Each shard writes the records of a batch before the batch's
+/// messages leave.
 pub struct Records {
-    /// Whether they go anywhere; else they are counted.
+    /// Whether records are written. Otherwise they are only counted.
     is_written: bool,
-    /// The last revision number: each record has a larger one than those before, of this process and of those that
-    /// were here earlier.
+    /// Last revision number. Each record has a larger one than all earlier records of this process and its
+    /// predecessors.
     revision: AtomicU64,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     sink: Sink,
-    /// Lines that could not be written.
+    /// Lines that could not be written yet.
     backlog: Vec<u8>,
     counts: RecordCounts,
-    /// The last report about the database.
+    /// Database status that was logged last.
     told: RecordDatabaseStatus,
 }
 
@@ -61,22 +62,22 @@ impl Sink {
 pub struct RecordCounts {
     /// Records so far.
     pub written: u64,
-    /// Records thrown away since there was no room for too long.
+    /// Records discarded because there was no room for them for too long.
     pub lost: u64,
-    /// Records that the database refuses.
+    /// Records that the database refused.
     pub refused: u64,
     /// Bytes that wait for room on the disk.
     pub waiting: usize,
-    /// Why they do, or why the database takes none.
+    /// Why records wait, or why the database accepts none.
     pub trouble: Option<String>,
 }
 
 impl Records {
-    /// Opens where they go. `path` is the configuration's own, beside which they wait for a database. What waits to
-    /// be written to where they went `before` is written there.
+    /// Opens the destination. `path` is the configuration's file, beside which records wait for a database. Records
+    /// that wait for the previous destination (`before`) are written there.
     ///
     /// # Errors
-    /// Names the file or URL that cannot be opened, and why.
+    /// The file or URL that cannot be opened, and why.
     pub fn start(config: &CallsConfig, path: Option<&Path>, before: Option<&Self>) -> Result<Self, String> {
         let sink = match &config.records {
             None => Sink::Nowhere,
@@ -112,7 +113,7 @@ impl Records {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes records of `now`. Records that cannot be written wait in memory.
+    /// Writes records at the time `now`. Records that cannot be written wait in memory.
     pub fn write(&self, records: &[CallRecord], now: Instant) {
         if !self.is_written {
             self.lock().counts.written += records.len() as u64;
@@ -133,8 +134,8 @@ impl Records {
         inner.empty();
     }
 
-    /// So many revision numbers: microseconds since 1970, so that they go on rising after a restart, or one more than
-    /// the last where that is not enough. They fit the numbers of JSON, 53 bits, until 2255.
+    /// Returns `count` revision numbers. They are microseconds since 1970, so that they keep rising after a restart,
+    /// but at least one more than the last number. They fit the 53 bits of a number in JSON until 2255.
     fn revisions(&self, count: usize) -> impl Iterator<Item = u64> {
         let now = u64::try_from(Clock::since_1970().saturating_since(Instant::ZERO).as_micros());
         let first = |last: u64| now.unwrap_or(u64::MAX).max(last.saturating_add(1));
@@ -143,7 +144,7 @@ impl Records {
         (first(last.unwrap_or_default())..).take(count)
     }
 
-    /// Tries again to write waiting records, and reports the state of the database.
+    /// Writes waiting records if possible, and logs changes of the database's state.
     pub fn retry(&self) {
         let mut inner = self.lock();
         inner.empty();
@@ -167,7 +168,7 @@ impl Records {
         }
     }
 
-    /// Counts of the records so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> RecordCounts {
         let inner = self.lock();
         let mut counts = RecordCounts { waiting: inner.backlog.len(), ..inner.counts.clone() };
@@ -213,18 +214,17 @@ impl Inner {
     }
 }
 
-/// A text that says something.
 fn named(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A record as it stands in the file. The names are the columns of the database, too.
+/// A record in the file. The names are also the columns of the database.
 #[derive(Serialize)]
 struct Line<'a> {
-    /// The same whoever writes it: the database takes a record once.
+    /// Independent of the writer, so that the database takes a record once.
     id: String,
     event: &'a str,
-    /// Of several with the same `id` and `event` the one with the largest is the latest.
+    /// Of several records with the same `id` and `event`, the one with the largest revision is the latest.
     revision: u64,
     #[serde(rename = "final")]
     is_final: bool,
@@ -232,7 +232,7 @@ struct Line<'a> {
     rang: Option<String>,
     answered: Option<String>,
     ended: Option<String>,
-    /// From the answer to the end.
+    /// Time from the answer to the end.
     seconds: Option<f64>,
     caller: &'a str,
     callee: &'a str,
@@ -252,7 +252,7 @@ struct Line<'a> {
     found_again: bool,
 }
 
-/// Appends the line of a record. `now` by both clocks turns its times into dates.
+/// Appends the line of a record. `now` in both clocks converts its times to dates.
 fn line(record: &CallRecord, revision: u64, (now, date): (Instant, UnixTime), out: &mut Vec<u8>) {
     let unix = |then: Instant| {
         UnixTime::from_millis(date.as_millis().saturating_sub(millis(now.saturating_since(then))))
@@ -310,8 +310,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Of a dialog by its Call-ID and tags, and the second in which it began: the two sides could use the former again.
-/// Of a call without a dialog by the millisecond.
+/// Returns the ID of a record. For a dialog it is made from Call-ID, tags and the second in which it began, since both
+/// sides may reuse Call-ID and tags. For a call without a dialog it uses the millisecond.
 fn id(record: &CallRecord, started: UnixTime) -> String {
     let about = &record.about;
     let mut hash = Sha256::new();
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!((read["revision"].as_u64(), read["final"].as_bool()), (Some(7), Some(true)));
     }
 
-    /// Whichever thread writes, and whatever the clock does.
+    /// Revisions rise, whichever thread writes and whatever the clock shows.
     #[test]
     fn revisions_rise() {
         for before in [0, u64::MAX >> 12] {
@@ -400,7 +400,7 @@ mod tests {
                 all.len() == 6 && all[0] > before && all.is_sorted_by(|one, other| one < other),
                 "{all:?}"
             );
-            // Of 2010 on, and before 2255.
+            // Between the year 2010 and the year 2255.
             assert!(before > 0 || (1_263_000_000_000_000..1 << 53).contains(&all[0]));
         }
     }

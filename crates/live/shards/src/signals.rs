@@ -1,13 +1,13 @@
-//! What a thread measures of itself: how long messages wait for it, and how busy it is.
+//! Load signals of a thread: how long messages wait for it, and how busy it is.
 
 use base::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// How long a longest value is remembered; twice as long at most.
+/// Time for which a maximum is kept; at most twice as long.
 const GENERATION: Duration = Duration::from_secs(10);
 
-/// The longest of late.
+/// Maximum of the recent past.
 #[derive(Clone, Copy, Debug, Default)]
 struct Longest {
     since: Instant,
@@ -35,7 +35,6 @@ impl Longest {
     }
 }
 
-/// The signals of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signals {
     woken: Instant,
@@ -44,26 +43,25 @@ pub(crate) struct Signals {
     waited: Longest,
 }
 
-/// The signals of a thread as figures.
+/// Load signals of a thread as figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SignalFigures {
-    /// The time between wake-up and sleep, in seconds.
+    /// Time between wake-up and sleep, in seconds.
     pub busy: f64,
-    /// Processor time of the thread, the kernel's included, in seconds.
+    /// Processor time of the thread in user mode and in the kernel, in seconds.
     pub processor: f64,
-    /// The longest time between two looks at the sockets, of the last 10 to 20 s, in seconds: what the event loop lags.
+    /// Lag of the event loop: longest time between two reads of the sockets in the last 10 to 20 s, in seconds.
     pub lag: f64,
-    /// The longest wait of a message for the thread, of the last 10 to 20 s, in seconds.
+    /// Longest wait of a message for the thread in the last 10 to 20 s, in seconds.
     pub waited: f64,
 }
 
 impl Signals {
-    /// The thread has woken up.
     pub(crate) fn on_woken(&mut self, now: Instant) {
         self.woken = now;
     }
 
-    /// The thread goes to sleep, or looks at its sockets once more.
+    /// Notes that the thread goes to sleep, or reads its sockets again.
     pub(crate) fn on_turn_end(&mut self, now: Instant) {
         let turn = now.saturating_since(self.woken);
         self.busy += turn;
@@ -71,18 +69,17 @@ impl Signals {
         self.woken = now;
     }
 
-    /// A message has waited for so long.
     pub(crate) fn on_waited(&mut self, now: Instant, waited: Duration) {
         self.waited.note(now, waited);
     }
 
-    /// How long the thread has been busy in all, with what it does for other processes' sake: a quota that is used up
-    /// counts as busy, as nothing more can be done then either.
+    /// Returns the total busy time, including time in which other processes had the processor. A thread whose quota is
+    /// used up counts as busy, since it cannot do more work either.
     pub(crate) fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// To be asked by the thread itself.
+    /// Returns the figures. The thread itself must call this.
     pub(crate) fn figures(&self, now: Instant) -> SignalFigures {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         SignalFigures {

@@ -1,19 +1,18 @@
-//! Where a process keeps state that has to outlive it: keys, bindings, the socket for a
-//! successor.
+//! Places of state that outlives a process: keys, bindings, the socket for a successor.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The variable that systemd sets where a unit has `StateDirectory` (systemd.exec(5)): directories, a colon between
-/// two.
+/// Environment variable that systemd sets for units with `StateDirectory` (systemd.exec(5)): directories separated by
+/// colons.
 const VARIABLE: &str = "STATE_DIRECTORY";
 
-/// The directory of the unit that comes with this program, for commands that are run by hand.
+/// State directory of the packaged unit, for commands that are run by hand.
 const USUAL: &str = "/var/lib/sarabande";
 
-/// Where the file with this extension is kept of the configuration at `path`: in the state directory of the service
-/// if it has one and there is no such file beside the configuration already, else beside that. `sarabande.toml` has
-/// `sarabande.token-key`.
+/// Returns the path of the state file with this extension for the configuration at `path`: `sarabande.token-key` for
+/// `sarabande.toml`. It is in the state directory of the service if there is one and no such file exists beside the
+/// configuration. Otherwise it is beside the configuration.
 pub fn place(path: &Path, extension: &str) -> PathBuf {
     let beside = path.with_extension(extension);
     match directory() {
@@ -22,14 +21,14 @@ pub fn place(path: &Path, extension: &str) -> PathBuf {
     }
 }
 
-/// Where a process of this configuration may listen, the usual place first: in the state directory, or beside the
-/// configuration.
+/// Returns the places where a process of this configuration may listen, the usual place first: in the state directory,
+/// or beside the configuration.
 pub fn places(path: &Path, extension: &str) -> Vec<PathBuf> {
     let beside = path.with_extension(extension);
     directory().map(|directory| within(&directory, &beside)).into_iter().chain([beside]).collect()
 }
 
-/// Where a file is found that a server of this configuration has made, by somebody who is not started by systemd.
+/// Returns the place of a state file of a server, for a command that systemd has not started.
 pub fn find(path: &Path, extension: &str) -> PathBuf {
     let beside = path.with_extension(extension);
     let usual = within(Path::new(USUAL), &beside);

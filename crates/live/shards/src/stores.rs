@@ -1,4 +1,4 @@
-//! The stores of the home domain, as the shards ask them: bindings, and the secrets of users.
+//! The registrar's stores in the shards' view: bindings, and the secrets of users.
 
 mod report;
 
@@ -15,22 +15,21 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use std::time::Duration;
 use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
 
-/// Receives an answer that was not there at once; called on a thread of a store.
+/// Receives a later answer; called on a thread of a store.
 pub type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
 
-/// How often a file is tried that another process has open: the process before gives it up when it has been taken
-/// over.
+/// Interval of attempts to open a file that another process has open. A predecessor closes the file after the takeover.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
-/// Most questions that wait for it: as many as a shard lets wait.
+/// Limit of queries that wait for the file, which is the limit of a shard.
 const WAITING_MAX: usize = 4_096;
-/// A store to wait for.
+/// Fault of a store whose file is open in another process.
 const TAKEN: &str = "another process has its file open";
-/// Why there is no answer where the file has been let go of.
+/// Error text after a successor has taken the file over.
 const TAKEN_OVER: &str = "another process has taken over";
-/// After so many tries the log says so.
+/// Number of attempts before the fault is logged.
 const TRIES_QUIET: u32 = 250;
 
-/// The stores. All that shards ask them for is answered once, at once or later.
+/// The stores. Each query of a shard is answered once, at once or later.
 pub struct Stores {
     bindings: Arc<Bindings>,
     users: Arc<Users>,
@@ -48,12 +47,12 @@ enum Users {
     Database(Subscribers),
 }
 
-/// How a Redis server is used.
+/// Returns the settings of a Redis server.
 pub fn redis(server: &ServerUrl) -> RedisSettings {
     RedisSettings { authorities: server.authorities.clone(), ..RedisSettings::new(&server.url) }
 }
 
-/// How a database of users is used.
+/// Returns the settings of a database of users.
 pub fn subscribers(server: &ServerUrl) -> SubscriberSettings {
     SubscriberSettings { authorities: server.authorities.clone(), ..SubscriberSettings::new(&server.url) }
 }
@@ -86,8 +85,8 @@ impl Users {
     }
 }
 
-/// Of the algorithms that every user has a hash for, the strongest first, those that are `wanted`, or the one that
-/// most clients know: the last, which is the oldest. `None`: there is none.
+/// Chooses the offered algorithms among those for which every user has a hash: the `wanted` ones. Without `wanted` it
+/// is the last of `served`, which is the oldest and known by most clients. `None` if there is none.
 fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
     let offered = match wanted {
         None => served.last().copied().into_iter().collect(),
@@ -99,11 +98,11 @@ fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
 }
 
 impl Stores {
-    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where. What is
-    /// where it was `before`, with the configuration of then, stays as it is.
+    /// Opens the stores. `path` is the configuration's file, beside which bindings are kept by default. A store whose
+    /// place has not changed since the previous configuration (`before`) is kept open.
     ///
     /// # Errors
-    /// Names the store that cannot be opened or read, and why.
+    /// The store that cannot be opened or read, and why.
     pub fn start(
         config: &RegistrarConfig,
         path: Option<&Path>,
@@ -125,7 +124,7 @@ impl Stores {
     /// Reads the users again.
     ///
     /// # Errors
-    /// Names the fault of the file; the earlier users stay.
+    /// The fault of the file. The previous users stay.
     pub fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
         match (&*self.users, &config.users) {
             (Users::File(users), Some(UsersPlace::File(path))) => {
@@ -138,8 +137,8 @@ impl Stores {
         Ok(())
     }
 
-    /// What may be offered of the algorithms that are `wanted`: what every user of the realm has a hash for. Where
-    /// none is named, that is the one that most clients know: many fail at a challenge with two.
+    /// Returns the algorithms to offer among the `wanted` ones: those for which every user of the realm has a hash.
+    /// Without `wanted` it is the one that most clients know, since many clients fail at a challenge with two.
     pub fn offer(&self, realm: &[u8], wanted: Option<&Offer>) -> Offer {
         let named = || wanted.cloned().unwrap_or_else(|| Offer::of(Algorithm::Md5));
         let Users::File(users) = &*self.users else { return named() };
@@ -159,7 +158,7 @@ impl Stores {
         })
     }
 
-    /// Answers at once, or later to a receiver that `later` makes.
+    /// Answers a query at once, or later through the receiver that `later` creates.
     pub fn ask(&self, about: StoreQuery, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
         match (about, &*self.bindings, &*self.users) {
             (StoreQuery::Location(ask), Bindings::Memory(store), _) => {
@@ -188,7 +187,7 @@ impl Stores {
         }
     }
 
-    /// How they do: first the one of bindings, then that of users, if there is one.
+    /// Returns the state of the stores: first of bindings, then of users if there is a store of users.
     pub fn reports(&self) -> Vec<StoreReport> {
         let bindings = match &*self.bindings {
             Bindings::Memory(_) => StoreReport::sound(StoreReport::BINDINGS, "memory"),
@@ -205,14 +204,14 @@ impl Stores {
         core::iter::once(bindings).chain(users).collect()
     }
 
-    /// Another process takes the new requests, and needs the file.
+    /// Closes the file, since a successor takes the new requests and needs it.
     pub fn release(&self) {
         if let Bindings::File(file) = &*self.bindings {
             file.close(TAKEN_OVER);
         }
     }
 
-    /// The new requests are this process's again.
+    /// Opens the file again, since new requests come to this process again.
     pub fn resume(&self) {
         if let Bindings::File(file) = &*self.bindings {
             file.open_when_free();
@@ -220,7 +219,7 @@ impl Stores {
     }
 }
 
-/// The bindings in a file, which one process at a time has open.
+/// A file of bindings. Only one process at a time can have it open.
 struct FileStore {
     path: PathBuf,
     state: RwLock<State>,
@@ -228,7 +227,7 @@ struct FileStore {
 
 enum State {
     Open(Embedded, Condition),
-    /// Another process has it; questions wait meanwhile.
+    /// Another process has the file open. Queries wait.
     Waiting(Vec<(Ask, OnAnswer)>, Condition),
     Closed(Condition),
 }
@@ -282,7 +281,7 @@ impl FileStore {
         None
     }
 
-    /// Closes the file, for this reason, once all questions are answered.
+    /// Closes the file, with this reason for later queries. Waiting queries are answered first.
     fn close(&self, why: &str) {
         let closed = State::Closed(Condition::new(Some(why)));
         let former = core::mem::replace(&mut *self.write(), closed);
@@ -293,14 +292,14 @@ impl FileStore {
         }
     }
 
-    /// Lets a thread open the file as soon as no other process has it.
+    /// Starts a thread that opens the file as soon as no other process has it open.
     fn open_when_free(self: &Arc<Self>) {
-        // Questions wait: the store is in trouble only if that lasts.
+        // Queries wait meanwhile. It is a fault of the store only if that lasts.
         *self.write() = State::Waiting(Vec::new(), Condition::new(None));
         let store = Arc::downgrade(self);
         let run = move || {
             for tries in 0_u32.. {
-                // Dropped, or closed again: nobody needs the file any more.
+                // The store was dropped or closed again, so the file is no longer needed.
                 let Some(store) = store.upgrade() else { return };
                 if !matches!(&*store.read(), State::Waiting(..)) || store.try_open(tries) {
                     return;
@@ -315,7 +314,7 @@ impl FileStore {
         }
     }
 
-    /// Whether it is over: the file is open, or never will be.
+    /// Tries to open the file. Returns whether the attempts are over: the file is open, or never will be.
     fn try_open(&self, tries: u32) -> bool {
         let file = self.path.display();
         let opened = match Embedded::open(&self.path, MemoryLimits::default(), Clock::date()) {
@@ -338,7 +337,7 @@ impl FileStore {
         };
         let mut state = self.write();
         let State::Waiting(asked, _) = &mut *state else {
-            // Closed meanwhile: the file is let go of again.
+            // The store was closed meanwhile, so the file is closed again.
             return true;
         };
         let condition = Condition::new(None);
@@ -358,7 +357,7 @@ impl FileStore {
     }
 }
 
-/// Asks a file that is open: reads are answered from memory, changes once they are on the disk.
+/// Sends a query to an open file. Reads are answered from memory, changes once they are on the disk.
 fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
     let date = Clock::date();
     match ask {
@@ -374,7 +373,7 @@ fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
     }
 }
 
-/// The answer while there is no file.
+/// Returns the answer to a query without a file.
 fn refused(ask: &Ask, why: &str) -> Reply {
     let error = StoreError::Unavailable(why.to_owned());
     match ask {
@@ -388,7 +387,7 @@ mod tests {
     use super::*;
     use Algorithm::{Md5, Sha256};
 
-    /// A restart: the process before has the file for a moment more, and questions wait.
+    /// Restart: the predecessor has the file open for another moment, and queries wait.
     #[test]
     fn a_file_that_another_process_has_for_a_moment_is_no_trouble() {
         let path = std::env::temp_dir().join(format!("sarabande-store-test-{}.bindings", std::process::id()));
@@ -403,7 +402,8 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// RFC 8760: a stock telephone fails at a second challenge, so there is one unless the operator has it so.
+    /// RFC 8760: a stock telephone fails at a second challenge. So there is one challenge unless the operator names
+    /// more algorithms.
     #[test]
     fn one_algorithm_is_offered_unless_more_are_named() {
         let both = [Sha256, Md5];

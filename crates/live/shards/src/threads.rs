@@ -1,4 +1,4 @@
-//! The threads of a process before and when they start.
+//! Setup and start of a process's traffic threads.
 
 use super::alarm::Alarm;
 use super::board::Board;
@@ -25,17 +25,17 @@ use std::time::Duration;
 use streams::{ConnectionLimits, StreamBatch, StreamListener, StreamSettings, StreamSetup, Streams};
 use tokio::sync::mpsc;
 
-/// The threads, one for each shard; they run from [`start`](Self::start) on.
+/// The threads, one for each shard. They run after [`start`](Self::start).
 pub struct Threads {
     workers: Vec<Worker>,
     handles: Vec<WorkerHandle>,
 }
 
 impl Threads {
-    /// A thread for each shard, with its sockets: one or more of each of so many listeners for datagrams.
+    /// Creates a thread for each shard with its sockets: one or more for each of `listeners` datagram listeners.
     ///
     /// # Errors
-    /// The process has no room for more descriptors.
+    /// If the process has no room for more descriptors.
     pub fn new(
         clock: Clock,
         shards: Vec<(Shard, Vec<UdpSocket>)>,
@@ -91,7 +91,7 @@ impl Threads {
         Ok(Self { workers, handles })
     }
 
-    /// How the threads are reached.
+    /// Returns the handles of the threads.
     pub fn handles(&self) -> &[WorkerHandle] {
         &self.handles
     }
@@ -99,7 +99,7 @@ impl Threads {
     /// Gives each thread its listening sockets of connections.
     ///
     /// # Errors
-    /// The process has no room for more descriptors.
+    /// If the process has no room for more descriptors.
     pub fn listen_for_streams(
         &mut self,
         listeners: Vec<Vec<StreamListener>>,
@@ -119,7 +119,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Gives the threads what they have in common.
+    /// Gives the threads their shared resources.
     pub fn equip(
         &mut self,
         processes: &[Arc<OtherProcess>],
@@ -137,10 +137,10 @@ impl Threads {
         }
     }
 
-    /// Starts the threads; when one cannot be started, ends those that were.
+    /// Starts the threads. If one cannot be started, the started ones are ended.
     ///
     /// # Errors
-    /// The system starts no more threads.
+    /// If the system starts no more threads.
     pub fn start(self) -> io::Result<Vec<JoinHandle<()>>> {
         let mut threads = Vec::new();
         for (index, worker) in self.workers.into_iter().enumerate() {
@@ -159,7 +159,7 @@ impl Threads {
     }
 }
 
-/// Rings between every two threads, and what they share.
+/// Creates rings between every two threads, and their shared resources.
 fn connect(count: usize, board: &Arc<Board>) -> io::Result<Vec<Peers>> {
     let wakers = (0..count).map(|_| Waker::new().map(Arc::new)).collect::<io::Result<Vec<_>>>()?;
     let mut senders: Vec<Vec<Option<Sender>>> = Vec::new();

@@ -1,7 +1,8 @@
-//! The queue of a thread that has more messages than time: what finishes work is served before what begins it.
+//! The queue of a thread that has more messages than time. Messages that finish work are served before messages that
+//! start it.
 //!
-//! Nothing waits here as long as a thread keeps up: what it reads it handles at once. A full batch says that more
-//! waits in the socket. Then the socket is read dry, in bounded steps, and messages wait here by their class.
+//! No message waits here as long as a thread keeps up, since it handles what it reads at once. A full batch shows that
+//! more messages wait in the socket. Then the socket is read dry in bounded steps, and messages wait here by class.
 
 use base::{Flow, Instant, Recent};
 use core::hash::BuildHasher;
@@ -11,26 +12,25 @@ use std::hash::RandomState;
 use std::time::Duration;
 use wire::Peek;
 
-/// Bytes that each lane holds, allocated when the first message waits: some thousand usual messages.
+/// Size of a lane in bytes, allocated when the first message waits: room for some thousand usual messages.
 const LANE: usize = 1 << 20;
 
-/// Bytes that a message takes at least: without its own, it takes some 90 in the lane's list and among the hashes.
+/// Smallest size of a message. Besides its bytes it takes some 90 bytes in the lane's list and in the hashes.
 const LEAST: usize = 128;
 
-/// A message that waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     flow: Flow,
     class: MessageClass,
-    /// When it came to the socket.
+    /// When the message arrived at the socket.
     arrived: Instant,
-    /// Of sender and bytes.
+    /// Hash of sender and bytes.
     hash: u64,
     start: usize,
     length: usize,
 }
 
-/// Messages of equal rank, first come first served, in one stretch of memory that is used in turn.
+/// Messages of equal rank, first come first served, in a circular buffer.
 #[derive(Debug, Default)]
 struct Lane {
     waiting: VecDeque<Waiting>,
@@ -38,7 +38,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Where so many bytes find room, each message in one piece.
+    /// Returns where a message of this length fits in one piece.
     fn room(&self, length: usize) -> Option<usize> {
         let length = length.max(LEAST);
         let (Some(first), Some(last)) = (self.waiting.front(), self.waiting.back()) else {
@@ -61,16 +61,16 @@ impl Lane {
     }
 }
 
-/// What became of messages in the queue.
+/// Counts of messages in the queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TriageCounts {
     /// Messages that waited.
     pub queued: u64,
-    /// Copies of what waited already.
+    /// Copies of waiting messages.
     pub copies: u64,
-    /// Messages that found no room.
+    /// Messages without room.
     pub full: u64,
-    /// New requests whose senders have given up, or for which there was no time, not even to be refused.
+    /// New requests whose senders have given up, or that could not even be refused in time.
     pub dropped: u64,
 }
 
@@ -78,14 +78,13 @@ pub struct TriageCounts {
 #[derive(Debug)]
 pub(crate) struct TriageQueue {
     lanes: [Lane; MessageClass::LANES],
-    /// Of all that waits.
     hashes: HashSet<u64>,
     hasher: RandomState,
     turns: usize,
-    /// New requests that were dropped of late: their copies are refused. A call that was taken only then would be set up
-    /// late, in the place of one that is in time.
+    /// Recently dropped new requests, whose retransmissions are refused. A call accepted only then would be set up
+    /// late, at the expense of a call that is in time.
     dropped: Recent<u64, ()>,
-    /// The time that goes into refusals.
+    /// Time spent on refusals.
     refusing: Refusing,
     pub counts: TriageCounts,
 }
@@ -96,17 +95,19 @@ pub(crate) struct Turn<'a> {
     pub flow: Flow,
     pub bytes: &'a [u8],
     pub class: MessageClass,
-    /// How long it has waited; of a copy of what was dropped so long that it is refused.
+    /// Wait of the message. For a retransmission of a dropped message it is long enough that the message is refused.
     pub waited: Duration,
 }
 
-/// One turn of so many goes to each lane in turn, so that none waits for ever behind a flood of what is served first.
+/// Every `FAIR`th turn goes to the lanes in rotation, so that no lane waits forever behind a flood of messages of a
+/// higher rank.
 const FAIR: usize = 8;
 
-/// Dropped requests that are remembered, in each of two generations: of T1 at 100,000 a second, 16 bytes each.
+/// Limit of remembered dropped requests in each of two generations: of T1 at 100,000 a second, 16 bytes each.
 const DROPPED: usize = 50_000;
 
-/// One turn of so many goes to other new requests while some with priority wait: strangers may claim an emergency.
+/// Every `SHARE`th turn goes to usual new requests while priority requests wait, since strangers may claim an
+/// emergency.
 const SHARE: usize = 4;
 
 impl TriageQueue {
@@ -122,13 +123,12 @@ impl TriageQueue {
         }
     }
 
-    /// Messages that wait.
     pub(crate) fn len(&self) -> usize {
         self.hashes.len()
     }
 
-    /// A message that came by this flow, and has `waited` already, waits here from now on, unless a copy of it does or there
-    /// is no room. `is_trusted`: the sender's Resource-Priority counts.
+    /// Adds a message of this flow that has already `waited`, unless a copy of it waits or there is no room.
+    /// `is_trusted`: the sender's Resource-Priority counts.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -161,8 +161,8 @@ impl TriageQueue {
         }
     }
 
-    /// The message whose turn it is, by the `rules`. From the wait `late` on a new request may be dropped where there is
-    /// no time to refuse it.
+    /// Returns the next message by the `rules`. A new request that has waited longer than `late` may be dropped if
+    /// there is no time to refuse it.
     pub(crate) fn pop(&mut self, now: Instant, rules: &Triage, late: Duration) -> Option<Turn<'_>> {
         let (lane, message) = loop {
             let lane = self.next_lane()?;
@@ -194,7 +194,7 @@ impl TriageQueue {
         Some(if yields { usual } else { next })
     }
 
-    /// Whether the sender has given up, or there is no time to refuse a request that is late.
+    /// Returns whether the sender has given up, or there is no time to refuse a late request.
     fn is_dropped(&mut self, now: Instant, message: &Waiting, rules: &Triage, late: Duration) -> bool {
         let waited = now.saturating_since(message.arrived);
         let is_late = match message.class.tier() {
@@ -206,18 +206,17 @@ impl TriageQueue {
             || (is_late && !self.refusing.may_refuse(now, message.class.tier()))
     }
 
-    /// So long was spent on refusals.
     pub(crate) fn on_refused(&mut self, now: Instant, spent: Duration) {
         self.refusing.on_refused(now, spent);
     }
 }
 
-/// The class of a message as far as a glance tells. It decides on nothing but the order of the queue.
+/// Returns the class of a message from a quick look. It decides only about the order of the queue.
 fn class_of(bytes: &[u8], is_trusted: bool) -> MessageClass {
     let has_resource_priority = || is_trusted && Peek::resource_priority(bytes).is_some_and(is_above_routine);
     match Peek::at(bytes) {
         Peek::Response => MessageClass::Response,
-        // Garbage, and what keeps a NAT open.
+        // Garbage and keep-alive messages.
         Peek::Other => MessageClass::Probe,
         Peek::Request { method, uri, has_to_tag: in_dialog } => {
             let priority = is_emergency(method, uri) || has_resource_priority();
@@ -252,7 +251,7 @@ mod tests {
     #[test]
     fn what_finishes_calls_comes_before_what_begins_them() {
         let mut queue = TriageQueue::new();
-        // The first turn is a fair one: to the lane of timers, which is empty.
+        // The first turn goes to the lanes in rotation: to the lane of timers, which is empty.
         for (start, to) in [
             ("OPTIONS sip:a SIP/2.0", ""),
             ("INVITE sip:a SIP/2.0", ""),

@@ -17,13 +17,12 @@ struct Control([u8; 128]);
 /// The kept part of a datagram that failed: its first header lines. ICMP sends back some hundred bytes at most.
 const QUOTED: usize = 1024;
 
-/// Takes the error queue of `socket` down, at most [`BATCH`] entries a call, and passes on for each the address that
-/// the failed datagram was sent to, the error (`ConnectionRefused` for a closed port, `HostUnreachable`,
-/// `NetworkUnreachable`, and others) and as much of the datagram's beginning as came back. Returns how many;
-/// [`BATCH`]: there may be more.
+/// Takes at most [`BATCH`] entries from the error queue of `socket`. Reports for each the destination of the failed
+/// datagram, the error (`ConnectionRefused` for a closed port, `HostUnreachable`, `NetworkUnreachable`, and others) and
+/// the returned first bytes of the datagram. Returns the number of entries; [`BATCH`]: there may be more.
 ///
-/// Have it called on `POLLERR`, which stays up as long as the queue is not empty. Anyone who can guess a port pair
-/// can forge such a report, so it is a hint to probe the destination, no proof that it is gone.
+/// Call it on `POLLERR`, which stays set until the queue is empty. Anyone who can guess a port pair can forge an ICMP
+/// error. So it is a reason to probe the destination, and no proof that it is gone.
 pub fn read_errors(
     socket: &UdpSocket,
     mut report: impl FnMut(SocketAddr, io::Error, &[u8]),
@@ -71,7 +70,7 @@ fn reported_error(header: &msghdr) -> Option<c_int> {
     None
 }
 
-/// Whether `error` is of those that Linux makes of an ICMP message, and hands to whichever call comes next.
+/// Whether Linux makes this error from an ICMP message, and returns it from any later call.
 pub(super) fn is_network_error(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,4 +1,4 @@
-//! Which addresses are ours.
+//! Local addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,9 +6,9 @@ use std::ptr;
 
 use libc::{AF_INET, AF_INET6, ifaddrs, sockaddr_in, sockaddr_in6};
 
-/// The addresses of this host's interfaces that are up, of IPv6 (`v6`) or IPv4, in the kernel's order, each once:
-/// what a socket bound to the unspecified address answers to. Loopback is among them; link-local IPv6 addresses are
-/// not, since they mean nothing without an interface.
+/// Addresses of this host's active interfaces, of IPv6 (`v6`) or IPv4, in the kernel's order, without duplicates: those
+/// that a socket bound to the unspecified address receives at. Includes loopback, but no link-local IPv6 addresses,
+/// which are meaningless without an interface.
 pub fn local_addresses(v6: bool) -> io::Result<Vec<IpAddr>> {
     let mut list: *mut ifaddrs = ptr::null_mut();
     // SAFETY: on success the list is ours until it is freed, below, exactly once.
@@ -17,7 +17,7 @@ pub fn local_addresses(v6: bool) -> io::Result<Vec<IpAddr>> {
     }
     let mut found = Vec::new();
     let mut next = list;
-    // SAFETY: the list ends in a null pointer and nobody changes it meanwhile.
+    // SAFETY: the list ends in a null pointer and is not changed meanwhile.
     while let Some(entry) = unsafe { next.as_ref() } {
         if entry.ifa_flags & libc::IFF_UP as u32 != 0
             && let Some(address) = address_of(entry)
@@ -28,12 +28,12 @@ pub fn local_addresses(v6: bool) -> io::Result<Vec<IpAddr>> {
         }
         next = entry.ifa_next;
     }
-    // SAFETY: `list` came from `getifaddrs`, and what was taken from it has been copied.
+    // SAFETY: `list` came from `getifaddrs`, and the entries found were copied.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
 
-/// The IP address of an entry; `None` for other families, for none, and for link-local ones of IPv6.
+/// IP address of an entry; `None` for other families, for an absent address, and for link-local IPv6 addresses.
 fn address_of(entry: &ifaddrs) -> Option<IpAddr> {
     if entry.ifa_addr.is_null() {
         return None;
@@ -56,12 +56,13 @@ fn address_of(entry: &ifaddrs) -> Option<IpAddr> {
     }
 }
 
-/// The address that the kernel sends from when an unbound socket sends to `dest`; nothing is sent. Fails where there
+/// Source address that the kernel chooses for an unbound socket that sends to `dest`; nothing is sent. Fails if there
 /// is no route.
 pub fn source_address_for(dest: SocketAddr) -> io::Result<IpAddr> {
     let any = if dest.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let socket = std::net::UdpSocket::bind(SocketAddr::new(any, 0))?;
-    // Connecting UDP only looks the route up. Port 0 is no destination, and any other has the same route.
+    // `connect` on UDP only looks up the route. Port 0 is not a valid destination, and any other port has the same
+    // route.
     let port = if dest.port() == 0 { 5060 } else { dest.port() };
     socket.connect(SocketAddr::new(dest.ip(), port))?;
     Ok(socket.local_addr()?.ip())

@@ -1,15 +1,15 @@
-//! UDP by the batch, and packets by the batch ([`PacketSocket`]): the only crate of the program that holds `unsafe`.
-//! Beside them [`Waker`], which wakes a thread that waits for its sockets.
+//! UDP in batches, and packet capture in batches ([`PacketSocket`]): the only crate of the program with `unsafe`. Also
+//! [`Waker`], which wakes a thread that waits for its sockets.
 //!
-//! A shard owns one [`UdpSocket`], one [`ReceiveBatch`] and one [`SendBatch`] and, each time the socket is readable,
+//! A shard owns one [`UdpSocket`], one [`ReceiveBatch`] and one [`SendBatch`]. Each time the socket is readable, it
 //!
-//! 1. drains the error queue ([`read_errors`]) when `poll` says `POLLERR`: ICMP answers to what it sent before,
-//! 2. calls [`ReceiveBatch::receive`] and looks at each datagram in place,
-//! 3. writes what it has to send into one byte arena and hands all of it to [`SendBatch::send`].
+//! 1. drains the error queue ([`read_errors`]) if `poll` says `POLLERR`: ICMP errors about earlier datagrams,
+//! 2. calls [`ReceiveBatch::receive`] and handles each datagram in place,
+//! 3. writes its messages into one byte arena and passes all of it to [`SendBatch::send`].
 //!
 //! Two system calls then carry up to [`BATCH`] datagrams each way, nothing is allocated, and datagrams are read in
-//! place in the receive buffer. The standard library has no batched calls and no error queue, hence this crate;
-//! everything else (`poll`, socket options) goes through the safe wrappers of `rustix` and `socket2`.
+//! place in the receive buffer. The standard library has no batched calls and no error queue, hence this crate.
+//! Everything else (`poll`, socket options) uses the safe wrappers of `rustix` and `socket2`.
 #![allow(
     unsafe_code,
     reason = "recvmmsg, sendmmsg, the error queue, getifaddrs and packet sockets have no safe wrapper"
@@ -39,6 +39,6 @@ pub use wake::Waker;
 
 /// Datagrams per system call, in each direction.
 ///
-/// A call to the kernel costs some 100-200 ns before the first datagram: over 64 of them that is 2-3 ns each, and
-/// nothing more is to be won. It also bounds the work, and so the delay of the first answer, of one wake-up.
+/// A system call costs some 100-200 ns before the first datagram: over 64 of them that is 2-3 ns each, so a larger
+/// batch gains nothing. The limit also bounds the work of one wake-up, and so the delay of its first response.
 pub const BATCH: usize = 64;

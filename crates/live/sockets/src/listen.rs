@@ -1,9 +1,9 @@
-//! Why a socket cannot listen.
+//! Error texts of sockets that cannot listen.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// Why an address cannot be listened on, and what helps; `taken` is what to say where it is in use.
+/// Error that names the address, the reason and a remedy; `taken` is the remedy if the address is in use.
 pub fn cannot_listen(address: SocketAddr, error: &io::Error, taken: &str) -> io::Error {
     let remedy = match error.kind() {
         io::ErrorKind::AddrInUse => taken,

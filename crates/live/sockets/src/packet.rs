@@ -1,8 +1,8 @@
-//! Packets as they pass the interfaces of this host: a packet socket (`packet(7)`), read by the batch.
+//! Packet capture: a packet socket (`packet(7)`) that reads the packets of this host's interfaces in batches.
 //!
-//! The kernel takes the link layer off (`SOCK_DGRAM`), so that one filter and one reader serve interfaces of all
-//! kinds, and stamps each packet with the time at which it passed. `CAP_NET_RAW` is all that this needs: the
-//! interfaces are not made promiscuous, as only what this host sends and receives is looked at.
+//! The kernel removes the link layer (`SOCK_DGRAM`), so that one filter and one reader serve interfaces of all kinds,
+//! and stamps each packet with its time. Only `CAP_NET_RAW` is needed: the interfaces are not promiscuous, as only this
+//! host's own packets are examined.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -16,20 +16,19 @@ use super::BATCH;
 use super::receive::{ROOM, STRIDE, room};
 use super::udp::{set_buffer, set_option};
 
-/// A packet socket of one thread, which does not block.
+/// Non-blocking packet socket of one thread.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: Socket,
 }
 
 impl PacketSocket {
-    /// Takes what the filter lets pass of the interface of this name, or of all, into a buffer of about so many
-    /// octets.
+    /// Captures the packets of this interface, or of all, that the filter accepts, with a buffer of about
+    /// `receive_buffer` octets.
     ///
-    /// # Errors
-    /// `PermissionDenied` without `CAP_NET_RAW`; `NotFound` where there is no such interface.
+    /// # Errors `PermissionDenied` without `CAP_NET_RAW`; `NotFound` if there is no such interface.
     pub fn open(interface: Option<&str>, filter: &[SockFilter], receive_buffer: usize) -> io::Result<Self> {
-        // With no protocol it takes nothing until it is bound, when the filter is there.
+        // Without a protocol it receives nothing until it is bound, after the filter is attached.
         let socket = Socket::new_raw(Domain::PACKET, Type::DGRAM.nonblocking().cloexec(), None)?;
         let index = match interface {
             Some(name) => rustix::net::netdevice::name_to_index(&socket, name)
@@ -47,7 +46,7 @@ impl PacketSocket {
     fn bind(&self, index: u32) -> io::Result<()> {
         let address = sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
-            // Of all protocols: of one protocol alone, what leaves is not seen.
+            // All protocols: with a single protocol, outgoing packets are not captured.
             sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
             sll_ifindex: index.cast_signed(),
             sll_hatype: 0,
@@ -67,9 +66,9 @@ impl PacketSocket {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Packets that the kernel has thrown away since this was asked last, because the buffer was full.
+    /// Number of packets that the kernel has dropped since the last call, because the buffer was full.
     pub fn lost_packets(&self) -> io::Result<u64> {
-        // linux/if_packet.h: struct tpacket_stats, packets and drops; both are set to zero by the reading.
+        // linux/if_packet.h: struct tpacket_stats, packets and drops; reading resets both.
         let mut counters = [0_u32; 2];
         let mut length = size_of_val(&counters) as socklen_t;
         let into = counters.as_mut_ptr().cast::<c_void>();
@@ -94,14 +93,14 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// A packet that has passed an interface.
+/// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// When, since 1970.
+    /// Time since 1970.
     pub at: Instant,
     /// Its `EtherType`.
     pub kind: u16,
-    /// All behind the link layer, cut off after 64 KiB.
+    /// Bytes after the link layer, truncated to 64 KiB.
     pub bytes: &'a [u8],
 }
 
@@ -117,7 +116,7 @@ struct Slot {
     vector: iovec,
 }
 
-/// Up to [`BATCH`] packets as one system call delivered them, valid until the next.
+/// Up to [`BATCH`] packets from one system call, valid until the next call.
 pub struct PacketBatch {
     count: usize,
     // None of the three is ever resized: `headers` points into `slots`, and they into `arena`.
@@ -130,7 +129,7 @@ pub struct PacketBatch {
 unsafe impl Send for PacketBatch {}
 
 impl PacketBatch {
-    /// Empty buffers.
+    /// Makes empty buffers.
     pub fn new() -> Self {
         let (arena, vectors) = room();
         let mut slots: Vec<Slot> = vectors.map(Slot::new).collect();
@@ -138,13 +137,12 @@ impl PacketBatch {
         Self { count: 0, headers, slots, arena }
     }
 
-    /// Replaces the content by the packets that wait, at most [`BATCH`], without blocking; returns how many.
+    /// Replaces the content by waiting packets, at most [`BATCH`], without blocking; returns their number.
     ///
-    /// # Errors
-    /// `NetworkDown` when the interface goes down, once; others when the socket is of no use any more.
+    /// # Errors `NetworkDown` once when the interface goes down; other errors if the socket is no longer usable.
     pub fn receive(&mut self, socket: &PacketSocket) -> io::Result<usize> {
         for header in &mut self.headers[..self.count] {
-            // The kernel reduced them to the lengths of what it wrote.
+            // The kernel has reduced these to the lengths that it wrote.
             header.msg_hdr.msg_namelen = size_of::<sockaddr_ll>() as socklen_t;
             header.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
@@ -209,7 +207,7 @@ impl Slot {
         Self { name, control: Control([0; 64]), vector }
     }
 
-    /// A header that points to this slot and to nothing else. Good as long as the slot does not move.
+    /// Header that points to this slot and to nothing else. Valid as long as the slot does not move.
     fn header(&mut self) -> mmsghdr {
         let msg_hdr = msghdr {
             msg_name: (&raw mut self.name).cast(),
@@ -224,7 +222,7 @@ impl Slot {
     }
 }
 
-/// The kernel's stamp in the control messages of `header`, which the kernel has filled; the epoch without one.
+/// Time stamp of the kernel in the control messages of `header`; the epoch if there is none.
 fn time(header: &msghdr) -> Instant {
     // SAFETY: `header` was filled by a successful `recvmmsg`, so that its control messages are whole, lie one after
     // the other in the room it points to, and the macros walk them as documented.

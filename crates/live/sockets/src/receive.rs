@@ -1,4 +1,4 @@
-//! The receive side: `recvmmsg` into buffers that stay where they are.
+//! Receiving: `recvmmsg` into buffers that do not move.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,17 +11,17 @@ use super::errors::is_network_error;
 use super::slot::{Name, Slot};
 use super::{BATCH, UdpSocket};
 
-/// Room for one datagram. The length field of UDP counts 16 bits and its own header of 8 octets (RFC 768), so 65,527
-/// octets of payload are the most there can be, and none is ever cut.
+/// Room for one datagram. The length field of UDP has 16 bits and includes its header of 8 octets (RFC 768), so the
+/// longest payload has 65,527 octets and no datagram is truncated.
 pub(super) const ROOM: usize = 65_536;
 
-/// Distance from one buffer to the next. Were it a power of two, the first octets of all the buffers, which are the
-/// ones that are used, would compete for the same few cache sets; 17 lines of 64 octets more spread them over all.
+/// Distance between buffers. With a power of two, the first octets of all buffers, which are the ones in use, would
+/// compete for the same few cache sets. 17 extra lines of 64 octets spread them over all sets.
 pub(super) const STRIDE: usize = ROOM + 17 * 64;
 
-/// Room for [`BATCH`] datagrams, and a vector to the room of each, which is good as long as the arena is not resized.
+/// Room for [`BATCH`] datagrams, and a vector to the room of each, valid as long as the arena is not resized.
 pub(super) fn room() -> (Vec<u8>, impl Iterator<Item = iovec>) {
-    // Zeroed memory of this size comes fresh from the kernel: it is mapped, not written.
+    // Zeroed memory of this size comes directly from the kernel: it is mapped, not written.
     let mut arena = vec![0_u8; BATCH * STRIDE];
     let base = arena.as_mut_ptr();
     let vector = move |i| iovec { iov_base: base.wrapping_add(i * STRIDE).cast(), iov_len: ROOM };
@@ -40,14 +40,14 @@ union Control {
     octets: [u8; STAMP],
 }
 
-/// Up to [`BATCH`] datagrams as one system call delivered them, valid until the next.
+/// Up to [`BATCH`] datagrams from one system call, valid until the next call.
 ///
-/// Takes 4 MiB of address space, of which only pages that a datagram has touched are ever backed by memory: some
-/// 256 KiB where datagrams are of SIP's usual size.
+/// Takes 4 MiB of address space. Only pages that a datagram has touched take memory: some 256 KiB with datagrams of
+/// SIP's usual size.
 pub struct ReceiveBatch {
     /// Number of valid entries.
     count: usize,
-    /// When they were received, since 1970: the clock of the stamps.
+    /// Time of receipt since 1970, by the clock of the stamps.
     received: Duration,
     // None of the four is ever resized: `headers` points into `slots` and `controls`, and `slots` into `arena`.
     headers: Vec<mmsghdr>,
@@ -60,7 +60,7 @@ pub struct ReceiveBatch {
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    /// Empty buffers.
+    /// Makes empty buffers.
     pub fn new() -> Self {
         let (arena, vectors) = room();
         let mut slots: Vec<Slot> = vectors.map(|vector| Slot { name: Name::empty(), vector }).collect();
@@ -75,14 +75,14 @@ impl ReceiveBatch {
         Self { count: 0, received: Duration::ZERO, headers, slots, controls, arena }
     }
 
-    /// Replaces the content by the datagrams that wait at `socket`, at most [`BATCH`], without blocking; returns how
-    /// many. 0: none waits. [`BATCH`]: there may be more.
+    /// Replaces the content by the datagrams that wait at `socket`, at most [`BATCH`], without blocking; returns their
+    /// number. 0: none waits. [`BATCH`]: there may be more.
     ///
-    /// Errors that the network reported for datagrams sent earlier are passed over here; they are on the error
-    /// queue as well. What is left is a fault of the program or a machine out of memory.
+    /// Network errors about earlier datagrams are ignored here; they are in the error queue as well. Other errors mean
+    /// a fault of the program or a machine out of memory.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         for header in &mut self.headers[..self.count] {
-            // The kernel reduced both to the lengths that it wrote.
+            // The kernel has reduced both to the lengths that it wrote.
             header.msg_hdr.msg_namelen = Name::SIZE;
             header.msg_hdr.msg_controllen = STAMP;
         }
@@ -109,14 +109,14 @@ impl ReceiveBatch {
             match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(0),
                 io::ErrorKind::Interrupted => {}
-                // A pending network error is reported once, in place of data, and cleared by that.
+                // A pending network error is reported once, in place of data, and thereby cleared.
                 _ if is_network_error(&error) => {}
                 _ => return Err(error),
             }
         }
     }
 
-    /// Datagram `i` of the last [`ReceiveBatch::receive`], whole, and where it came from.
+    /// Datagram `i` of the last [`ReceiveBatch::receive`], complete, and its source.
     ///
     /// # Panics
     /// If `i` is not below the number that `receive` returned.
@@ -128,8 +128,8 @@ impl ReceiveBatch {
         (datagram, from)
     }
 
-    /// How long datagram `i` of the last [`ReceiveBatch::receive`] had waited in the socket then, by the clock of the
-    /// machine. Zero from a socket that is told of no times ([`UdpSocket::stamp`]).
+    /// Time that datagram `i` of the last [`ReceiveBatch::receive`] had waited in the socket, by the system clock. Zero
+    /// from a socket without time stamps ([`UdpSocket::stamp`]).
     ///
     /// # Panics
     /// As [`ReceiveBatch::get`].
@@ -151,7 +151,7 @@ impl ReceiveBatch {
         self.received.saturating_sub(arrived)
     }
 
-    /// All datagrams of the last [`ReceiveBatch::receive`], in the order of their arrival.
+    /// All datagrams of the last [`ReceiveBatch::receive`], in order of arrival.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], SocketAddr)> {
         (0..self.count).map(|i| self.get(i))
     }

@@ -1,4 +1,4 @@
-//! The send side: `sendmmsg` of octets that stay where they are.
+//! Sending: `sendmmsg` of octets that do not move.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,24 +13,25 @@ use super::errors::is_network_error;
 use super::slot::{Name, Slot};
 use super::{BATCH, UdpSocket};
 
-/// Longest wait for room in a full send buffer: at most once a [`SendBatch::send`], since meanwhile nothing is
-/// received. One millisecond drains 1 Mbit of a 1 Gbit/s link, some 150 datagrams; a longer jam is for the peers'
-/// retransmissions to repair.
+/// Longest wait for room in a full send buffer: at most once for each [`SendBatch::send`], since nothing is received
+/// meanwhile. One millisecond drains 1 Mbit of a 1 Gbit/s link, some 150 datagrams. Retransmissions of the peers repair
+/// losses in a longer congestion.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Tries of one message while network errors about others stand in its way: each failing try clears one.
+/// Attempts to send one message while network errors about others are pending: each failed attempt clears one error.
 const TRIES: u32 = 3;
 
-/// Outcome for the messages of one [`SendBatch::send`].
+/// Result of one [`SendBatch::send`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendReport {
-    /// Taken by the kernel.
+    /// Number of messages that the kernel accepted.
     pub sent: usize,
-    /// Refused by it: no room, no route, not permitted, too long, another family than the socket's.
+    /// Number of messages that the kernel refused: no room, no route, not permitted, too long, or another address
+    /// family.
     pub dropped: usize,
 }
 
-/// Message headers for [`BATCH`] datagrams, used over and over.
+/// Message headers for [`BATCH`] datagrams, reused by each call.
 pub struct SendBatch {
     // Never resized: `headers` points into `slots`.
     headers: Vec<mmsghdr>,
@@ -42,7 +43,7 @@ pub struct SendBatch {
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    /// Unused headers.
+    /// Makes unused headers.
     pub fn new() -> Self {
         let nothing =
             || Slot { name: Name::empty(), vector: iovec { iov_base: ptr::null_mut(), iov_len: 0 } };
@@ -51,7 +52,7 @@ impl SendBatch {
         Self { headers, slots }
     }
 
-    /// [`SendBatch::send_each`] of messages that lie in one `arena`, each a range of it and where it goes.
+    /// Calls [`SendBatch::send_each`] for messages in one `arena`, each a range of it with its destination.
     ///
     /// # Panics
     /// If a range does not lie within `arena`.
@@ -64,8 +65,8 @@ impl SendBatch {
         self.send_each(socket, messages.into_iter().map(|(range, to)| (&arena[range], to)))
     }
 
-    /// Sends each message to where it goes, in the order given; any number of them. A message that the kernel
-    /// refuses is counted and does not keep the others back. Blocks for a millisecond at most.
+    /// Sends any number of messages to their destinations, in the given order. A message that the kernel refuses is
+    /// counted and does not delay the others. Blocks for a millisecond at most.
     pub fn send_each<'a>(
         &mut self,
         socket: &UdpSocket,
@@ -97,26 +98,25 @@ impl Default for SendBatch {
     }
 }
 
-/// One call of [`SendBatch::send`] under way.
+/// A call of [`SendBatch::send`] in progress.
 struct Sending<'a> {
     socket: &'a UdpSocket,
     report: SendReport,
-    /// The one wait for room is used up.
+    /// Whether the one wait for room was used.
     waited: bool,
 }
 
 impl Sending<'_> {
     /// Sends `headers`, or drops them one at a time.
     ///
-    /// # Safety
-    /// Each must point to a slot that holds an address and to octets, all of them alive.
+    /// # Safety Each header must point to a slot that holds an address, and to octets, all of them alive.
     unsafe fn send_all(&mut self, headers: &mut [mmsghdr]) {
         let mut done = 0;
         let mut tries = 0;
         while done < headers.len() {
             let rest = &mut headers[done..];
-            // SAFETY: what the headers point to is alive, by the contract of this function; the kernel reads it and
-            // writes only `msg_len` of the headers, which are borrowed mutably.
+            // SAFETY: the data that the headers point to are alive, by the contract of this function; the kernel reads
+            // them and writes only `msg_len` of the headers, which are borrowed mutably.
             let sent = unsafe {
                 libc::sendmmsg(
                     self.socket.raw(),
@@ -126,7 +126,7 @@ impl Sending<'_> {
                 )
             };
             if let Ok(sent) = usize::try_from(sent) {
-                // Fewer than asked for: the next one failed, and the next call says why.
+                // Fewer than requested: the next message failed, and the next call returns the error.
                 done += sent;
                 self.report.sent += sent;
                 tries = 0;
@@ -141,19 +141,19 @@ impl Sending<'_> {
         }
     }
 
-    /// Whether the first message not yet sent may pass now, after it has failed `tries` times.
+    /// Whether the first unsent message may pass now, after `tries` failed attempts.
     fn worth_another_try(&mut self, error: &io::Error, tries: u32) -> bool {
         match error.kind() {
             io::ErrorKind::Interrupted => true,
             io::ErrorKind::WouldBlock if !self.waited => {
                 self.waited = true;
                 let mut room = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::OUT)];
-                // Whether there is room shows at the next try, whatever this returns.
+                // The next attempt shows whether there is room, whatever this returns.
                 let _ = poll(&mut room, Some(&PATIENCE));
                 true
             }
-            // The answer of ICMP to a datagram sent earlier, perhaps to somebody else: reported once, in place of
-            // sending this one. Where this one's own route fails the same way, the tries run out.
+            // An ICMP error about an earlier datagram, possibly to another destination: reported once, in place of
+            // sending this one. If this destination itself fails, the attempts run out.
             _ => is_network_error(error) && tries < TRIES,
         }
     }

@@ -1,4 +1,4 @@
-//! The target of a message header: one address, converted in place, and one stretch of octets.
+//! Target of a message header: one address, converted in place, and one range of octets.
 
 use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -9,7 +9,7 @@ use libc::{
     AF_INET, AF_INET6, in_addr, in6_addr, iovec, mmsghdr, msghdr, sa_family_t, sockaddr_in, sockaddr_in6,
 };
 
-/// Room for the address of either family, as `msg_name` wants it.
+/// Room for an address of either family, in the form of `msg_name`.
 ///
 /// 28 bytes, where `sockaddr_storage` has 128: a batch of 64 stays within the first-level cache.
 #[derive(Clone, Copy)]
@@ -19,14 +19,14 @@ pub(super) union Name {
     v6: sockaddr_in6,
 }
 
-// The family is read through `v4` whatever was written: it must lie in the same place in both.
+// The family is read through `v4` in any case, so it must have the same offset in both.
 const _: () = assert!(offset_of!(sockaddr_in, sin_family) == offset_of!(sockaddr_in6, sin6_family));
 
 impl Name {
-    /// What the kernel is told it may write.
+    /// Length that the kernel may write.
     pub(super) const SIZE: socklen_t = size_of::<Self>() as socklen_t;
 
-    /// All octets zero: no family.
+    /// All octets zero, without a family.
     pub(super) const fn empty() -> Self {
         let address = in6_addr { s6_addr: [0; 16] };
         let v6 = sockaddr_in6 {
@@ -39,11 +39,11 @@ impl Name {
         Self { v6 }
     }
 
-    /// Writes `address`; returns the length of its form.
+    /// Writes `address`; returns the length of its representation.
     pub(super) fn write(&mut self, address: SocketAddr) -> socklen_t {
         match address {
             SocketAddr::V4(v4) => {
-                // `octets` are in network order already, so they are taken over as they lie in memory.
+                // `octets` are in network order already, so they are copied as they lie in memory.
                 let sin_addr = in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) };
                 let sin_port = v4.port().to_be();
                 self.v4 =
@@ -63,7 +63,7 @@ impl Name {
         }
     }
 
-    /// The address that the kernel, or [`NameView::write`], put here; `None` for any family but the two.
+    /// Address that the kernel, or [`Name::write`], has written; `None` for other families.
     pub(super) fn read(&self) -> Option<SocketAddr> {
         // SAFETY: every octet of the union is initialised, by `empty` and by the kernel after it, and both forms
         // are plain integers for which any octets are a value.
@@ -90,7 +90,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// A header that points to this slot and to nothing else. Good as long as the slot does not move.
+    /// Header that points to this slot and to nothing else. Valid as long as the slot does not move.
     pub(super) fn header(&mut self) -> mmsghdr {
         let msg_hdr = msghdr {
             msg_name: (&raw mut self.name).cast(),

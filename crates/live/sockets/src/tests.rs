@@ -1,4 +1,4 @@
-//! Every claim of this module against the running kernel, over loopback of both families.
+//! Every claim of this crate, tested on the running kernel, over loopback of both families.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,7 +22,7 @@ fn address(socket: &UdpSocket) -> SocketAddr {
     socket.local_addr().expect("a bound socket has an address")
 }
 
-/// Waits for `flags`; gives up, and fails, when nothing ever comes.
+/// Waits for `flags`; fails after a time limit.
 fn await_flags(socket: &UdpSocket, flags: PollFlags) {
     let mut one = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
     let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
@@ -41,7 +41,7 @@ fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch, count: usize) -> Vec<(V
     all
 }
 
-/// An arena of messages of the given sizes, each of its own octets, and their ranges.
+/// An arena of messages of the given sizes, each with its own octets, and their ranges.
 fn messages(sizes: &[usize]) -> (Vec<u8>, Vec<Range<usize>>) {
     let mut arena = Vec::new();
     let mut ranges = Vec::new();
@@ -53,7 +53,7 @@ fn messages(sizes: &[usize]) -> (Vec<u8>, Vec<Range<usize>>) {
     (arena, ranges)
 }
 
-/// A port of `ip` that answers strangers as if nobody listened: its owner, to be kept, hears one peer only.
+/// A port of `ip` that looks closed to all but one peer; its owner must be kept.
 fn closed_port(ip: IpAddr) -> (SocketAddr, std::net::UdpSocket) {
     let owner = std::net::UdpSocket::bind(SocketAddr::new(ip, 0)).expect("loopback can be bound");
     let address = owner.local_addr().expect("a bound socket has an address");
@@ -64,8 +64,8 @@ fn closed_port(ip: IpAddr) -> (SocketAddr, std::net::UdpSocket) {
 #[test]
 fn sizes_from_nothing_to_the_largest_arrive_whole_and_in_order() {
     for ip in LOOPBACK {
-        // 65,507 is the most that IPv4 carries: 65,535 less 20 octets of IP and 8 of UDP header. IPv6 does not
-        // count its own header, and carries 20 more.
+        // 65,507 is the most that IPv4 carries: 65,535 less 20 octets of IP and 8 of UDP header. IPv6 does not count
+        // its own header, and carries 20 more.
         let largest = if ip.is_ipv4() { 65_507 } else { 65_527 };
         let sizes = [0, 1, 600, largest, 0, 1_472, 20_000, largest, 3];
         let (arena, ranges) = messages(&sizes);
@@ -171,7 +171,7 @@ fn a_closed_port_among_others_costs_no_message_of_the_others() {
         let (from, to) = (socket(ip), socket(ip));
         let target = address(&to);
         let (closed, _owner) = closed_port(ip);
-        // Over loopback the ICMP answer is there before the next message is sent, and fails that call.
+        // Over loopback the ICMP error arrives before the next message is sent, and fails that call.
         let mixed = (0..40_usize).map(|i| (i..i + 1, if i % 2 == 0 { closed } else { target }));
         let arena: Vec<u8> = (0..40).collect();
 
@@ -263,7 +263,7 @@ fn a_socket_that_stamps_says_how_long_each_datagram_has_waited() {
         for stamps in [false, true] {
             if stamps {
                 to.stamp().expect("the kernel stamps");
-                // On a busy machine it begins a moment later, and until then stamps what is read when it is read.
+                // On a busy machine stamping starts a moment later; until then the stamp is the time of reading.
                 let begun = (0..5_000).any(|_| {
                     SendBatch::new().send(&from, b"a", [(0..1, target)]);
                     std::thread::sleep(Duration::from_millis(1));
@@ -274,7 +274,7 @@ fn a_socket_that_stamps_says_how_long_each_datagram_has_waited() {
             SendBatch::new().send(&from, b"ab", [(0..1, target)]);
             std::thread::sleep(Duration::from_millis(30));
             SendBatch::new().send(&from, b"ab", [(0..2, target)]);
-            // Twice: the headers are used again.
+            // Twice: the headers are reused.
             let mut waited = Vec::new();
             while waited.len() < 2 {
                 let count = batch.receive(&to).expect("receive");

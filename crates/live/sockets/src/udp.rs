@@ -1,4 +1,4 @@
-//! One bound socket.
+//! One bound UDP socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,23 +10,22 @@ use tokio::io::unix::AsyncFd;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// A non-blocking UDP socket of one thread.
+/// Non-blocking UDP socket of one thread.
 ///
-/// - An IPv6 socket takes IPv6 only, so that no peer ever appears as an IPv4-mapped address.
-/// - ICMP errors are kept on its error queue, with the address they are about ([`super::read_errors`]).
-/// - With `reuse_port` several threads bind the same address; the kernel spreads datagrams over them by a hash of
-///   both addresses. An ICMP error is spread the same way and may reach another thread than the one that sent.
+/// - An IPv6 socket receives IPv6 only, so that no peer appears as an IPv4-mapped address.
+/// - ICMP errors are kept in its error queue, with the destination that they are about ([`super::read_errors`]).
+/// - With `reuse_port` several threads bind the same address; the kernel distributes datagrams by a hash of both
+///   addresses. ICMP errors are distributed likewise, and may reach another thread than the sender.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: Socket,
 }
 
 impl UdpSocket {
-    /// Binds `addr` (port 0: the kernel picks one) and asks for `receive_buffer` octets of room for datagrams not
-    /// yet received.
+    /// Binds `addr` (port 0: the kernel chooses one) and requests a receive buffer of `receive_buffer` octets.
     ///
-    /// The room is granted in full where the process may do so (`CAP_NET_ADMIN`), else as far as
-    /// `net.core.rmem_max` allows. Fails as `bind(2)` does: address in use, not local, not permitted.
+    /// The kernel grants the full size with `CAP_NET_ADMIN`, else at most `net.core.rmem_max`. Fails as `bind(2)` does:
+    /// address in use, not local, not permitted.
     pub fn bind(addr: SocketAddr, reuse_port: bool, receive_buffer: usize) -> io::Result<Self> {
         let domain = Domain::for_address(addr);
         let socket = Socket::new(domain, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))?;
@@ -44,27 +43,26 @@ impl UdpSocket {
         Ok(Self { socket })
     }
 
-    /// A copy, for another process.
+    /// Duplicates the descriptor, for another process.
     pub fn copy(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// The address bound, with the port that the kernel picked.
+    /// Bound address, with the port that the kernel chose.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Octets of room for datagrams not yet received, as the kernel has granted them.
+    /// Size of the receive buffer in octets, as granted by the kernel.
     pub fn receive_buffer(&self) -> io::Result<usize> {
-        // socket(7): the kernel doubles the size that was asked for, to have room for its bookkeeping, and reports
-        // the double.
+        // socket(7): the kernel doubles the requested size to have room for its bookkeeping, and reports the double.
         self.socket.recv_buffer_size().map(|octets| octets / 2)
     }
 
-    /// Datagrams that the kernel has thrown away since the bind because nobody fetched them in time (the receive
-    /// buffer was full) or their checksum was wrong. Wraps at 2^32.
+    /// Number of datagrams that the kernel has dropped since the bind, because the receive buffer was full or their
+    /// checksum was wrong. Wraps at 2^32.
     pub fn lost_datagrams(&self) -> io::Result<u32> {
-        // linux/sock_diag.h: nine counters of the socket's memory, SK_MEMINFO_DROPS the last.
+        // linux/sock_diag.h: nine counters of the socket's memory, SK_MEMINFO_DROPS is the last.
         const DROPS: usize = 8;
         let mut counters = [0_u32; DROPS + 1];
         let mut length = size_of_val(&counters) as socklen_t;
@@ -77,12 +75,12 @@ impl UdpSocket {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counters[DROPS]) }
     }
 
-    /// Has the kernel say of each datagram when it arrived ([`super::ReceiveBatch::waited`]).
+    /// Enables time stamps of arrival for datagrams ([`super::ReceiveBatch::waited`]).
     pub fn stamp(&self) -> io::Result<()> {
         set_option(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
     }
 
-    /// Has the runtime say when there are datagrams or errors to be read. To be called on a Tokio runtime.
+    /// Registers the socket with the runtime, for datagrams and errors. To be called on a Tokio runtime.
     pub fn watch(self) -> io::Result<AsyncFd<Self>> {
         // SAFETY: the descriptor is open and the same for as long as `self`, which the result owns and lends only
         // by reference, is alive.
@@ -95,7 +93,7 @@ impl UdpSocket {
     }
 }
 
-/// One that another process has bound as [`UdpSocket::bind`] does.
+/// A socket that another process has bound like [`UdpSocket::bind`].
 impl From<OwnedFd> for UdpSocket {
     fn from(socket: OwnedFd) -> Self {
         Self { socket: socket.into() }
@@ -114,7 +112,7 @@ impl AsFd for UdpSocket {
     }
 }
 
-/// Asks for so many octets of room for what is not yet received; see [`UdpSocket::bind`].
+/// Requests a receive buffer of that many octets; see [`UdpSocket::bind`].
 pub(super) fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
     let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
     if set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets).is_err() {
@@ -123,7 +121,7 @@ pub(super) fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets an option of integer value that `socket2` does not know.
+/// Sets an integer option that `socket2` does not support.
 pub(super) fn set_option(socket: &Socket, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     let from = (&raw const value).cast::<c_void>();
     // SAFETY: the descriptor is open, and the kernel reads exactly one integer from `value`, which outlives the call.

@@ -1,4 +1,4 @@
-//! The embedded store: a file that survives crashes, and a copy of it in memory.
+//! Embedded store: a file that survives crashes, and a copy of it in memory.
 
 use crate::file::{File, Open, unavailable};
 use crate::writer::{BATCH_MAX, Job, OnReplaced, Pending, Writer};
@@ -12,16 +12,16 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Replacements that may wait. More come faster than the disk takes them: who is refused at once can try again, and
-/// what waits takes a bounded piece of memory.
+/// Longest queue of replacements. If they arrive faster than the disk writes, a refused client can try again, and the
+/// queue takes bounded memory.
 const QUEUE_MAX: usize = 8 * BATCH_MAX;
 
-/// Why the file cannot be opened.
+/// Reason why the file cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OpenError {
     /// It is open in another process.
     Taken,
-    /// What it says.
+    /// Another error.
     Failed(StoreError),
 }
 
@@ -34,7 +34,7 @@ impl core::fmt::Display for OpenError {
     }
 }
 
-/// `redb` panics on some files that are cut off or overwritten.
+/// Catches panics of `redb`, which it has on some truncated or overwritten files.
 fn unless_damaged(open: impl FnOnce() -> Result<Database, DatabaseError>) -> Result<Database, DatabaseError> {
     let damaged = |_| Err(DatabaseError::Storage(StorageError::Corrupted("the file is damaged".to_owned())));
     catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(damaged)
@@ -47,16 +47,16 @@ fn damaged(name: &str) -> StoreError {
     ))
 }
 
-/// A handle to the store; all clones are the same store.
+/// Handle to the store; all clones share one store.
 ///
-/// Reads come from memory at once. Replacements are done by one thread, in the order in which they come; all that
-/// wait are written in one commit. A reply is given once the commit is on the disk (`redb`, `Durability::Immediate`),
-/// and only then do readers see the record: what was acknowledged is never lost, and nothing is seen that could be.
+/// Reads are served from memory at once. One thread makes the replacements, in order; all waiting ones are written in
+/// one commit. A reply is given after the commit is on disk (`redb`, `Durability::Immediate`), and only then do readers
+/// see the record. So an acknowledged record is never lost, and readers see only records that cannot be lost.
 ///
-/// After an error of the disk the replacements of that commit fail, and the file is opened anew before the next one;
-/// reads go on from memory. Every reply is given, with an error where nobody knows what became of the replacement.
+/// After a disk error the replacements of that commit fail, and the file is reopened before the next one; reads
+/// continue from memory. Every request gets a reply, with an error if the result of the replacement is unknown.
 ///
-/// The limits are checked against what was there before a commit, so one commit may exceed them by what is in it.
+/// Limits are checked against the state before a commit, so one commit may exceed them by its own records.
 #[derive(Clone)]
 pub struct Embedded {
     memory: Arc<RwLock<MemoryStore>>,
@@ -64,19 +64,19 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, makes it if it is not there, and loads what is good at `now`. What is not good then is taken
-    /// out of the file, so wait until the clock has been set. Fails when the file cannot be used: it is open in
-    /// another process, is no such file, or has something else than records in it.
+    /// Opens the file, creates it if it is missing, and loads the records that are live at `now`. Expired records are
+    /// removed from the file, so the clock must be set before. Fails if the file cannot be used: it is open in another
+    /// process, has another format, or holds other data than records.
     pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, OpenError> {
         let name = path.display().to_string();
-        // It says who is where: for the owner alone. One that is there keeps its mode.
+        // The file contains locations of users, so only the owner may read it. An existing file keeps its mode.
         drop(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
         let database = unless_damaged(|| Database::create(path)).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::Taken,
             DatabaseError::Storage(StorageError::Corrupted(_)) => OpenError::Failed(damaged(&name)),
             error => OpenError::Failed(unavailable(&name, &error)),
         })?;
-        // A file that has gone since must not be taken for an empty one.
+        // A deleted file must not be taken for an empty one.
         let path = path.to_owned();
         let open: Open = Box::new(move || unless_damaged(|| Database::open(&path)));
         let start = || Self::start(File::new(name.clone(), database, open), limits, now);
@@ -86,7 +86,7 @@ impl Embedded {
 
     fn start(mut file: File, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {
         let (memory, expired) = file.load(limits, now)?;
-        // Nobody sweeps what is not in memory.
+        // Records that are not in memory would never be swept.
         if !expired.is_empty() {
             file.commit(&expired.into_iter().map(|aor| (aor, None)).collect())?;
         }
@@ -98,13 +98,12 @@ impl Embedded {
         Ok(Self { memory, jobs })
     }
 
-    /// The record of an address-of-record, as last committed.
+    /// Record of an address-of-record, as last committed.
     pub fn get(&self, aor: &Aor) -> Option<Record> {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).get(aor).cloned()
     }
 
-    /// Puts `new` in the place of `expected`, and tells `reply` when that is on the disk, or at once when too many
-    /// wait.
+    /// Replaces `expected` by `new`, and calls `reply` when that is on disk, or at once if the queue is full.
     pub fn submit(
         &self,
         now: UnixTime,
@@ -122,7 +121,7 @@ impl Embedded {
     }
 }
 
-/// For threads that may wait.
+/// Blocking access, for threads that may wait.
 impl Store for Embedded {
     fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
         Ok(self.get(aor))
@@ -136,7 +135,7 @@ impl Store for Embedded {
         new: Option<&Record>,
     ) -> Result<Replaced, StoreError> {
         let (sender, result) = channel();
-        // Who does not wait any more needs no reply.
+        // A caller that no longer waits needs no reply.
         let reply: OnReplaced = Box::new(move |result| drop(sender.send(result)));
         let (expected, new, reply) = (expected.cloned(), new.cloned(), Pending::new(reply));
         let job = Job { now, aor: aor.clone(), expected, new, reply };
@@ -159,7 +158,7 @@ mod tests {
 
     const NOW: UnixTime = UnixTime::from_secs(1_700_000_000);
 
-    /// A file on a disk that takes nothing while it is told to fail.
+    /// A file on a disk whose writes fail while `fails` is set.
     #[derive(Debug)]
     struct Disk {
         file: FileBackend,
@@ -204,7 +203,7 @@ mod tests {
         path
     }
 
-    /// A store on such a disk.
+    /// Makes a store on such a disk.
     fn start(path: &Path, fails: &Arc<AtomicBool>) -> Embedded {
         let (path, fails) = (path.to_owned(), Arc::clone(fails));
         let open: Open = Box::new(move || {
@@ -226,7 +225,7 @@ mod tests {
         Record::of(&[contract::binding(now, "sip:a@192.0.2.1")]).expect("a binding")
     }
 
-    /// How many records there are in a file that nobody uses any more.
+    /// Number of records in a file that is no longer in use.
     fn in_file(path: &Path) -> u64 {
         for _ in 0..100 {
             if let Ok(database) = Database::open(path) {
@@ -252,7 +251,7 @@ mod tests {
         }
         assert_eq!((store.get(&key(1)), store.get(&key(2))), (Some(known.clone()), None));
         fails.store(false, SeqCst);
-        // Whether the failed commit of the second is in the file is not known; who reads first knows.
+        // It is unknown whether the failed commit of the second is in the file; a read shows it.
         assert_eq!(store.replace(NOW, &key(3), None, Some(&known)), Ok(Replaced::Done));
         let second = store.get(&key(2));
         assert_eq!(store.replace(NOW, &key(2), second.as_ref(), Some(&known)), Ok(Replaced::Done));
@@ -261,7 +260,7 @@ mod tests {
         std::fs::remove_file(path).expect("it is there");
     }
 
-    /// What has expired leaves memory only with its commit, else it would stay in the file.
+    /// An expired record leaves memory only with its commit; otherwise it would stay in the file.
     #[test]
     fn a_sweep_whose_commit_fails_is_done_again() {
         let (path, fails) = (path("sweep"), Arc::new(AtomicBool::new(false)));
@@ -279,7 +278,7 @@ mod tests {
         std::fs::remove_file(path).expect("it is there");
     }
 
-    /// A thread that has ended before its time still answers.
+    /// A thread that has ended early still answers.
     #[test]
     fn what_is_dropped_is_answered() {
         let path = path("dropped");

@@ -1,4 +1,4 @@
-//! The file of the embedded store: read, written, and opened anew after an error.
+//! File of the embedded store: reading, writing, and reopening after an error.
 
 use base::UnixTime;
 use location::{Aor, MemoryLimits, MemoryStore, Record, StoreError};
@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
 
-/// The table of records as it was at some time.
+/// Table of records, as a snapshot.
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// Records to be set; `None` removes one.
+/// Changes of records; `None` removes one.
 pub(crate) type Changes = BTreeMap<Aor, Option<Record>>;
 
-/// Opens the file that is there already.
+/// Opens the existing file.
 pub(crate) type Open = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
 
 pub(crate) fn unavailable(what: &str, error: &dyn core::fmt::Display) -> StoreError {
@@ -22,24 +22,25 @@ pub(crate) fn unavailable(what: &str, error: &dyn core::fmt::Display) -> StoreEr
 
 /// A file of records.
 ///
-/// After an error of the disk `redb` answers everything with that error (`StorageError::PreviousIo`) until the file
-/// is opened anew. So a commit that fails closes the file, and [`File::reopen`] opens it before the next one.
+/// After a disk error `redb` fails every operation with this error (`StorageError::PreviousIo`) until the file is
+/// reopened. So a failed commit closes the file, and [`File::reopen`] opens it before the next one.
 pub(crate) struct File {
     name: String,
     open: Open,
     /// `None` after an error.
     database: Option<Database>,
-    /// What the commit that failed would have changed: nobody knows whether it has.
+    /// Keys of the failed commit, which may or may not be in the file.
     doubtful: BTreeSet<Aor>,
 }
 
 impl File {
-    /// A file that has been opened for the first time. `name` is for error texts.
+    /// Makes the value for a file that was just opened. `name` is for error texts.
     pub(crate) fn new(name: String, database: Database, open: Open) -> Self {
         Self { name, open, database: Some(database), doubtful: BTreeSet::new() }
     }
 
-    /// What is good at `now`, and the keys of what is not. Limits do not keep out what was acknowledged before.
+    /// Loads the records that are live at `now`, and the keys of the others. Limits do not apply to records that were
+    /// acknowledged before.
     pub(crate) fn load(
         &self,
         limits: MemoryLimits,
@@ -61,8 +62,8 @@ impl File {
         Ok((memory, expired))
     }
 
-    /// Opens the file if an error has closed it. Gives what it has now of the records that the failed commit was
-    /// about: the copy in memory may have something else.
+    /// Reopens the file if an error has closed it. Returns the present records of the keys in the failed commit, as the
+    /// copy in memory may differ.
     pub(crate) fn reopen(&mut self) -> Result<Changes, StoreError> {
         if self.database.is_some() {
             return Ok(Changes::new());
@@ -81,7 +82,7 @@ impl File {
         Ok(found)
     }
 
-    /// Writes all changes, or none; once it returns, they are on the disk. After an error, nobody knows which.
+    /// Writes all changes, or none; they are on disk when it returns. After an error, it is unknown which.
     pub(crate) fn commit(&mut self, changes: &Changes) -> Result<(), StoreError> {
         let Some(database) = &self.database else { return Err(self.closed()) };
         let Err(error) = write(database, changes) else { return Ok(()) };
@@ -90,7 +91,7 @@ impl File {
         Err(self.failed(&error))
     }
 
-    /// The table; a new file has none yet.
+    /// Opens the table; a new file has none.
     fn table(&self, database: &Database) -> Result<Option<Table>, StoreError> {
         let transaction = database.begin_read().map_err(|error| self.failed(&error))?;
         match transaction.open_table(RECORDS) {

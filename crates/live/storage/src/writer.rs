@@ -1,4 +1,4 @@
-//! The thread of the embedded store that writes: takes replacements, commits them, and answers.
+//! Writer thread of the embedded store: takes replacements, commits them, and answers.
 
 use crate::file::{Changes, File};
 use base::UnixTime;
@@ -6,19 +6,19 @@ use location::{Aor, MemoryStore, Record, Replaced, StoreError};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Replacements of one commit. More would make those that came first wait without making the commit cheaper.
+/// Maximum number of replacements of one commit. More would delay the first ones without making the commit cheaper.
 pub(crate) const BATCH_MAX: usize = 1024;
 
-/// Records looked at for each replacement, to drop those that have expired.
+/// Records that are checked for expiry with each replacement.
 const SWEPT: usize = 4;
 
-/// Records that are put into memory at a time. Readers wait meanwhile, some microseconds.
+/// Records written to memory at a time. Readers wait meanwhile, some microseconds.
 const PUBLISHED: usize = 32;
 
-/// Who is told what became of a replacement; called on the store's own thread, so it must neither wait nor panic.
+/// Callback for the result of a replacement; called on the store's own thread, so it must neither wait nor panic.
 pub type OnReplaced = Box<dyn FnOnce(Result<Replaced, StoreError>) + Send>;
 
-/// A reply that is given in any case: with an error when it is dropped, as when the thread panics.
+/// A reply that is given in any case: with an error if it is dropped, for example by a panic of the thread.
 pub(crate) struct Pending(Option<OnReplaced>);
 
 impl Pending {
@@ -41,7 +41,7 @@ impl Drop for Pending {
     }
 }
 
-/// A replacement to be done.
+/// Replacement to be made.
 pub(crate) struct Job {
     pub(crate) now: UnixTime,
     pub(crate) aor: Aor,
@@ -50,22 +50,22 @@ pub(crate) struct Job {
     pub(crate) reply: Pending,
 }
 
-/// Nobody else writes, neither to the file nor to memory.
+/// The only writer of the file and of memory.
 pub(crate) struct Writer {
     pub(crate) file: File,
     pub(crate) memory: Arc<RwLock<MemoryStore>>,
-    /// The sweep goes on behind this one.
+    /// Last key of the sweep, which continues after it.
     pub(crate) swept: Option<Aor>,
 }
 
 impl Writer {
-    /// Until the last handle is gone.
+    /// Runs until the last handle is dropped.
     pub(crate) fn run(mut self, queue: &Receiver<Job>) {
         while let Ok(first) = queue.recv() {
             let jobs: Vec<_> = std::iter::once(first).chain(queue.try_iter().take(BATCH_MAX - 1)).collect();
             let (results, failed) = match self.batch(&jobs) {
                 Ok(results) => (results, None),
-                // A conflict with what was not committed is not known to be one.
+                // A conflict with an uncommitted replacement may not be a conflict, so all fail.
                 Err(error) => (Vec::new(), Some(error)),
             };
             let mut results = results.into_iter();
@@ -78,18 +78,18 @@ impl Writer {
         }
     }
 
-    /// One commit, then the copy in memory. Gives what becomes of each job.
+    /// Makes one commit, then updates the copy in memory. Returns the result of each job.
     fn batch(&mut self, jobs: &[Job]) -> Result<Vec<Result<Replaced, StoreError>>, StoreError> {
         let found = self.file.reopen()?;
         self.publish(found);
         let mut changes = Changes::new();
         let now = jobs.iter().map(|job| job.now).max().unwrap_or_default();
         let results = {
-            // Others may read at the same time.
+            // Readers may read at the same time.
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
             let (expired, last) = memory.expired(now, self.swept.as_ref(), SWEPT * jobs.len());
             self.swept = last;
-            // They leave memory once they have left the file: a key that only the file has is never swept.
+            // Records leave memory after they have left the file: a key that only the file has would never be swept.
             changes.extend(expired.into_iter().map(|aor| (aor, None)));
             jobs.iter().map(|job| decide(&memory, job, &mut changes)).collect()
         };
@@ -100,7 +100,7 @@ impl Writer {
         Ok(results)
     }
 
-    /// Puts into memory what is in the file.
+    /// Copies records of the file into memory.
     fn publish(&self, changes: Changes) {
         let mut changes = changes.into_iter().peekable();
         while changes.peek().is_some() {
@@ -112,7 +112,7 @@ impl Writer {
     }
 }
 
-/// What becomes of a job, given what earlier ones of its batch change.
+/// Result of a job, given the changes of earlier jobs in its batch.
 fn decide(memory: &MemoryStore, job: &Job, changes: &mut Changes) -> Result<Replaced, StoreError> {
     let present = changes.get(&job.aor).map_or_else(|| memory.get(&job.aor), Option::as_ref);
     if present != job.expected.as_ref() {

@@ -1,4 +1,4 @@
-//! Call records in a real PostgreSQL database: revisions of a call, a user who may not make the table.
+//! Call records in a real PostgreSQL database: revisions of a call, a user who may not create the table.
 
 use sarabande_tests::{PostgresServer, TestSite, until};
 use std::fs;
@@ -13,7 +13,7 @@ const ANSWERED: &str = "\"final\":false,\"answered\":\"2026-01-01T00:00:00Z\",\"
     \"seconds\":10,\"uri\":\"sip:b@x\",\"cause\":\"bye\",\"bye_status\":481,\"ended_by\":\"caller\",\"reason\":\"R\"";
 const REOPENED: &str = "\"final\":false,\"answered\":\"2026-01-01T00:00:00Z\",\"ended\":\"2026-01-01T00:01:00Z\",\
     \"seconds\":60,\"uri\":\"sip:b@x\",\"cause\":\"reopened\"";
-/// After a restart: nobody knows any more when the call was answered.
+/// After a restart the time of the answer is unknown.
 const FOUND: &str = "\"final\":true,\"ended\":\"2026-01-01T01:00:00Z\",\"cause\":\"bye\",\"bye_status\":200,\
     \"ended_by\":\"callee\",\"found_again\":true";
 
@@ -26,11 +26,11 @@ fn a_later_revision_takes_the_place_of_an_earlier_one() {
     let mut add = |lines: &[Vec<u8>]| records.add(&mut lines.concat()).expect("there is room");
     let shown = |id: &str| {
         let columns = "seconds, uri, cause, bye_status, ended_by, reason, final";
-        // The table is not there until the database is connected to.
+        // The table is missing until the database is connected.
         let found = server.try_execute(&format!("SELECT {columns} FROM call_records WHERE id = '{id}'"));
         found.unwrap_or_else(|error| error)
     };
-    // Several of one call in one statement, then one by one; and some that come again.
+    // Several of one call in one statement, then one by one; and some that are repeated.
     add(&[line("a", 5, ANSWERED), line("b", 6, ANSWERED), line("a", 7, REOPENED), line("a", 9, FOUND)]);
     until("the last one is there", || (shown("a") == "3600|sip:b@x|bye|200|callee||t").then_some(()));
     assert_eq!(shown("b"), "10|sip:b@x|bye|481|caller|R|f");
@@ -44,7 +44,7 @@ fn a_later_revision_takes_the_place_of_an_earlier_one() {
     assert_eq!(records.status(), storage::RecordDatabaseStatus::default());
 }
 
-/// Nothing is lost, and the operator is told what to do.
+/// No record is lost, and the operator is told the remedy.
 #[test]
 fn who_may_not_make_the_table_is_told_what_somebody_else_has_to_do() {
     let site = TestSite::new("call-records-owner");

@@ -1,4 +1,4 @@
-//! The embedded store fulfils the contract, and loses nothing that it has acknowledged, even when it is killed.
+//! The embedded store fulfils the contract, and loses no acknowledged record, even if it is killed.
 
 use base::UnixTime;
 use invariants::store as contract;
@@ -22,7 +22,7 @@ fn open(path: &Path) -> Embedded {
 }
 
 fn open_at(path: &Path, now: UnixTime) -> Embedded {
-    // The thread of a store that was closed just now may still hold the file.
+    // The thread of a store that was just closed may still hold the file.
     for _ in 0..100 {
         if let Ok(store) = Embedded::open(path, MemoryLimits::default(), now) {
             return store;
@@ -63,7 +63,7 @@ fn what_expired_while_nobody_had_the_file_open_is_taken_out_of_it() {
     std::fs::remove_file(path).expect("it is there");
 }
 
-/// Replacements of several threads share commits. Of those that expect the same record, one is done.
+/// Replacements of several threads share commits. Of several that expect the same record, one succeeds.
 #[test]
 fn of_many_at_once_each_is_stored_or_refused() {
     let path = file("many");
@@ -101,8 +101,7 @@ fn what_is_no_store_is_refused() {
     std::fs::remove_file(path).expect("it is there");
 }
 
-/// What the killed process does: stores and tells, until it is killed.
-/// A disk that was full, or a copy that was not complete: `redb` panics on some of them.
+/// After a full disk, or an incomplete copy: `redb` panics on some of these files.
 #[test]
 fn a_file_that_is_cut_off_is_refused_with_a_remedy() {
     let path = file("cut");
@@ -128,6 +127,7 @@ fn a_file_that_is_cut_off_is_refused_with_a_remedy() {
     }
 }
 
+/// The process that is killed: stores records and reports each.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };
@@ -152,7 +152,7 @@ fn a_killed_process_loses_nothing_that_it_has_acknowledged() {
     let mut last = lines.by_ref().filter_map(stored).nth(200).expect("200 are stored");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    // What it had told before it was killed counts too.
+    // Acknowledgements from before the kill count too.
     last = lines.filter_map(stored).last().unwrap_or(last);
     let store = open(&path);
     for n in 0..=last {

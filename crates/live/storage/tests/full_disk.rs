@@ -1,4 +1,4 @@
-//! Records on a disk that is full again and again, while two write to one file: in a file system of memory that the
+//! Records on a disk that is full again and again, while two writers use one file: in a memory file system that the
 //! test mounts in a namespace of its own.
 
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ const FOLDER: &str = "SARABANDE_TEST_SMALL_DISK";
 const FILLINGS: usize = 40;
 const LINES: usize = 4_000;
 
-/// What is added to the failures of a writer that has written everything.
+/// Added to the failures of a writer that has written everything.
 const DONE: usize = 1 << 40;
 
-/// Runs the test below within a small file system.
+/// Runs the test below in a small file system.
 #[test]
 fn a_full_disk_tears_no_line_of_two_writers() {
     let folder = std::env::temp_dir().join(format!("sarabande-small-disk-{}", std::process::id()));
@@ -32,7 +32,7 @@ fn a_full_disk_tears_no_line_of_two_writers() {
             .output()
             .expect("unshare, of util-linux")
     };
-    // As root, or as a user who may make namespaces.
+    // As root, or as a user who may create namespaces.
     let outcome = [run("-m"), run("-rm")].into_iter().find(|outcome| !outcome.stdout.is_empty());
     let outcome =
         outcome.expect("a namespace with a mount of its own: the kernel allows root or users to make them");
@@ -45,7 +45,7 @@ fn a_full_disk_tears_no_line_of_two_writers() {
 fn two_writers() {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("the test above says where"));
     let path = folder.join("calls.jsonl");
-    // What is taken away makes room for a while.
+    // Files whose deletion makes room for a while.
     let ballast: Vec<_> = (0..FILLINGS).map(|number| folder.join(format!("ballast{number}"))).collect();
     for path in &ballast {
         fs::write(path, vec![0; 128 << 10]).expect("there is room");
@@ -69,7 +69,7 @@ fn two_writers() {
         scope.spawn(|| {
             for path in ballast {
                 let before = [0, 1].map(|writer| failures[writer].load(Ordering::Relaxed));
-                // One that has written everything fails no more.
+                // A finished writer no longer fails.
                 let is_full = |writer: usize| {
                     let failed = failures[writer].load(Ordering::Relaxed);
                     failed > before[writer] || failed >= DONE

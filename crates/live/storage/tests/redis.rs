@@ -1,5 +1,5 @@
-//! The shared store against a real server: the contract, two proxies, and a server that dies, hangs, is full, or is
-//! somebody else's.
+//! The shared store with a real server: the contract, two proxies, and a server that dies, hangs, is full, or holds
+//! other data.
 
 use base::UnixTime;
 use invariants::store as contract;
@@ -13,13 +13,13 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 use storage::{Redis, RedisSettings};
 
-/// Keys end by the server's clock.
+/// Keys expire by the server's clock.
 fn now() -> UnixTime {
     let since = SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970");
     UnixTime::from_millis(since.as_millis() as u64)
 }
 
-/// What stands for a user's key on the server.
+/// Key of a user on the server.
 const ALICE: &str = "sarabande:aor:sip:alice@example.com";
 
 fn alice() -> Aor {
@@ -34,12 +34,12 @@ fn record(n: usize) -> Record {
     Record::of(&[contract::binding(now(), &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
 }
 
-/// Patient, since a machine that runs tests may be slow.
+/// Long timeouts, since a machine that runs tests may be slow.
 fn settings(url: &str) -> RedisSettings {
     RedisSettings { timeout: Duration::from_secs(10), ..RedisSettings::new(url) }
 }
 
-/// A store that is connected.
+/// A connected store.
 fn connect(server: &RedisServer) -> Redis {
     start(&settings(&server.url()))
 }
@@ -89,7 +89,7 @@ fn the_server_drops_what_has_expired() {
         let answer = server.command(&format!("PTTL {ALICE}"));
         answer.strip_prefix(':').and_then(|left| left.parse().ok()).expect("a number")
     };
-    // An hour of the binding, and one more in which clocks may differ.
+    // The hour of the binding, and one more by which clocks may differ.
     let before = left();
     assert!(before > 7_000_000 && before <= 7_200_000, "{before}");
     let mut longer = contract::binding(now(), "sip:2@192.0.2.1");
@@ -140,8 +140,8 @@ fn of_two_proxies_that_change_a_record_at_once_one_wins() {
     assert_eq!(stored, 200, "none is lost, after {conflicts} conflicts");
 }
 
-/// Two proxies register all the time while the server is killed and comes back. Nothing that was acknowledged is
-/// lost, with `appendfsync always`.
+/// Two proxies register all the time while the server is killed and restarted. No acknowledged record is lost, with
+/// `appendfsync always`.
 #[test]
 fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
     let site = TestSite::new("redis-kill");
@@ -164,7 +164,7 @@ fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
                 Ok(Replaced::Conflict) => panic!("nobody else has this key"),
                 Err(StoreError::Unavailable(_)) => {
                     failed.fetch_add(1, SeqCst);
-                    // A proxy answers 503 here, and the client comes again later.
+                    // A proxy answers 503 here, and the client retries later.
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => panic!("{error}"),
@@ -215,7 +215,7 @@ fn without_a_server_all_is_answered_at_once() {
     for _ in 0..1000 {
         let (sender, reply) = channel();
         store.submit(Ask::Read(alice()), Box::new(move |reply| drop(sender.send(reply))));
-        // The callback has been called when the call returns: nothing waits for the server.
+        // The callback was called before the call returned: the job does not wait for the server.
         let Ok(Reply::Read(Err(StoreError::Unavailable(why)))) = reply.try_recv() else {
             panic!("no answer")
         };
@@ -226,7 +226,7 @@ fn without_a_server_all_is_answered_at_once() {
     assert!(matches!(store.read(&alice()), Ok(Some(_))));
 }
 
-/// A server that hangs is not waited for, and what it answers later is not taken for the answer to something else.
+/// A hung server is not waited for, and its late answer is not taken for the answer to another request.
 #[test]
 fn a_server_that_hangs_is_given_up() {
     let site = TestSite::new("redis-hang");
@@ -257,7 +257,7 @@ fn a_server_that_hangs_is_given_up() {
     }
 }
 
-/// A server that answers one question, when the test says so, and falls silent before those that have gathered
+/// A server that answers one request, when the test says so, and then hangs before the requests that have gathered
 /// meanwhile.
 #[test]
 fn a_batch_is_given_up_as_a_whole() {
@@ -288,7 +288,7 @@ fn a_batch_is_given_up_as_a_whole() {
     go.send(()).expect("it waits");
     let patience = Duration::from_secs(30);
     assert_eq!(replies.recv_timeout(patience), Ok(Reply::Read(Ok(None))));
-    // Were each of them waited for, the last would be answered after eight minutes.
+    // With a wait for each of them, the last would be answered after eight minutes.
     let mut answered = 0;
     within(patience, "all are answered", || {
         for reply in replies.try_iter() {
@@ -300,7 +300,7 @@ fn a_batch_is_given_up_as_a_whole() {
     drop(server.join().expect("no panic"));
 }
 
-/// A server that answers one question without an end: it takes neither the memory nor the time of who asks.
+/// A server that sends an endless answer uses up neither the memory nor the time of the client.
 #[test]
 fn an_answer_without_end_is_given_up() {
     let piece = vec![b'x'; 64 << 10];
@@ -325,7 +325,7 @@ fn an_answer_without_end_is_given_up() {
                 sent += piece.len();
                 std::thread::sleep(pause);
             }
-            // Whoever connects again hears nothing.
+            // Further connections get no answer.
             sent
         });
         let mut store = start(&RedisSettings { timeout: Duration::from_secs(1), ..settings(&url) });
@@ -353,7 +353,7 @@ fn what_is_no_record_is_named() {
         let Err(StoreError::Corrupt(why)) = result else { panic!("{result:?}") };
         assert!(why.contains(ALICE), "{why}");
     }
-    // One bad key is no reason to disturb the others.
+    // A bad key does not disturb the others.
     assert_eq!(store.replace(now(), &key(1), None, Some(&record(1))), Ok(Replaced::Done));
     assert_eq!(store.status().lost_total, 0);
 }
@@ -374,7 +374,7 @@ fn a_full_server_takes_removals() {
     assert_eq!(store.status().lost_total, 0);
 }
 
-/// A server that was demoted takes no changes; one that is promoted behind the same address is found.
+/// A demoted server accepts no changes; one that is promoted at the same address is found.
 #[test]
 fn a_replica_takes_nothing() {
     let site = TestSite::new("redis-replica");
@@ -383,7 +383,7 @@ fn a_replica_takes_nothing() {
     assert_eq!(server.command("REPLICAOF 127.0.0.1 1"), "+OK");
     let why = unavailable(store.replace(now(), &alice(), None, Some(&record(1))));
     assert!(why.to_lowercase().contains("read only"), "{why}");
-    // The address may be another server's by now.
+    // The address may belong to another server by now.
     until("the connection is made anew", || (store.status().lost_total > 0).then_some(()));
     assert_eq!(server.command("REPLICAOF NO ONE"), "+OK");
     until("it takes changes again", || {
@@ -406,7 +406,7 @@ fn a_password_is_needed_and_never_shown() {
         assert!(!shown.contains("s3cret"), "{shown}");
         assert!(!store.status().is_up());
     }
-    // As docs/registrar.md has it: a user who may do what a store does, and nothing else.
+    // As in docs/registrar.md: a user with only the rights that a store needs.
     let server = RedisServer::start(&site, 2);
     let rights = "~sarabande:* +get +set +del +eval +select";
     assert_eq!(server.command(&format!("ACL SETUSER proxy on >s3cret {rights}")), "+OK");
@@ -438,7 +438,7 @@ fn settings_that_can_never_work_are_refused() {
     }
 }
 
-/// Records are kept over TLS with whom the authority vouches for, and with nobody else.
+/// Over TLS, records are stored only at a server that the authority vouches for.
 #[test]
 fn a_server_with_tls_has_to_show_a_certificate_for_its_host() {
     let site = TestSite::new("redis-tls");

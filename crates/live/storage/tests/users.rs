@@ -1,5 +1,4 @@
-//! Users in a real PostgreSQL database: Kamailio's table, the cache, and a server that dies, hangs, or is another
-//! one.
+//! Users in a real PostgreSQL database: Kamailio's table, the cache, and a server that dies, hangs, or is another one.
 
 use digest_auth::{Algorithm, Needs, Secret};
 use sarabande_tests::{Authority, PostgresServer, TestSite, until};
@@ -14,7 +13,7 @@ const REALM: &str = "example.com";
 /// Connections to a database.
 const CONNECTIONS: usize = 4;
 
-/// As `kamdbctl create` makes it.
+/// As `kamdbctl create` creates it.
 const TABLE: &str = "CREATE TABLE subscriber (id SERIAL PRIMARY KEY NOT NULL,
     username VARCHAR(64) DEFAULT '' NOT NULL, domain VARCHAR(64) DEFAULT '' NOT NULL,
     password VARCHAR(64) DEFAULT '' NOT NULL, ha1 VARCHAR(128) DEFAULT '' NOT NULL,
@@ -27,7 +26,7 @@ fn hash(algorithm: Algorithm, user: &str) -> String {
     String::from_utf8(digits).expect("digits")
 }
 
-/// A server with the table and two users in it: alice with her password, bob with hashes.
+/// A server with the table and two users: alice with her password, bob with hashes.
 fn server(site: &TestSite) -> PostgresServer {
     let server = PostgresServer::start(site, 1);
     server.execute(TABLE);
@@ -45,7 +44,7 @@ fn connect(settings: &SubscriberSettings) -> Subscribers {
     users
 }
 
-/// Nothing is kept but for an outage. Patient, since a machine that runs tests may be slow.
+/// Entries are cached only for an outage. Long timeouts, since a machine that runs tests may be slow.
 fn without_cache(server: &PostgresServer) -> SubscriberSettings {
     let (cache_lifetime, absent_lifetime) = (Duration::ZERO, Duration::ZERO);
     let timeout = Duration::from_secs(20);
@@ -119,7 +118,7 @@ fn an_answer_is_kept_for_its_time_or_until_all_is_forgotten() {
     assert_eq!((shown(&users, "alice"), shown(&users, "carol")), ("other".to_owned(), "hers".to_owned()));
 }
 
-/// Users who are kept go on, everybody else is refused at once; when the server is back, all is good again.
+/// Cached users keep access, others are refused at once; after the recovery all is as before.
 #[test]
 fn a_database_that_is_killed_is_used_again_when_it_is_back() {
     let site = TestSite::new("users-kill");
@@ -148,8 +147,8 @@ fn a_database_that_is_killed_is_used_again_when_it_is_back() {
     assert_eq!(shown(&users, "alice"), "other");
 }
 
-/// A look-up that the database does not answer, here because the table is locked, is given up on both sides: no
-/// connection is left behind for each of them.
+/// A look-up that the database does not answer, here because of a locked table, ends on both sides: no connection is
+/// left behind.
 #[test]
 fn a_look_up_that_hangs_is_given_up() {
     let site = TestSite::new("users-hang");
@@ -160,7 +159,7 @@ fn a_look_up_that_hangs_is_given_up() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let locked = "BEGIN; LOCK TABLE subscriber IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(60)";
-            // Ends with an error when the test has seen enough.
+            // Ends with an error when the test is over.
             server.try_execute(locked).expect_err("it is ended");
         });
         let locks = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted";
@@ -180,7 +179,7 @@ fn a_look_up_that_hangs_is_given_up() {
     until("it is used again", || secret(&users, "bob").is_ok().then_some(()));
 }
 
-/// The rest of a limit of connections is other programs'.
+/// The rest of a limit of connections is for other programs.
 #[test]
 fn no_more_connections_are_made_than_allowed() {
     let site = TestSite::new("users-limit");
@@ -203,7 +202,7 @@ fn no_more_connections_are_made_than_allowed() {
     until("all are closed", || (server.execute(others) == "0").then_some(()));
 }
 
-/// What a stranger sends as a user name must not cost connections.
+/// An outsider's user name must not cost connections.
 #[test]
 fn a_name_that_the_database_cannot_hold_disturbs_nobody() {
     let site = TestSite::new("users-latin");
@@ -235,7 +234,7 @@ fn what_is_wrong_is_said_without_the_password() {
     }
 }
 
-/// Users are looked up over TLS at whom the authority vouches for, and at nobody else.
+/// Over TLS, users are looked up only at a server that the authority vouches for.
 #[test]
 fn a_database_with_tls_has_to_show_a_certificate_for_its_host() {
     let site = TestSite::new("users-tls");
@@ -268,7 +267,7 @@ fn a_database_with_tls_has_to_show_a_certificate_for_its_host() {
     assert!(error.contains("its certificate is not for"), "{error}");
 }
 
-/// Whoever passes for the server, or reads along, asks for the password in clear text.
+/// A false server, or an eavesdropper, asks for the password in clear text.
 #[test]
 fn a_password_goes_nowhere_in_clear_text_unless_that_is_allowed() {
     for (parameter, is_told) in [("", false), ("?require_auth=password", true)] {

@@ -1,4 +1,4 @@
-//! Who may connect: asked once the address of the client is known, before TLS or anything else begins.
+//! Admission of connections, once the address of the client is known and before TLS starts.
 
 use super::counts::CloseReason;
 use super::limits::ConnectionPlace;
@@ -8,12 +8,13 @@ use route::Access;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The access lists of listeners, and the hosts for which they are not asked.
+/// Access lists of listeners, and hosts that are exempt.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Admission {
-    /// The access list of each port, by its index; beyond the end everyone may connect.
+    /// Access list of each port, by its index; ports beyond the end admit all clients.
     pub access: Vec<Access>,
-    /// Hosts of members and next hops. They may always connect, and as often as they like: each of their messages is judged.
+    /// Hosts of members and next hops. They may open any number of connections, since each of their messages is
+    /// checked.
     pub nodes: BTreeSet<IpAddr>,
 }
 
@@ -28,7 +29,7 @@ impl Admission {
     }
 }
 
-/// Takes in a connection from the client at the other end of this flow, or says why not.
+/// Admits a connection from the client of this flow, or returns the reason for closing it.
 pub(super) fn admit(
     settings: &StreamSettings,
     now: Instant,

@@ -1,8 +1,8 @@
-//! Connections that others have opened, as ways to them (RFC 5923): a server that asks for that, and has shown a
-//! certificate for the name by which it is sent to, gets requests on its own connection.
+//! Reuse of connections that peers have opened (RFC 5923). A server that asks for it gets requests on its own
+//! connection, if its certificate is valid for the name that the requests go to.
 //!
-//! Over TLS alone: where nobody has shown a certificate, whoever has opened a connection could have the requests that
-//! are meant for another program of its host (§9).
+//! Only over TLS: without a certificate, a program could open a connection and get the requests meant for another
+//! program of its host (§9).
 
 use super::connection::{Connection, Stage};
 use base::{Peer, Transport};
@@ -11,28 +11,28 @@ use rustls::pki_types::ServerName;
 use rustls::server::ParsedCertificate;
 use std::net::SocketAddr;
 
-/// What a connection that somebody else has opened may be used for.
+/// Use of a connection that the peer has opened.
 #[derive(Debug, Default)]
 pub(super) struct Alias {
-    /// Where its other end says that it listens: at its address, and this port.
+    /// Port that the peer says it listens on, at its address.
     port: Option<u16>,
-    /// The name that its certificate has been found to be for.
+    /// Name that its certificate was found valid for.
     name: Option<ServerName<'static>>,
 }
 
 impl Alias {
-    /// Whether nothing has been said yet.
+    /// Whether the peer has named no port so far.
     pub(super) fn is_open(&self) -> bool {
         self.port.is_none()
     }
 
-    /// Takes note of what a request says.
+    /// Reads a request for `alias`.
     pub(super) fn hear(&mut self, message: &[u8]) {
         self.port = advertised(message);
     }
 }
 
-/// The port of the sent-by in the topmost Via, if that has the parameter `alias` (RFC 5923 §8.2).
+/// Port of the sent-by in the topmost Via, if the Via has the parameter `alias` (RFC 5923 §8.2).
 fn advertised(message: &[u8]) -> Option<u16> {
     const ALIAS: &[u8] = b"alias";
     if !message.windows(ALIAS.len()).any(|part| part.eq_ignore_ascii_case(ALIAS)) {
@@ -45,14 +45,14 @@ fn advertised(message: &[u8]) -> Option<u16> {
 }
 
 impl Connection {
-    /// The server that has opened it, as it is sent to.
+    /// The server that opened the connection, as a destination.
     pub(super) fn alias(&self) -> Option<Peer> {
         let address = SocketAddr::new(self.flow.peer.ip(), self.alias.port?);
         Some(Peer::new(self.flow.transport, address))
     }
 
-    /// Whether requests to the server of this name may go by it: the certificate that was shown there is for the name (§8.2,
-    /// RFC 5922 §7).
+    /// Whether requests to the server of this name may use the connection: the peer's certificate must be valid for the
+    /// name (§8.2, RFC 5922 §7).
     pub(super) fn may_carry_for(&mut self, name: ServerName<'static>) -> bool {
         if self.stage != Stage::Open {
             return false;

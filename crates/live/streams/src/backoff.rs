@@ -1,18 +1,18 @@
-//! Ways to peers that could not be connected to, and when each is tried again.
+//! Pauses before further connections to unreachable peers.
 
 use super::way::Way;
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// The first pause; each failure doubles it.
+/// First pause; each failure doubles it.
 const FIRST: Duration = Duration::from_millis(250);
-/// The longest pause.
+/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(16);
-/// Ways that are remembered; anybody may cause an entry, by a URI that leads nowhere.
+/// Destinations that are remembered; outsiders can cause entries by URIs that lead nowhere.
 const MOST: usize = 4_096;
 
-/// Ways and their pauses.
+/// Destinations and their pauses.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     pauses: BTreeMap<Way, (Instant, Duration)>,
@@ -24,7 +24,7 @@ impl Backoff {
         self.pauses.get(way).is_none_or(|(until, _)| *until <= now)
     }
 
-    /// One was tried in vain.
+    /// Notes a failed connection.
     pub(super) fn failed(&mut self, now: Instant, way: Way) {
         if self.pauses.len() >= MOST {
             self.pauses.retain(|_, (until, _)| *until > now);
@@ -37,7 +37,7 @@ impl Backoff {
         self.pauses.insert(way, (now + pause, pause));
     }
 
-    /// It is there.
+    /// Notes a successful connection.
     pub(super) fn succeeded(&mut self, way: &Way) {
         self.pauses.remove(way);
     }

@@ -1,11 +1,11 @@
-//! Messages that were read from connections and have not been handled yet.
+//! Messages read from connections and not handled so far.
 
 use base::Flow;
 use std::ops::Range;
 
-/// Bytes that one look at the connections may bring before what was read gets its turn.
+/// Bytes that one turn may read before the messages are handled.
 const FULL: usize = 256 << 10;
-/// Messages that it may bring.
+/// Messages that one turn may read.
 const FULL_MESSAGES: usize = 256;
 
 /// Messages in the order in which they were read.
@@ -13,7 +13,7 @@ const FULL_MESSAGES: usize = 256;
 pub struct StreamBatch {
     bytes: Vec<u8>,
     messages: Vec<(Flow, Range<usize>)>,
-    /// How many have been taken out.
+    /// Number of messages taken out.
     taken: usize,
 }
 
@@ -24,17 +24,17 @@ impl StreamBatch {
         self.messages.push((flow, from..self.bytes.len()));
     }
 
-    /// Whether no more should be read before these are handled.
+    /// Whether these messages must be handled before more are read.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= FULL || self.messages.len() >= FULL_MESSAGES
     }
 
-    /// Whether half of that is there.
+    /// Whether half of this limit is reached.
     pub(super) fn is_half_full(&self) -> bool {
         self.bytes.len() >= FULL / 2 || self.messages.len() >= FULL_MESSAGES / 2
     }
 
-    /// Messages left.
+    /// Number of messages left.
     pub fn len(&self) -> usize {
         self.messages.len() - self.taken
     }
@@ -44,13 +44,13 @@ impl StreamBatch {
         self.len() == 0
     }
 
-    /// The next message, which stays there until it is [taken](Self::take).
+    /// The next message, which stays until it is [taken](Self::take).
     pub fn first(&self) -> Option<(Flow, &[u8])> {
         let (flow, range) = self.messages.get(self.taken)?;
         Some((*flow, &self.bytes[range.clone()]))
     }
 
-    /// The next message has been handled.
+    /// Removes the next message after it was handled.
     pub fn take(&mut self) {
         self.taken += 1;
         if self.taken >= self.messages.len() {

@@ -1,5 +1,5 @@
-//! The bytes of a connection, with TLS or without: what is read comes from the socket at once, what is written waits in
-//! a queue of bounded length until the socket takes it.
+//! Bytes of a connection, with or without TLS. Reads go to the socket at once; writes wait in a bounded queue until the
+//! socket accepts them.
 
 use super::tls::in_plain_words;
 use rustix::io::ioctl_fionread;
@@ -7,34 +7,34 @@ use rustls::Connection as TlsConnection;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// Plain bytes that TLS gets at a time: one record (RFC 8446 §5.1).
+/// Plain bytes given to TLS at a time: one record (RFC 8446 §5.1).
 const RECORD: usize = 16 << 10;
 
-/// What TLS may hold at most of a handshake that has not come whole (RFC 8446 §4), in bytes.
+/// Maximum number of bytes of an incomplete handshake that TLS may hold (RFC 8446 §4).
 const TLS_MOST: usize = 64 << 10;
 
-/// A socket, TLS if it is spoken there, and what is to be sent.
+/// A socket, its TLS if any, and the queue of bytes to send.
 #[derive(Debug)]
 pub(super) struct Carrier {
     socket: TcpStream,
     tls: Option<Box<TlsConnection>>,
-    /// The other end, for the log: behind a PROXY header not that of the socket.
+    /// The peer, for the log; after a PROXY header it is not that of the socket.
     peer: Option<SocketAddr>,
-    /// Bytes that TLS has taken since it last gave any: of a record or handshake that has not come whole.
+    /// Bytes that TLS has taken since its last output: an incomplete record or handshake.
     undeciphered: usize,
-    /// What was read from the socket before TLS began, behind a PROXY header.
+    /// Bytes that were read from the socket with a PROXY header, before TLS started.
     early: Vec<u8>,
     queue: Vec<u8>,
-    /// How much of the queue the socket, or TLS, has taken.
+    /// Bytes of the queue that the socket, or TLS, has accepted.
     written: usize,
     most: usize,
     /// Bytes that may still be read in this turn.
     allowed: usize,
-    /// Bytes read since somebody asked.
+    /// Bytes read since the last [`Self::take_read`].
     read: usize,
 }
 
-/// Reads from what came early, then from the socket.
+/// Reads the early bytes, then from the socket.
 struct Raw<'a> {
     early: &'a mut Vec<u8>,
     socket: &'a TcpStream,
@@ -53,7 +53,7 @@ impl Read for Raw<'_> {
 }
 
 impl Carrier {
-    /// A connection whose queue may have `most` bytes.
+    /// Makes a connection whose queue holds at most `most` bytes.
     pub(super) fn new(socket: TcpStream, most: usize) -> Self {
         Self {
             socket,
@@ -77,74 +77,75 @@ impl Carrier {
         self.tls.as_deref()
     }
 
-    /// Whether the socket has bytes that nobody has read yet.
+    /// Whether the socket has unread bytes.
     pub(super) fn has_more(&self) -> bool {
         ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// What follows is TLS with this peer.
+    /// Starts TLS with this peer.
     pub(super) fn secure(&mut self, mut tls: TlsConnection, peer: SocketAddr) {
         self.peer = Some(peer);
-        // What waits, waits in the queue, where it is counted: TLS gets the next record when the socket has taken the last one.
+        // Bytes wait in our queue, where they are counted: TLS gets the next record once the socket has accepted the
+        // last one.
         tls.set_buffer_limit(Some(RECORD));
         self.tls = Some(Box::new(tls));
     }
 
-    /// This was read behind the PROXY header.
+    /// Stores bytes that were read after the PROXY header.
     pub(super) fn put_back(&mut self, early: Vec<u8>) {
         self.early = early;
     }
 
-    /// Whether the other side has to say something before anything else can be sent.
+    /// Whether TLS waits for the peer's handshake messages.
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// So many bytes may be read from now on.
+    /// Sets the number of bytes that may be read from now on.
     pub(super) fn allow(&mut self, bytes: usize) {
         self.allowed = bytes;
     }
 
-    /// Whether all of these have been read.
+    /// Whether all of these were read.
     pub(super) fn is_spent(&self) -> bool {
         self.allowed == 0
     }
 
-    /// How many bytes have been read since the last time.
+    /// Returns the number of bytes read since the last call.
     pub(super) fn take_read(&mut self) -> usize {
         std::mem::take(&mut self.read)
     }
 
-    /// How many these are.
+    /// Number of bytes that [`Self::take_read`] would return.
     pub(super) fn read_so_far(&self) -> usize {
         self.read
     }
 
-    /// Bytes of memory that are held: what waits to be sent or deciphered.
+    /// Memory in bytes: data to be sent or decrypted.
     pub(super) fn held(&self) -> usize {
         let ciphered = if self.tls.as_ref().is_some_and(|tls| tls.wants_write()) { RECORD } else { 0 };
         self.queue.capacity() + self.early.capacity() + self.undeciphered.min(TLS_MOST) + ciphered
     }
 
-    /// Bytes that wait to be sent.
+    /// Number of bytes to be sent.
     pub(super) fn waiting(&self) -> usize {
         self.queue.len() - self.written
     }
 
-    /// Whether the socket should say when it takes more.
+    /// Whether to wait until the socket accepts more.
     pub(super) fn wants_write(&self) -> bool {
         let queued = self.waiting() > 0;
         self.tls.as_ref().map_or(queued, |tls| tls.wants_write() || (queued && !tls.is_handshaking()))
     }
 
-    /// Says goodbye, as far as there is one to say (RFC 8446 §6.1).
+    /// Queues the TLS close notification, if TLS is used (RFC 8446 §6.1).
     pub(super) fn say_goodbye(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
         }
     }
 
-    /// Gives the socket as much as it takes.
+    /// Writes as much as the socket accepts.
     pub(super) fn write_out(&mut self) -> io::Result<()> {
         loop {
             if let Some(tls) = &mut self.tls {
@@ -159,7 +160,7 @@ impl Carrier {
             }
             let part = &self.queue[self.written..];
             if part.is_empty() {
-                // Thousands of idle connections must not hold what one answer took.
+                // Thousands of idle connections must not keep the memory of one response.
                 (self.queue, self.written) = (Vec::new(), 0);
                 return Ok(());
             }
@@ -178,7 +179,7 @@ impl Carrier {
     }
 }
 
-/// Whether the socket took anything.
+/// Whether the socket accepted anything.
 fn took(written: io::Result<usize>) -> io::Result<bool> {
     match written {
         Ok(written) => Ok(written > 0),
@@ -189,7 +190,7 @@ fn took(written: io::Result<usize>) -> io::Result<bool> {
 }
 
 impl Read for Carrier {
-    /// 0: the other side has closed. What TLS finds wrong is an error of kind `InvalidData` with its reason.
+    /// 0: the peer has closed. An error of TLS has the kind `InvalidData` and its reason.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.allowed == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -211,7 +212,8 @@ impl Carrier {
         loop {
             match tls.reader().read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A message says itself where it ends: an end without the goodbye of TLS cuts nothing off unseen.
+                // A message marks its own end, so an end of file without close notification truncates nothing
+                // unnoticed.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => {
                     self.undeciphered = 0;
@@ -225,7 +227,7 @@ impl Carrier {
             }
             self.undeciphered += taken;
             if let Err(error) = tls.process_new_packets() {
-                // The alert that says why, as far as the socket takes it now.
+                // Sends the alert with the reason, as far as the socket accepts it now.
                 let _ = tls.write_tls(&mut &self.socket);
                 let by = if matches!(**tls, TlsConnection::Server(_)) { "the peer" } else { "this process" };
                 let error = io::Error::new(io::ErrorKind::InvalidData, error);
@@ -245,7 +247,7 @@ impl Carrier {
 }
 
 impl Write for Carrier {
-    /// Takes all or, where the queue would be too long, nothing: an error of kind `StorageFull`.
+    /// Queues all bytes, or none with an error of kind `StorageFull` if the queue would be too long.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.waiting() + bytes.len() > self.most {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the other side does not read"));
@@ -258,7 +260,7 @@ impl Write for Carrier {
         Ok(bytes.len())
     }
 
-    /// For the end of an opening handshake of `WebSocket`; messages leave at the end of the batch.
+    /// Used at the end of an opening handshake of `WebSocket`; messages leave at the end of the batch.
     fn flush(&mut self) -> io::Result<()> {
         self.write_out()
     }

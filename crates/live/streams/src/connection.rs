@@ -1,4 +1,4 @@
-//! One connection: what it speaks, how far it has come, and when it has to end.
+//! One connection: its protocol, its stage, and its time limits.
 
 use super::admission::admit;
 use super::alias::Alias;
@@ -20,95 +20,95 @@ use std::time::Duration;
 use tungstenite::{Message, WebSocket};
 use wire::{Framed, Framer, proxy_header};
 
-/// Bytes of one connection that are read before others get their turn.
+/// Bytes read from one connection before others get their turn.
 const TURN: usize = 64 << 10;
-/// Messages of one connection before others get their turn.
+/// Messages read from one connection before others get their turn.
 const TURN_MESSAGES: usize = 4;
-/// Where another process has taken over, a connection is left when nothing was heard for so long.
+/// Idle time after which a connection is closed, if another process has taken over.
 const LEFT_AFTER: Duration = Duration::from_secs(5);
-/// A client on whose connection requests depend gets a keep-alive after so long without a message: proxies in between, and
-/// NATs, often drop a connection that is silent for a minute.
+/// Time without a message after which a client gets a keep-alive, if requests depend on its connection. NATs and
+/// intermediate proxies often drop a connection that is silent for a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(45);
-/// What comes before the payload of a ping or pong of a client (RFC 6455 §5.2), in bytes.
+/// Length of a client's ping or pong before its payload (RFC 6455 §5.2), in bytes.
 const CONTROL_HEAD: usize = 6;
-/// The longest message, in bytes.
+/// Longest message, in bytes.
 const LONGEST: usize = Transport::Tcp.longest();
 
-/// What is spoken on a connection.
+/// Protocol of a connection at present.
 pub(super) enum Speech {
-    /// A PROXY header comes first; what of it is there.
+    /// Reads the PROXY header; holds the bytes so far.
     Proxied(Carrier, Vec<u8>),
-    /// Messages one after the other (RFC 3261 §18.3).
+    /// Messages in a byte stream (RFC 3261 §18.3).
     Stream(Carrier, Framer),
-    /// The opening handshake of `WebSocket`.
+    /// Opening handshake of `WebSocket`.
     Upgrading(Box<Upgrading>),
-    /// A message a frame, or several (RFC 7118).
+    /// One SIP message in each WebSocket message (RFC 7118).
     WebSocket(Box<WebSocket<Carrier>>),
-    /// Nothing: it has failed.
+    /// Failed.
     Over,
 }
 
-/// Whether a connection has been read dry.
+/// Whether a connection has more to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadOn {
     Dry,
-    /// There is more that the socket will not tell of.
+    /// More data is buffered, which the socket will not report.
     More,
 }
 
-/// How far a connection has come.
+/// Stage of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// The other side has not taken it yet.
+    /// The TCP handshake is not complete.
     Connecting,
-    /// It is there, and TLS, `WebSocket` or a PROXY header have not come to an end.
+    /// TLS, `WebSocket` or the PROXY header is not complete.
     Opening,
-    /// Messages can come and go.
+    /// Messages can be exchanged.
     Open,
 }
 
 /// A connection of this thread.
 pub(super) struct Connection {
-    /// As its messages have it; with the peer's address behind a proxy once that is known.
+    /// Flow of its messages; after a PROXY header, with the client's address.
     pub(super) flow: Flow,
     pub(super) speech: Speech,
-    /// What messages find it by; `None`: somebody else has opened it.
+    /// Key by which messages find the connection; `None`: the peer has opened it.
     pub(super) way: Option<Way>,
-    /// What the socket is asked to tell.
+    /// Events that the socket must report.
     pub(super) interest: EventFlags,
-    /// When it was accepted, or begun to be opened.
+    /// Time at which it was accepted, or its opening started.
     pub(super) since: Instant,
     pub(super) place: ConnectionPlace,
     pub(super) stage: Stage,
     /// Whether it waits for another turn.
     pub(super) is_unread: bool,
-    /// When it is looked at next.
+    /// Time of the next check.
     pub(super) due: Instant,
-    /// The requests that wait until it is open.
+    /// Requests that wait until it is open.
     pub(super) unsent: Vec<Box<[u8]>>,
-    /// Their bytes.
+    /// Length of these requests, in bytes.
     unsent_bytes: usize,
-    /// What it held when that was counted last, in bytes.
+    /// Memory at the last count, in bytes.
     pub(super) counted: usize,
-    /// Bytes of `WebSocket` that have been read since the last whole message.
+    /// Bytes of `WebSocket` read since the last complete message.
     fragments: usize,
-    /// What somebody else who has opened it says that it may be used for.
+    /// Use of the connection by requests to the peer, if the peer has opened it and asked for that.
     pub(super) alias: Alias,
-    /// When this process last sent a request on it.
+    /// Time at which this process last sent a request on it.
     pub(super) asked: Option<Instant>,
-    /// Somebody else has opened it, and has sent no message so far.
+    /// Whether the peer has opened it, and has sent no message so far.
     pub(super) is_silent: bool,
     pub(super) unanswered: Unanswered,
     pub(super) dialogs: Dialogs,
-    /// Another process has taken over.
+    /// Whether another process has taken over.
     pub(super) is_leaving: bool,
-    /// When the last message, or keep-alive, came or went.
+    /// Time of the last message or keep-alive, in either direction.
     heard: Instant,
-    /// When the last keep-alive of ours went.
+    /// Time of our last keep-alive.
     kept_alive: Instant,
-    /// When a message was begun that has not ended.
+    /// Start of an incomplete message.
     message_since: Option<Instant>,
-    /// Since when the socket takes nothing of what waits.
+    /// Time since which the socket accepts nothing of the queue.
     stalled: Option<Instant>,
 }
 
@@ -157,7 +157,7 @@ impl Connection {
         }
     }
 
-    /// Begins what its transport asks for: TLS, then `WebSocket`.
+    /// Starts the protocols of its transport: TLS, then `WebSocket`.
     pub(super) fn begin(&mut self, settings: &StreamSettings) -> Result<(), CloseReason> {
         let (transport, peer) = (self.flow.transport, self.flow.peer);
         if matches!(transport, Transport::Tls | Transport::Wss) {
@@ -176,14 +176,14 @@ impl Connection {
         }
     }
 
-    /// A load balancer says first whose connection it is.
+    /// Makes the connection expect a PROXY header of a load balancer.
     pub(super) fn expect_proxy_header(&mut self) {
         if let Speech::Stream(carrier, _) = std::mem::replace(&mut self.speech, Speech::Over) {
             self.speech = Speech::Proxied(carrier, Vec::new());
         }
     }
 
-    /// Reads the PROXY header; whether it is there whole, and what follows has begun.
+    /// Reads the PROXY header. Returns whether it is complete and the next protocol has started.
     pub(super) fn read_proxy_header(
         &mut self,
         now: Instant,
@@ -216,14 +216,14 @@ impl Connection {
                 self.flow.peer = source;
                 admit(settings, now, self.flow, &mut self.place)?;
             }
-            // Of a connection of its own, such as a health check, a load balancer names no client.
+            // A load balancer names no client for its own connections, such as health checks.
             None => self.place.count(self.flow.peer.ip())?,
         }
         self.begin(settings)?;
         Ok(true)
     }
 
-    /// The opening handshake of `WebSocket` begins, on what is there.
+    /// Starts the opening handshake of `WebSocket` on the present carrier.
     fn upgrade(&mut self, origins: &Arc<[String]>) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.speech, Speech::Over) {
             Speech::Stream(carrier, _) if self.way.is_some() => {
@@ -241,7 +241,7 @@ impl Connection {
         self.speech = match upgrade {
             Upgrade::More(upgrading) => Speech::Upgrading(upgrading),
             Upgrade::Done(mut socket) => {
-                // What was read so far is no part of a message.
+                // The bytes read so far belong to no message.
                 socket.get_mut().take_read();
                 Speech::WebSocket(socket)
             }
@@ -250,7 +250,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there, a turn's worth at most.
+    /// Reads available data, at most one turn's worth.
     pub(super) fn read(
         &mut self,
         now: Instant,
@@ -282,7 +282,7 @@ impl Connection {
             while let Some(framed) = framer.next().inspect_err(|fault| {
                 tracing::debug!(from = %self.flow.peer, reason = fault.reason(), "{fault}");
             })? {
-                // What follows is another message, with a time of its own.
+                // The next bytes belong to another message, with a time limit of its own.
                 (self.heard, self.message_since) = (now, None);
                 match framed {
                     Framed::Message(message) => {
@@ -322,7 +322,7 @@ impl Connection {
 
     fn read_frames(&mut self, now: Instant, batch: &mut StreamBatch) -> Result<ReadOn, CloseReason> {
         let Speech::WebSocket(socket) = &mut self.speech else { return Ok(ReadOn::Dry) };
-        // Fragments without end are no message: bytes bound the turn as well.
+        // A fragmented message may have no end, so the turn is limited in bytes as well.
         socket.get_mut().allow(TURN);
         for _ in 0..TURN_MESSAGES {
             if batch.is_full() {
@@ -338,7 +338,7 @@ impl Connection {
                     let is_spent = socket.get_ref().is_spent();
                     return Ok(if is_spent { ReadOn::More } else { ReadOn::Dry });
                 }
-                // RFC 7118 §4.2: one message in each. A keep-alive of TCP is taken for what it is.
+                // RFC 7118 §4.2: one message in each. Line ends alone, the keep-alive of TCP, are dropped.
                 Some(Message::Text(text)) => {
                     self.unanswered.note(text.as_bytes(), self.is_leaving);
                     self.dialogs.note(now, text.as_bytes());
@@ -349,7 +349,7 @@ impl Connection {
                     self.dialogs.note(now, &bytes);
                     take_frame(batch, self.flow, &bytes);
                 }
-                // A ping between the fragments of a message does not give it more time.
+                // A ping between the fragments of a message does not extend its time limit.
                 Some(other) => {
                     if let Message::Ping(payload) | Message::Pong(payload) = &other {
                         self.fragments = self.fragments.saturating_sub(CONTROL_HEAD + payload.len());
@@ -363,20 +363,20 @@ impl Connection {
         Ok(ReadOn::More)
     }
 
-    /// Logs why the socket or TLS has failed.
+    /// Logs an error of the socket or TLS, and returns its reason.
     fn failed(&self, error: &io::Error) -> CloseReason {
         let reason = reason_of(error);
         tracing::debug!(peer = %self.flow.peer, transport = self.flow.transport.name(), %error, "connection failed");
         reason
     }
 
-    /// Queues a message; it leaves with the end of the batch, or once the connection is open.
+    /// Queues a message. It leaves at the end of the batch, or once the connection is open.
     pub(super) fn send(&mut self, now: Instant, bytes: &[u8]) -> Result<(), CloseReason> {
         let is_request = !bytes.starts_with(b"SIP/2.0 ");
         match &mut self.speech {
             Speech::Stream(carrier, _) => carrier.write_all(bytes).map_err(|error| reason_of(&error))?,
             Speech::WebSocket(socket) => websocket::write(socket, bytes)?,
-            // It leaves with `unsent`.
+            // The request leaves with `unsent`.
             Speech::Upgrading(_) if self.way.is_some() && is_request => {}
             Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => return Err(CloseReason::Error),
         }
@@ -393,7 +393,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives the socket what it takes.
+    /// Writes as much as the socket accepts.
     pub(super) fn write_out(&mut self, now: Instant) -> Result<(), CloseReason> {
         if self.stage == Stage::Connecting {
             return Ok(());
@@ -409,7 +409,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes of memory that it holds: of unfinished messages, and of what waits for the other side.
+    /// Memory in bytes: incomplete messages, and data to be sent.
     pub(super) fn held(&self) -> usize {
         let spoken = match &self.speech {
             Speech::Proxied(carrier, header) => carrier.held() + header.capacity(),
@@ -424,7 +424,7 @@ impl Connection {
         spoken + self.unsent_bytes + self.unanswered.held() + self.dialogs.held()
     }
 
-    /// What the socket has to tell from now on.
+    /// Events that the socket must report from now on.
     pub(super) fn wanted(&mut self) -> EventFlags {
         let writes =
             self.stage == Stage::Connecting || self.carrier().is_some_and(|carrier| carrier.wants_write());
@@ -432,7 +432,7 @@ impl Connection {
         if writes { read | EventFlags::OUT } else { read }
     }
 
-    /// Whether it has just become ready for messages. Those that wait for `WebSocket` are queued then.
+    /// Whether the connection has just become ready for messages. Then queues the requests that waited for `WebSocket`.
     pub(super) fn opens(&mut self, now: Instant) -> Result<bool, CloseReason> {
         let is_ready = match &self.speech {
             Speech::Stream(carrier, _) => !carrier.is_handshaking(),
@@ -450,19 +450,19 @@ impl Connection {
         Ok(opens)
     }
 
-    /// Whether nobody waits for anything on it.
+    /// Whether it has no unanswered request, no incomplete message, and no data to send or read.
     fn is_at_rest(&mut self) -> bool {
         self.unanswered.len() == 0
             && self.message_since.is_none()
             && self.carrier().is_none_or(|carrier| carrier.waiting() == 0 && !carrier.has_more())
     }
 
-    /// Whether requests on their way, dialogs or bindings depend on it.
+    /// Whether unanswered requests, dialogs or bindings depend on it.
     fn is_in_use(&self, now: Instant) -> bool {
         self.unanswered.len() > 0 || self.dialogs.is_any(now)
     }
 
-    /// When it ends if nothing happens, and why. `moves_at`: from when on it is closed as soon as it is at rest.
+    /// Time and reason of its end if nothing happens. `moves_at`: from then on it is closed as soon as it is at rest.
     pub(super) fn end(
         &mut self,
         now: Instant,
@@ -481,16 +481,16 @@ impl Connection {
         [message, stalled].into_iter().flatten().fold(idle, Ord::min)
     }
 
-    /// When the next keep-alive goes. `None`: no request depends on the connection.
+    /// Time of the next keep-alive. `None`: no request depends on the connection.
     fn keep_alive_at(&self, now: Instant, settings: &StreamSettings) -> Option<Instant> {
         let is_open_way = self.stage == Stage::Open && self.way.is_none();
         (is_open_way && self.is_in_use(now))
             .then(|| self.heard.max(self.kept_alive) + KEEP_ALIVE.min(settings.idle / 2))
     }
 
-    /// Queues a keep-alive if it is time for one; whether it was. A client over WebSocket has to answer (RFC 6455 §5.5.2),
-    /// and is idle if it does not. Over TCP none has to, but the kernel gives up a peer that acknowledges nothing; whoever
-    /// reads takes no notice (RFC 3261 §7.5), or answers (RFC 5626 §4.4.1).
+    /// Queues a keep-alive if one is due; returns whether it was. A WebSocket client must answer it (RFC 6455 §5.5.2),
+    /// and is idle if it does not. Over TCP no answer is required, but the kernel closes the connection to a peer that
+    /// acknowledges nothing. A peer ignores the keep-alive (RFC 3261 §7.5) or answers it (RFC 5626 §4.4.1).
     pub(super) fn keep_alive(
         &mut self,
         now: Instant,
@@ -511,7 +511,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// When to look at it next: it may end then, or get a keep-alive.
+    /// Time of the next check, at which it may end or get a keep-alive.
     pub(super) fn next_look(
         &mut self,
         now: Instant,
@@ -522,7 +522,7 @@ impl Connection {
         self.keep_alive_at(now, settings).map_or(end, |at| at.min(end))
     }
 
-    /// Says goodbye as its protocol has it, as far as the socket takes that at once.
+    /// Sends the close notification of its protocols, as far as the socket accepts it at once.
     pub(super) fn say_goodbye(&mut self) {
         if let Speech::WebSocket(socket) = &mut self.speech {
             // RFC 6455 §7.4.1: 1001, going away.
@@ -546,7 +546,7 @@ fn take_frame(batch: &mut StreamBatch, flow: Flow, bytes: &[u8]) {
     }
 }
 
-/// What an error of the socket, of TLS or of the queue means.
+/// Close reason for an error of the socket, of TLS or of the queue.
 pub(super) fn reason_of(error: &io::Error) -> CloseReason {
     match error.kind() {
         io::ErrorKind::InvalidData => CloseReason::Tls,

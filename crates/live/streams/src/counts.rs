@@ -1,62 +1,62 @@
-//! What became of connections.
+//! Counters of connections, and reasons of their end.
 
 use super::limits::LimitReached;
 use base::Transport;
 use wire::FramingFault;
 
-/// Why a connection ended, or was not accepted.
+/// Reason why a connection ended, or was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CloseReason {
-    /// The other side has closed it.
+    /// The peer has closed it.
     Peer,
-    /// The network or the other side has cut it off.
+    /// The network or the peer has reset it.
     Error,
-    /// Nothing was heard for the time of `idle`.
+    /// No message or keep-alive for the time `idle`.
     Idle,
-    /// It was not ready for messages in time: TLS, WebSocket or PROXY header did not come to an end.
+    /// The connection was not ready for messages in time: TLS, WebSocket or the PROXY header did not complete.
     Handshake,
-    /// A message was begun and not ended in time.
+    /// A message was not complete in time.
     SlowMessage,
-    /// More waited for the other side than `send_buffer` allows, or it took nothing for too long.
+    /// The queue was longer than `send_buffer` allows, or the peer read nothing for too long.
     NotReading,
-    /// What came does not begin like a message of SIP.
+    /// The data do not begin like a SIP message.
     NotSip,
-    /// Its first line ends with LF alone.
+    /// The first line of a message ends with LF alone.
     LineEnd,
-    /// The header of a message did not end.
+    /// The header of a message was too long.
     HeaderTooLong,
-    /// A message was longer than any may be.
+    /// A message was too long.
     MessageTooLong,
     /// A message had no Content-Length.
     MissingContentLength,
-    /// A message had a Content-Length that is no number.
+    /// A message had a Content-Length that is not a number.
     MalformedContentLength,
     /// A message had two Content-Lengths.
     DifferentContentLengths,
-    /// TLS found something wrong.
+    /// TLS failed.
     Tls,
-    /// The WebSocket protocol was broken, or `sip` not asked for.
+    /// The peer violated the WebSocket protocol, or did not offer `sip`.
     WebSocket,
     /// The PROXY header is missing or wrong.
     ProxyHeader,
-    /// The access list of the listener does not let its source in.
+    /// The access list of the listener denies its source.
     Denied,
-    /// Its source began more than `new_per_second` allows.
+    /// Its source opened more than `new_per_second` allows.
     NewPerSecond,
-    /// All connections together held more than `memory` allows, and this one more than others.
+    /// All connections together held more than `memory` allows, and this one among the most.
     Memory,
     /// The member or next hop at its other end is dead.
     Dead,
-    /// There were as many connections as `most` allows: it was not accepted, or made room before its first message.
+    /// The limit `most` was reached: it was not accepted, or was closed to make room before its first message.
     Most,
-    /// There were as many from its source as `most_per_address` allows.
+    /// Its source had as many as `most_per_address` allows.
     MostPerAddress,
-    /// This process ends, or another one has taken over.
+    /// This process stops, or another one has taken over.
     Stop,
 }
 
 impl CloseReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 23] = [
         Self::Peer,
         Self::Error,
@@ -83,7 +83,7 @@ impl CloseReason {
         Self::Stop,
     ];
 
-    /// As metrics name it.
+    /// Name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
@@ -137,34 +137,34 @@ impl From<FramingFault> for CloseReason {
     }
 }
 
-/// Connections of a thread, or of all.
+/// Counters of one thread, or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamCounts {
-    /// Open now, by the place of their transport in [`Transport::ALL`].
+    /// Open now, by the index of their transport in [`Transport::ALL`].
     pub open: [u64; Transport::ALL.len()],
-    /// Bytes that they hold now: of unfinished messages, and of what waits for the other side.
+    /// Memory held now in bytes: incomplete messages, and data to be sent.
     pub held: u64,
     /// Accepted since the start.
     pub accepted: u64,
     /// Opened by this process.
     pub opened: u64,
-    /// Could not be opened.
+    /// Failed attempts to open one.
     pub connect_failed: u64,
-    /// TLS handshakes that took up a session of before.
+    /// TLS handshakes that resumed a session.
     pub resumed: u64,
-    /// TLS handshakes in full.
+    /// Full TLS handshakes.
     pub handshakes: u64,
-    /// Ended, by the place of the reason in [`CloseReason::ALL`].
+    /// Ended, by the index of the reason in [`CloseReason::ALL`].
     pub closed: [u64; CloseReason::ALL.len()],
 }
 
 impl StreamCounts {
-    /// Counts an end.
+    /// Counts the end of a connection.
     pub(super) fn close(&mut self, reason: CloseReason) {
         self.closed[reason as usize] += 1;
     }
 
-    /// The counts of two threads together.
+    /// Sum of the counters of two threads.
     #[must_use]
     pub fn merge(mut self, other: &Self) -> Self {
         let sum = |ours: &mut [u64], theirs: &[u64]| {

@@ -1,5 +1,5 @@
-//! The dialogs and bindings that name a connection as the way to its client. Requests to the client go by this connection
-//! alone, so it is not closed while there are any.
+//! Dialogs and bindings that depend on a client's connection. Requests to the client can use only this connection, so
+//! it is not closed while there are any.
 
 use base::Instant;
 use core::time::Duration;
@@ -7,20 +7,20 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::{Message, Method, NameAddr, Peek};
 
-/// Calls, subscriptions and addresses-of-record that are remembered of a connection. One with more may be closed before all
-/// of them end, once the remembered ones have.
+/// Calls, subscriptions and addresses-of-record that are remembered for a connection. If there are more, it may be
+/// closed before all of them end.
 const MOST: usize = 4_096;
-/// How long a call counts after the last 2xx to its INVITE, since its BYE may never come: as long as pools remember a call
-/// unless the configuration says otherwise.
+/// Lifetime of a call after the last 2xx to its INVITE, since its BYE may never come: the default time for which pools
+/// remember a call.
 const CALL_LIFETIME: Duration = Duration::from_hours(4);
 
-/// What the messages of a connection that a client opened say of its dialogs and bindings. A peer may keep its connection
-/// by false messages of this kind; it can do so by keep-alives just as well.
+/// Dialogs and bindings named by the messages of a connection that a client opened. A peer may keep its connection open
+/// by false messages of this kind; it could do so by keep-alives just as well.
 #[derive(Debug, Default)]
 pub(super) struct Dialogs {
-    /// Whether requests go by this connection alone: a client opened it.
+    /// Whether requests to the peer can use only this connection: a client opened it.
     is_way_to_client: bool,
-    /// When each call, subscription and registration ends at the latest, by a hash of it.
+    /// Latest end of each call, subscription and registration, by its hash.
     until: HashMap<u64, Instant>,
 }
 
@@ -29,7 +29,7 @@ impl Dialogs {
         Self { is_way_to_client, ..Self::default() }
     }
 
-    /// Notes a message that has come or gone.
+    /// Notes a received or sent message.
     pub(super) fn note(&mut self, now: Instant, message: &[u8]) {
         if !self.is_way_to_client {
             return;
@@ -51,8 +51,8 @@ impl Dialogs {
                 _ => Duration::from_secs(message.longest_expires().unwrap_or_default().into()),
             };
             let key = key(method, &message);
-            // Without Record-Route no proxy is on the way of the dialog (RFC 3261 §16.6), and no BYE comes by. Responses within
-            // a dialog may have none.
+            // Without Record-Route no proxy is on the path of the dialog (RFC 3261 §16.6), and its BYE will not pass.
+            // Responses within a dialog may have none.
             let comes_by = method == Method::Register || message.has_record_routes();
             if lifetime.is_zero() {
                 self.remove(key);
@@ -63,7 +63,7 @@ impl Dialogs {
     }
 
     fn insert(&mut self, now: Instant, key: u64, until: Instant) {
-        // Before there is no room, or more memory is taken.
+        // Only at the limit, or before the map would grow.
         if self.until.len() >= self.until.capacity().min(MOST) {
             self.until.retain(|_, until| now < *until);
         }
@@ -75,7 +75,7 @@ impl Dialogs {
     fn remove(&mut self, key: u64) {
         self.until.remove(&key);
         if self.until.is_empty() {
-            // Thousands of idle connections must not hold what one moment took.
+            // Thousands of idle connections must not keep the memory of one moment.
             self.until = HashMap::new();
         }
     }
@@ -85,14 +85,14 @@ impl Dialogs {
         self.until.values().any(|until| now < *until)
     }
 
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(super) fn held(&self) -> usize {
         self.until.capacity() * size_of::<(u64, Instant)>()
     }
 }
 
-/// A dialog as either side's messages have it (RFC 3261 §12), apart for calls and subscriptions, which may share one. Of a
-/// REGISTER the address-of-record: a 2xx lists all bindings that it has left (§10.3).
+/// Key of a dialog, equal for the messages of both sides (RFC 3261 §12). Calls and subscriptions that share a dialog
+/// have different keys. For a REGISTER the key is of the address-of-record, since a 2xx lists all its bindings (§10.3).
 fn key(method: Method, message: &Message<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     if method == Method::Register {

@@ -1,9 +1,9 @@
 //! Connections: TCP, TLS and `WebSocket`, each owned by the thread that accepted or opened it.
 //!
-//! What is read goes into a [`StreamBatch`], each message with the flow that names its connection. What is sent waits in
-//! a queue of bounded length for each connection: a peer that does not read is cut off, and nobody waits for it
-//! (`carrier`). Each state of a connection ends after a while if nothing happens (`connection`). Nothing here decides
-//! about SIP, and nothing reads a clock: the time is told.
+//! Received messages go into a [`StreamBatch`], each with the flow that names its connection. Messages to send wait in
+//! a bounded queue for each connection: a peer that does not read is disconnected, and no thread waits for it
+//! (`carrier`). Each state of a connection has a time limit (`connection`). Nothing here decides about SIP or reads a
+//! clock: time is an argument.
 
 mod admission;
 mod alias;

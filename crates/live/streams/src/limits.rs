@@ -1,5 +1,5 @@
-//! How many connections there may be: in all, from one source, and new ones from one source in a second. All threads
-//! count together.
+//! Limits of connections: in all, from one source, and new ones from one source in a second. All threads count
+//! together.
 
 use base::{Instant, Rate};
 use route::{RateLimits, RateSettings, SourceLimit};
@@ -8,38 +8,38 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Connections of a process, counted when they are accepted and given back when they are closed.
+/// Connections of a process, counted from acceptance to closing.
 #[derive(Debug)]
 pub struct ConnectionLimits {
     most: usize,
     most_per_source: usize,
     open: AtomicUsize,
     by_source: Mutex<HashMap<IpAddr, usize>>,
-    /// What each source may begin, in fixed memory.
+    /// New connections of each source, in fixed memory.
     new: Mutex<RateLimits>,
 }
 
-/// Why a connection is not accepted.
+/// Limit that prevents a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LimitReached {
-    /// There are as many as there may be.
+    /// The limit of all connections.
     All,
-    /// Its source has as many as it may have.
+    /// The limit of its source.
     Source,
-    /// Its source has begun as many lately as it may begin.
+    /// The rate limit of its source.
     Rate,
 }
 
-/// A place among the connections; given back when it is dropped.
+/// Reservation of one connection, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     limits: Arc<ConnectionLimits>,
     source: Option<IpAddr>,
-    /// Whether it counts with all connections.
+    /// Whether it counts among all connections.
     is_open: bool,
 }
 
-/// What counts as one source: an IPv4 address, or a network of 64 bits, which one host has for itself (RFC 4291 §2.5.1).
+/// Source of an address: an IPv4 address, or an IPv6 network of 64 bits, which belongs to one host (RFC 4291 §2.5.1).
 fn source_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
@@ -47,12 +47,12 @@ fn source_of(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The bits of an address that make a source.
+/// Bits of an address that form a source, for IPv4 and IPv6.
 const SOURCE_BITS: (u8, u8) = (32, 64);
 
 impl ConnectionLimits {
-    /// At most so many in all, and from each source; of a source so many new ones a second, and twice as many at once.
-    /// 0 a second: any number.
+    /// Makes limits of all connections, of those of one source, and of new ones of one source a second (twice as many
+    /// at once). With 0 a second there is no such limit.
     pub fn new(most: usize, most_per_source: usize, new_per_second: u32) -> Arc<Self> {
         let rate = Rate { per_second: new_per_second, burst: new_per_second.saturating_mul(2) };
         let (v4, v6) = SOURCE_BITS;
@@ -62,12 +62,13 @@ impl ConnectionLimits {
         Arc::new(Self { most, most_per_source, open, by_source, new: Mutex::new(new) })
     }
 
-    /// A place that counts once its source is counted, and it is [opened](ConnectionPlace::open).
+    /// Makes a reservation that counts once its source is counted and it is [opened](ConnectionPlace::open).
     pub(crate) fn place(self: &Arc<Self>) -> ConnectionPlace {
         ConnectionPlace { limits: Arc::clone(self), source: None, is_open: false }
     }
 
-    /// A place for a connection to a server of ours: there are as many of these as there are servers.
+    /// Makes a reservation for a connection to a configured server. It has no limit, since there are only so many
+    /// servers.
     pub(crate) fn own_place(self: &Arc<Self>) -> ConnectionPlace {
         self.open.fetch_add(1, Ordering::Relaxed);
         ConnectionPlace { limits: Arc::clone(self), source: None, is_open: true }
@@ -75,7 +76,7 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPlace {
-    /// Counts the connection with all others.
+    /// Counts the connection among all.
     pub(crate) fn open(&mut self) -> Result<(), LimitReached> {
         if self.limits.open.fetch_add(1, Ordering::Relaxed) >= self.limits.most {
             self.limits.open.fetch_sub(1, Ordering::Relaxed);
@@ -85,13 +86,13 @@ impl ConnectionPlace {
         Ok(())
     }
 
-    /// Asks whether the source may begin a connection now.
+    /// Checks whether the source may open a connection now.
     pub(crate) fn begin(&self, now: Instant, source: IpAddr) -> Result<(), LimitReached> {
         let mut new = self.limits.new.lock().unwrap_or_else(PoisonError::into_inner);
         new.pass(now, source).map_err(|_| LimitReached::Rate)
     }
 
-    /// Counts the connection with those of its source.
+    /// Counts the connection among those of its source.
     pub(crate) fn count(&mut self, source: IpAddr) -> Result<(), LimitReached> {
         let source = source_of(source);
         let mut by_source = self.limits.by_source.lock().unwrap_or_else(PoisonError::into_inner);

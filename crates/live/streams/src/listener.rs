@@ -1,4 +1,4 @@
-//! Sockets that accept connections, and sockets that are to become connections.
+//! Listening sockets, and sockets that connect.
 
 use base::Transport;
 use route::Network;
@@ -9,22 +9,22 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Connections that the kernel keeps until they are accepted.
+/// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4_096;
-/// After so long without a word the kernel asks whether the other side is still there.
+/// Idle time after which the kernel probes the peer.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// How often it asks, so many times, before it gives the connection up.
+/// Interval of the probes, and their number before the connection is closed.
 const ASKED_EVERY: Duration = Duration::from_secs(10);
 const ASKED_MOST: u32 = 3;
-/// So long may what was sent stay unacknowledged: a request is answered, or given up, in 32 s.
+/// Longest time that sent data may stay unacknowledged: a request is answered or times out within 32 s.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Bytes that the kernel may hold of each direction (it doubles this for its own needs). Left alone it takes megabytes of
-/// what a peer does not read, which nobody bounds.
+/// Kernel buffer of each direction in bytes (the kernel doubles it for its own needs). Without this setting the kernel
+/// would hold megabytes of unread data, without any limit of ours.
 const KERNEL_BUFFER: usize = 128 << 10;
 
-/// Bounds what the kernel holds, and has it give up a connection whose other side is gone without a word. What is accepted
-/// has it of its listener.
+/// Limits kernel buffers, and has the kernel close a connection whose peer has vanished. Accepted sockets inherit these
+/// options from their listener.
 fn prepare(socket: &Socket) -> io::Result<()> {
     socket.set_send_buffer_size(KERNEL_BUFFER)?;
     socket.set_recv_buffer_size(KERNEL_BUFFER)?;
@@ -33,39 +33,39 @@ fn prepare(socket: &Socket) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))
 }
 
-/// A listening socket of a thread.
+/// Listening socket of a thread.
 #[derive(Debug)]
 pub struct StreamListener {
     /// Index of its port.
     pub port: u16,
-    /// What is spoken there.
+    /// Transport of its connections.
     pub transport: Transport,
     /// The socket.
     pub socket: TcpListener,
-    /// Networks of load balancers that begin each connection with a PROXY header.
+    /// Networks of load balancers that start each connection with a PROXY header.
     pub proxies: Vec<Network>,
 }
 
 impl StreamListener {
-    /// A socket that [`listen`] made, or another process.
+    /// Makes a listener from a socket of [`listen`], or of another process.
     pub fn new(port: u16, transport: Transport, socket: TcpListener, proxies: Vec<Network>) -> Self {
         Self { port, transport, socket, proxies }
     }
 
-    /// Whether connections from there begin with a PROXY header.
+    /// Whether connections from this address start with a PROXY header.
     pub(super) fn expects_proxy_header(&self, from: IpAddr) -> bool {
         self.proxies.iter().any(|network| network.contains(from))
     }
 }
 
-/// Binds an address and listens. With `reuse_port` several threads do so, and the kernel spreads connections over them.
+/// Binds an address and listens. With `reuse_port` several threads can do so, and the kernel distributes connections.
 pub fn listen(at: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket =
         Socket::new(Domain::for_address(at), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     if at.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Connections of a process before may linger.
+    // Connections of an earlier process may linger.
     socket.set_reuse_address(true)?;
     if reuse_port {
         socket.set_reuse_port(true)?;
@@ -76,7 +76,7 @@ pub fn listen(at: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Has a listening socket, and all copies of it, refuse whoever connects.
+/// Makes a listening socket, and all copies of it, refuse connections.
 ///
 /// # Errors
 /// As `shutdown(2)`.
@@ -84,7 +84,7 @@ pub fn close_listener(socket: impl AsFd) -> io::Result<()> {
     Ok(shutdown(socket, Shutdown::Read)?)
 }
 
-/// Has a listening socket accept connections again.
+/// Makes a listening socket accept connections again.
 ///
 /// # Errors
 /// As `listen(2)`.
@@ -92,7 +92,7 @@ pub fn listen_again(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(socket, BACKLOG)?)
 }
 
-/// Begins to connect from this address, with any port.
+/// Starts to connect from this address, with any port.
 pub(super) fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket =
         Socket::new(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;

@@ -1,29 +1,30 @@
-//! What holds for the connections of all threads.
+//! Settings of the connections of all threads.
 
 use crate::admission::Admission;
 use crate::tls::TlsSetup;
 use core::time::Duration;
 use std::sync::Arc;
 
-/// Times and bounds of connections.
+/// Time limits and bounds of connections.
 #[derive(Clone, Debug)]
 pub struct StreamSettings {
-    /// A connection on which nothing was heard for so long is closed.
+    /// Time without messages after which a connection is closed.
     pub idle: Duration,
-    /// So long may TLS, `WebSocket` and PROXY header take together, a message from its first byte to its last, and the other
-    /// side until it reads.
+    /// Limit of TLS, `WebSocket` and PROXY header together, of a message from its first byte to its last, and of the
+    /// time in which the peer reads nothing.
     pub handshake: Duration,
-    /// So many bytes may wait for the other side of a connection.
+    /// Maximum number of bytes that may wait to be sent on a connection.
     pub send_buffer: usize,
-    /// Whether connections of `WebSocket` are opened as well: a client does that, while a server is called by its clients.
+    /// Whether `WebSocket` connections are opened as well: by a client, but not by a server, whose clients connect to
+    /// it.
     pub opens_websocket: bool,
-    /// So many bytes may all connections of a thread hold together: unfinished messages, and what waits for the other side.
+    /// Maximum number of bytes that all connections of a thread may hold: incomplete messages, and data to be sent.
     pub memory: usize,
-    /// Web pages that may connect over `WebSocket`, by their `Origin` in lower case; `*`: all. Empty: those of the host
+    /// Web pages that may connect over `WebSocket`, by their `Origin` in lower case; `*`: all. Empty: pages of the host
     /// that they connect to.
     pub origins: Arc<[String]>,
-    /// Who may connect.
+    /// Access lists.
     pub admission: Arc<Admission>,
-    /// Certificates, and whom we trust.
+    /// Certificates and authorities.
     pub tls: Option<Arc<TlsSetup>>,
 }

@@ -1,4 +1,4 @@
-//! The connections of a thread: accepted, opened, read, written, ended.
+//! Connections of a thread: accepting, opening, reading, writing, closing.
 
 mod accept;
 mod memory;
@@ -24,30 +24,30 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// In what the kernel gives back of a listener, beside its place: no connection has such a number.
+/// Flag that marks a listener in the data of an event; no number of a connection has this bit.
 const LISTENER: u64 = 1 << 32;
-/// Events taken from the kernel in one go.
+/// Events taken from the kernel at a time.
 const EVENTS: usize = 128;
 /// Bytes read from a socket at a time.
 const SCRATCH: usize = 32 << 10;
-/// So long after a request its answer may come (Timer B and F, RFC 3261 §17.1).
+/// Longest time from a request to its response (Timer B and F, RFC 3261 §17.1).
 const ANSWERED_WITHIN: Duration = Duration::from_secs(32);
 
-/// Something that was sent, or was to be, and did not arrive.
+/// Message that was not delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Undelivered {
-    /// Where to.
+    /// Its destination.
     pub to: Flow,
-    /// What it began with; empty: any request that went this way and has no answer.
+    /// Its first bytes; empty: any unanswered request that was sent on this flow.
     pub quoted: Box<[u8]>,
-    /// Whether it says that the other side is not reached at all.
+    /// Whether the failure shows that the peer is unreachable.
     pub is_unreachable: bool,
 }
 
 /// Connections of a thread.
 pub struct Streams {
     epoll: OwnedFd,
-    /// Place of this thread among so many: connections have numbers that tell the thread.
+    /// Index of this thread, and number of threads: the number of a connection tells its thread.
     index: u32,
     threads: u32,
     last_number: u32,
@@ -55,75 +55,75 @@ pub struct Streams {
     pub(super) listeners: Vec<StreamListener>,
     /// Whether the listeners are watched.
     is_accepting: bool,
-    /// When listeners are asked again after the kernel had no descriptor left.
+    /// Time at which listeners are watched again after the kernel had no descriptor left.
     paused_until: Option<Instant>,
-    /// Another process has taken over.
+    /// Whether another process has taken over.
     is_leaving: bool,
-    /// From when on connections are closed for that as soon as they are at rest.
+    /// Time from which connections are closed as soon as they are at rest, since another process has taken over.
     moves_at: Option<Instant>,
     connections: HashMap<u32, Connection>,
-    /// Those that this thread has opened.
+    /// Connections that this thread has opened.
     by_way: HashMap<Way, u32>,
-    /// Those that servers have opened which take requests on them, by where these servers listen.
+    /// Connections that servers have opened and that take requests, by the address that the server listens on.
     aliases: HashMap<Peer, u32>,
-    /// Those that others have opened and sent no message on, the oldest first.
+    /// Connections that peers have opened without sending a message so far, oldest first.
     silent: BTreeSet<(Instant, u32)>,
-    /// When each connection is looked at next.
+    /// Time of the next check of each connection.
     dues: BTreeSet<(Instant, u32)>,
-    /// Connections that something was queued for in this batch.
+    /// Connections with newly queued data in this batch.
     written: Vec<u32>,
-    /// Connections that are to be read though their sockets do not say so, in the order of their turns.
+    /// Connections with buffered data to read that their sockets do not report, in the order of their turns.
     unread: VecDeque<u32>,
     backoff: Backoff,
-    /// Servers that are known to be dead.
+    /// Servers known to be dead.
     dead: BTreeSet<Peer>,
     limits: Arc<ConnectionLimits>,
-    /// What holds for connections from now on.
+    /// Settings of connections from now on.
     pub settings: StreamSettings,
-    /// What became of them.
+    /// Counters.
     pub counts: StreamCounts,
     undelivered: Vec<Undelivered>,
     scratch: Box<[u8]>,
 }
 
-/// What a thread's connections begin with.
+/// Arguments of [`Streams::new`].
 pub struct StreamSetup {
-    /// Place of the thread.
+    /// Index of the thread.
     pub index: usize,
-    /// How many threads there are.
+    /// Number of threads.
     pub threads: usize,
-    /// Of each port, in their order, its local address.
+    /// Local address of each port, in order.
     pub locals: Vec<SocketAddr>,
-    /// Its listening sockets.
+    /// Listening sockets of the thread.
     pub listeners: Vec<StreamListener>,
-    /// Of all threads together.
+    /// Limits of all threads together.
     pub limits: Arc<ConnectionLimits>,
-    /// Times and bounds.
+    /// Time limits and bounds.
     pub settings: StreamSettings,
 }
 
-/// Whose fault it is that there is no connection.
+/// Cause of a failure to get a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NotOpened {
-    /// Ours, or of what was asked for: it says nothing of the peer.
+    /// Local: it says nothing about the peer.
     Here,
-    /// The peer's.
+    /// The peer.
     There,
 }
 
-/// Whether an error says that the machine has nothing left to make a connection of (accept(2), socket(2)).
+/// Whether an error means that the system has no resources for another connection (accept(2), socket(2)).
 fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     error.raw_os_error().is_some_and(|raw| shortages.iter().any(|shortage| shortage.raw_os_error() == raw))
 }
 
-/// Where the numbers of a thread begin: elsewhere in each process, so that a number of one means nothing to another.
+/// First number of a thread's connections: random, so that numbers of one process mean nothing to another.
 fn first_number(index: u32, threads: u32) -> u32 {
     (rand::random::<u32>() >> 1) / threads * threads + index
 }
 
 impl Streams {
-    /// A thread without connections, which listens.
+    /// Makes a thread's connections, initially none, and starts to accept.
     pub fn new(setup: StreamSetup) -> io::Result<Self> {
         let StreamSetup { index, threads, locals, listeners, limits, settings } = setup;
         let mut streams = Self {
@@ -156,28 +156,28 @@ impl Streams {
         Ok(streams)
     }
 
-    /// The thread whose connection this is.
+    /// Index of the thread that owns this connection.
     pub fn thread_of(Number(number): Number, threads: usize) -> usize {
         number.get() as usize % threads
     }
 
-    /// To be watched: readable when a connection or listener has something.
+    /// Descriptor to poll: readable when a connection or listener has an event.
     pub fn watched(&self) -> PollFd<'_> {
         PollFd::new(&self.epoll, PollFlags::IN)
     }
 
-    /// Whether there is something to read that no socket tells of.
+    /// Whether there are data to read that no socket reports.
     pub fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
-    /// When [`on_time`](Self::on_time) has something to do.
+    /// Time of the next call of [`on_time`](Self::on_time).
     pub fn deadline(&self) -> Option<Instant> {
         Instant::earliest(self.dues.first().map(|(due, _)| *due), self.paused_until)
     }
 
-    /// Accepts and reads what is there, into the batch. Those that wait for their turn get the first half of it, so that
-    /// neither they nor the others wait for ever.
+    /// Accepts connections and reads available data into the batch. Connections that wait for their turn get the first
+    /// half of the batch, so that neither they nor the others starve.
     pub fn turn(&mut self, now: Instant, batch: &mut StreamBatch) {
         for _ in 0..self.unread.len() {
             if batch.is_half_full() {
@@ -191,7 +191,7 @@ impl Streams {
         }
         let mut space = [const { MaybeUninit::uninit() }; EVENTS];
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Interrupted by a signal: the sockets tell again.
+        // Interrupted by a signal: the sockets report again.
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut space, Some(&no_time)) else { return };
         for &mut event in events {
             let Event { data, flags, .. } = event;
@@ -211,7 +211,7 @@ impl Streams {
         self.free_memory(now);
     }
 
-    /// A number for a connection of this thread, not in use.
+    /// A free number for a connection of this thread.
     fn number(&mut self) -> u32 {
         loop {
             self.last_number = self.last_number.checked_add(self.threads).unwrap_or(self.index);
@@ -269,7 +269,7 @@ impl Streams {
         self.after_turn(now, number);
     }
 
-    /// The connection gets another turn.
+    /// Gives the connection another turn.
     fn read_later(&mut self, number: u32) {
         if let Some(connection) = self.connections.get_mut(&number)
             && !std::mem::replace(&mut connection.is_unread, true)
@@ -278,7 +278,7 @@ impl Streams {
         }
     }
 
-    /// The socket takes more, or a connection that we open is there or has failed.
+    /// Handles a socket that accepts more, or the result of opening a connection.
     fn on_writable(&mut self, now: Instant, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if connection.stage == Stage::Connecting {
@@ -292,7 +292,7 @@ impl Streams {
         self.after_turn(now, number);
     }
 
-    /// Sends what waits, and notes what has changed.
+    /// Writes queued data, and updates the state of a connection.
     fn after_turn(&mut self, now: Instant, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if let Err(reason) = connection.write_out(now) {
@@ -301,7 +301,7 @@ impl Streams {
         self.settle(now, number);
     }
 
-    /// Notes whether it is open now, what its socket is to tell, and when to look at it again.
+    /// Updates whether it is open, the events of its socket, and the time of its next check.
     fn settle(&mut self, now: Instant, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let opens = match connection.opens(now) {
@@ -336,7 +336,7 @@ impl Streams {
         self.count_held(number);
     }
 
-    /// Gives the sockets what was queued for them since the last time.
+    /// Writes the data queued since the last call to the sockets.
     pub fn flush(&mut self, now: Instant) {
         let mut written = std::mem::take(&mut self.written);
         for number in written.drain(..) {
@@ -378,7 +378,7 @@ impl Streams {
         }
         let waits = connection.asked.is_some_and(|asked| now < asked + ANSWERED_WITHIN);
         if connection.stage == Stage::Open && waits {
-            // Whatever has no answer yet is not known here.
+            // It is not known here which requests are unanswered.
             self.undelivered.push(Undelivered { to: sent_by, quoted: [].into(), is_unreachable });
             if let Some(server) = alias {
                 let to = Flow { peer: server.address, connection: None, ..flow };
@@ -387,12 +387,12 @@ impl Streams {
         }
     }
 
-    /// What did not arrive since the last time.
+    /// Takes the messages that were not delivered since the last call.
     pub fn take_undelivered(&mut self) -> Vec<Undelivered> {
         std::mem::take(&mut self.undelivered)
     }
 
-    /// Ends connections whose time is over, and queues keep-alives.
+    /// Closes connections whose time is over, and queues keep-alives.
     pub fn on_time(&mut self, now: Instant) {
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
@@ -419,8 +419,8 @@ impl Streams {
         }
     }
 
-    /// These servers are dead by now. The connections to those that were not before are closed: a process that hangs keeps
-    /// its own, and what it has not answered is to go elsewhere.
+    /// Updates the set of dead servers, and closes the connections to newly dead ones. A process that hangs keeps its
+    /// connections, and its unanswered requests must go elsewhere.
     pub fn know_dead(&mut self, now: Instant, dead: BTreeSet<Peer>) {
         let is_lost = |peer: Peer| dead.contains(&peer) && !self.dead.contains(&peer);
         let leads_to = |connection: &Connection| connection.alias().unwrap_or(connection.flow.remote());
@@ -432,8 +432,8 @@ impl Streams {
         }
     }
 
-    /// No more connections are accepted, or they are again. While another process accepts them, those that are there are
-    /// closed when nothing happens on them and no dialog or binding names them: their clients come back to the other process.
+    /// Stops or resumes accepting connections. While another process accepts them, idle connections that no dialog or
+    /// binding depends on are closed, so that their clients connect to the other process.
     pub fn leave(&mut self, now: Instant, leaves: bool) {
         (self.is_leaving, self.moves_at) = (leaves, None);
         self.set_accepting(!leaves);
@@ -441,10 +441,9 @@ impl Streams {
         self.settle_all(now);
     }
 
-    /// From then on connections that are left are closed as soon as they are at rest, whatever is said on them later, and
-    /// whatever names them.
+    /// Sets the time from which remaining connections are closed as soon as they are at rest, whatever depends on them.
     pub fn move_at(&mut self, now: Instant, at: Instant) {
-        // It may have got its sockets back meanwhile.
+        // The process may have got its sockets back meanwhile.
         if self.is_leaving {
             self.moves_at = Some(at);
             self.settle_all(now);
@@ -457,25 +456,25 @@ impl Streams {
         }
     }
 
-    /// Requests without a final response on the connections that another process does not have, where one has taken over.
+    /// Number of requests without a final response on connections of this process, if another one has taken over.
     pub fn unanswered(&self) -> usize {
         let all = self.connections.values().filter(|_| self.is_leaving);
         all.map(|connection| connection.unanswered.len()).sum()
     }
 
-    /// Whether a dialog or binding names a connection that another process does not have, where one has taken over.
+    /// Whether a dialog or binding depends on a connection of this process, if another one has taken over.
     pub fn has_dialogs(&self, now: Instant) -> bool {
         self.is_leaving && self.connections.values().any(|connection| connection.dialogs.is_any(now))
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub fn stop(&mut self, now: Instant) {
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.close(now, number, CloseReason::Stop);
         }
     }
 
-    /// The connections, each with its flow, whether it was opened here, and whether it is open.
+    /// All connections.
     pub fn list(&self) -> Vec<ConnectionView> {
         let view = |connection: &Connection| ConnectionView {
             flow: connection.flow,
@@ -487,15 +486,15 @@ impl Streams {
     }
 }
 
-/// A connection as it is shown.
+/// A connection for display.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionView {
-    /// The way to the peer.
+    /// Flow to the peer.
     pub flow: Flow,
-    /// Opened by this process.
+    /// Whether this process opened it.
     pub is_ours: bool,
-    /// Ready for messages.
+    /// Whether it is ready for messages.
     pub is_open: bool,
-    /// When it was accepted, or begun to be opened.
+    /// Time at which it was accepted, or its opening started.
     pub since: Instant,
 }

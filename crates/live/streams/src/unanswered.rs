@@ -1,19 +1,19 @@
-//! The requests that went by a connection, in either direction, and have no final response yet.
+//! Requests without a final response on a connection, in either direction.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use wire::Peek;
 
-/// Requests that are remembered of a connection. One whose further requests are not remembered may be closed too early.
+/// Requests that are remembered for a connection. With more of them it may be closed too early.
 const MOST: usize = 4_096;
 
-/// Requests without a final response, by hashes of what their responses have in common with them. INVITEs are always
-/// remembered, since they may ring for minutes; others where that is asked for.
+/// Requests without a final response, by hashes of the fields that they share with their responses. INVITEs are always
+/// remembered, since they may ring for minutes; others on request.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered(HashSet<u64>);
 
 impl Unanswered {
-    /// Notes a message that has come or gone. `others`: also requests that are no INVITEs.
+    /// Notes a received or sent message. `others`: also requests other than INVITE.
     pub(super) fn note(&mut self, message: &[u8], others: bool) {
         let Self(requests) = self;
         match message.strip_prefix(b"SIP/2.0 ") {
@@ -24,7 +24,7 @@ impl Unanswered {
                     && requests.remove(&key)
                     && requests.is_empty()
                 {
-                    // Thousands of idle connections must not hold what one moment took.
+                    // Thousands of idle connections must not keep the memory of one moment.
                     *requests = HashSet::new();
                 }
             }
@@ -37,12 +37,12 @@ impl Unanswered {
         }
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(super) fn held(&self) -> usize {
         self.0.capacity() * size_of::<u64>()
     }

@@ -1,23 +1,23 @@
-//! What a message that names no connection finds one by, and whose certificate the other side has to show there.
+//! Key by which a message without a named connection finds one, and name that the peer's certificate must be valid for.
 
 use crate::tls::TlsSetup;
 use base::{Flow, Peer, Transport};
 use wire::{Host, Message, SipUri};
 
-/// The way of messages to a peer. Two hosts at one address have two ways: what one of them has shown for itself says nothing
-/// of the other (RFC 5922 §4).
+/// Destination of messages. Two hosts at one address have two keys: the certificate of one does not authenticate the
+/// other (RFC 5922 §4).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Way {
     /// Index of the local port.
     port: u16,
     peer: Peer,
-    /// The host that a message names as its next hop, in lower case. `None`: it names an address, or the configuration says
-    /// for whom the certificate has to be, or there is none.
+    /// Host that a message names as its next hop, in lower case. `None`: it names an address, the expected name is
+    /// configured, or there is none.
     host: Option<Box<str>>,
 }
 
 impl Way {
-    /// That of this message.
+    /// Destination of this message.
     pub(super) fn of(flow: Flow, message: &[u8], tls: Option<&TlsSetup>) -> Self {
         let peer = flow.remote();
         let is_configured = tls.is_none_or(|tls| tls.names().contains_key(&peer.address));
@@ -30,8 +30,8 @@ impl Way {
     }
 }
 
-/// The host to which a message says that it goes: a request by its first Route or else its Request-URI (RFC 3261 §16.6), a
-/// response by its Via (§18.2.2). The address of the peer was found by that name (RFC 3263 §4).
+/// Host that a message names as its destination: a request by its first Route or else its Request-URI (RFC 3261 §16.6),
+/// a response by its Via (§18.2.2). The address of the peer was found by this name (RFC 3263 §4).
 fn next_host(bytes: &[u8]) -> Option<Box<str>> {
     let message = wire::scan(bytes).ok()?;
     let host = match message.uri() {

@@ -14,15 +14,15 @@ use tungstenite::handshake::{HandshakeError, HandshakeRole, MidHandshake};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Bytes, Error, Message, WebSocket, accept_hdr_with_config};
 
-/// Bytes that are read at a time, which an idle connection keeps.
+/// Bytes read at a time; an idle connection keeps this buffer.
 const READ: usize = 4 << 10;
 
-/// Accepts those who ask for SIP, browsers only from pages that may connect.
+/// Accepts clients that offer SIP, and browsers only for allowed pages.
 pub(super) struct AskedForSip {
     origins: Arc<[String]>,
 }
 
-/// The refusal of a handshake, with the reason as text.
+/// Response that refuses a handshake, with the reason as text.
 fn refusal(status: StatusCode, text: &str) -> ErrorResponse {
     let mut refusal = ErrorResponse::new(Some(format!("{text}\n")));
     *refusal.status_mut() = status;
@@ -30,9 +30,9 @@ fn refusal(status: StatusCode, text: &str) -> ErrorResponse {
 }
 
 impl AskedForSip {
-    /// Whether a client may connect that has sent these header fields. A browser says what page it acts for, so that
-    /// not every page that somebody visits can send from that visitor's address (RFC 6455 §10.2); others do not say
-    /// anything.
+    /// Whether a client that has sent these header fields may connect. A browser names the page that it acts for. So
+    /// not every page that a person visits can send from this person's address (RFC 6455 §10.2). Other clients send no
+    /// such field.
     fn admits(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(header::HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
         let is_host = |page: &Uri| {
@@ -50,7 +50,7 @@ impl AskedForSip {
 }
 
 impl Callback for AskedForSip {
-    /// RFC 7118 §5: the client offers `sip`, and the server says that this is what it speaks.
+    /// RFC 7118 §5: the client offers `sip`, and the server confirms it.
     fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
         let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let offers_sip = offered
@@ -78,7 +78,7 @@ impl Callback for AskedForSip {
     }
 }
 
-/// An opening handshake that is not over.
+/// An incomplete opening handshake.
 pub(super) enum Upgrading {
     Server(MidHandshake<ServerHandshake<Carrier, AskedForSip>>),
     Client(MidHandshake<ClientHandshake<Carrier>>),
@@ -99,7 +99,7 @@ impl Upgrading {
         }
     }
 
-    /// Goes on, after more has come.
+    /// Continues the handshake after more bytes have arrived.
     pub(super) fn go_on(self) -> Upgrade {
         match self {
             Self::Server(handshake) => outcome(handshake.handshake(), Self::Server),
@@ -108,11 +108,11 @@ impl Upgrading {
     }
 }
 
-/// How far an opening handshake has come.
+/// Result of a step of an opening handshake.
 pub(super) enum Upgrade {
     More(Box<Upgrading>),
     Done(Box<WebSocket<Carrier>>),
-    /// Whoever asked has been told why.
+    /// Failed; a client was told the reason.
     Failed,
 }
 
@@ -124,13 +124,13 @@ fn config(longest: usize) -> WebSocketConfig {
         .max_frame_size(Some(longest))
 }
 
-/// Begins the handshake as a server.
+/// Starts the handshake as a server.
 pub(super) fn accept(carrier: Carrier, longest: usize, origins: &Arc<[String]>) -> Upgrade {
     let asked = AskedForSip { origins: Arc::clone(origins) };
     outcome(accept_hdr_with_config(carrier, asked, Some(config(longest))), Upgrading::Server)
 }
 
-/// Begins the handshake as a client of this server.
+/// Starts the handshake as a client of this server.
 pub(super) fn connect(carrier: Carrier, server: SocketAddr, longest: usize) -> Upgrade {
     let Ok(uri) = format!("ws://{server}/").parse() else { return Upgrade::Failed };
     let request = ClientRequestBuilder::new(uri).with_sub_protocol("sip");
@@ -149,7 +149,7 @@ fn outcome<R: HandshakeRole>(
     }
 }
 
-/// The next message; `None`: more bytes are needed.
+/// Reads the next message; `None`: more bytes are needed.
 pub(super) fn read(socket: &mut WebSocket<Carrier>) -> Result<Option<Message>, CloseReason> {
     match socket.read() {
         Ok(message) => Ok(Some(message)),
@@ -158,7 +158,7 @@ pub(super) fn read(socket: &mut WebSocket<Carrier>) -> Result<Option<Message>, C
     }
 }
 
-/// Queues a message: as text if it is one, as browsers like it (RFC 7118 §5).
+/// Queues a message, as text if it is valid UTF-8, which browsers prefer (RFC 7118 §5).
 pub(super) fn write(socket: &mut WebSocket<Carrier>, bytes: &[u8]) -> Result<(), CloseReason> {
     let message = match str::from_utf8(bytes) {
         Ok(text) => Message::text(text),

@@ -1,4 +1,4 @@
-//! Which node a request is assigned to, worked out without changing anything.
+//! Chooses the node of a request without changing anything.
 
 use crate::lease::CallLease;
 use crate::members::Members;
@@ -9,28 +9,29 @@ use crate::{Decision, Node, NodeRefusal, Policy, Request, SessionState, Slot, Wh
 use base::Instant;
 use wire::Method;
 
-/// What is to be done with a request, worked out without changing anything (so `explain` can ask too).
+/// Decision about a request and the step that carries it out. Computed without changing anything, so that `explain` can
+/// ask too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assignment {
     pub(crate) decision: Decision,
-    /// Its session, if it is in the table.
+    /// Session of the request, if it is in the table.
     pub(crate) session: Option<u32>,
     pub(crate) step: Step,
 }
 
 impl Assignment {
-    /// Whether there is to be one more transaction.
+    /// Whether it opens a transaction.
     pub(crate) fn opens(&self) -> bool {
         matches!(self.step, Step::Open | Step::Beside | Step::Move(_))
     }
 
-    /// Whether there may have to be one more session.
+    /// Whether it may need a new session.
     pub(crate) fn enters(&self) -> bool {
         self.session.is_none() && (self.opens() || self.step == Step::Acknowledge)
     }
 
-    /// What becomes of it where no session can be entered: only what is new is refused, all else goes its way
-    /// uncounted.
+    /// Decision when no session can be entered: a new request is refused, any other is forwarded without being
+    /// recorded.
     pub(crate) fn without_room(&self) -> Decision {
         match self.decision {
             Decision::Forward { why: Why::Policy | Why::Moved, .. } => Decision::NoRoom,
@@ -39,14 +40,14 @@ impl Assignment {
     }
 }
 
-/// What the session store has to note.
+/// Change that the session store has to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nothing: it was seen before, or it is not forwarded to one node.
+    /// Nothing: the request was seen before, or does not go to one node.
     Nothing,
     /// A new transaction.
     Open,
-    /// A new transaction of a call whose node is of another pool, where the call stays.
+    /// A new transaction of a call whose node is in another pool. The call stays with its node.
     Beside,
     /// The unanswered transaction with this key goes to another node.
     Move(u32),
@@ -56,14 +57,14 @@ pub(crate) enum Step {
     Cancel,
 }
 
-/// Where the assignment looks things up.
+/// The state that an assignment reads.
 pub(crate) struct Picture<'a> {
     pub(crate) now: Instant,
     pub(crate) nodes: &'a [Node],
     pub(crate) store: &'a SessionStore,
-    /// Those of the request's pool.
+    /// Nodes of the request's pool.
     pub(crate) members: &'a Members,
-    /// Whether the limits hold that are found of members.
+    /// Whether the measured limits of members apply.
     pub(crate) is_limited: bool,
 }
 
@@ -78,7 +79,8 @@ impl Picture<'_> {
         match (request.method, known) {
             (Method::Ack, Some((slot, why))) => forward(slot, why, Step::Acknowledge),
             (Method::Cancel, Some((slot, why))) => forward(slot, why, Step::Cancel),
-            // Neither carries a token when it belongs to an initial INVITE: whoever has that INVITE will know.
+            // Neither carries a token when it belongs to an initial INVITE. The shard or balancer that has the INVITE
+            // knows the node.
             (Method::Ack | Method::Cancel, None) => {
                 Assignment { decision: Decision::Search, session, step: Step::Nothing }
             }
@@ -90,8 +92,8 @@ impl Picture<'_> {
         }
     }
 
-    /// A request that begins something goes to a node that takes new ones, whatever is known of its session. One that
-    /// a node has already stays there: that node may ring.
+    /// Assigns a new request to a node that takes new requests, whatever the node of its session. A request that a node
+    /// already has stays there, since that node may be ringing.
     pub(crate) fn anew(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
@@ -102,7 +104,7 @@ impl Picture<'_> {
         self.fresh(request, session, Step::Open, Why::Policy, policy)
     }
 
-    /// A request that a node has failed goes to another one, none of these.
+    /// Assigns a request that a node failed to another node, none of `except`.
     pub(crate) fn again(
         &self,
         request: &Request<'_>,
@@ -118,7 +120,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Nobody takes a request.
+    /// Assignment of a request that no node takes.
     fn unassigned(
         &self,
         request: &Request<'_>,
@@ -130,7 +132,7 @@ impl Picture<'_> {
         Assignment { decision, session, step: Step::Nothing }
     }
 
-    /// The limit that keeps a new request from the nodes that would take it.
+    /// The limit that keeps a new request from nodes that would otherwise take it.
     pub(crate) fn refusal(&self, request: &Request<'_>, except: &[Slot], why: Why) -> Option<NodeRefusal> {
         self.candidates(request.method)
             .except(except)
@@ -138,8 +140,8 @@ impl Picture<'_> {
             .load_refusal()
     }
 
-    /// The nodes that would have taken a new request but for their limits, and those. The node that has got it may have
-    /// reached its own by that.
+    /// Nodes that refuse a new request only because of a limit, with that limit. The chosen node is left out, since
+    /// this request may have used its last place.
     pub(crate) fn held_back(&self, request: &Request<'_>, decision: Decision) -> Vec<(Slot, NodeRefusal)> {
         let (chosen, why) = match decision {
             Decision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } => (Some(slot), why),
@@ -153,7 +155,7 @@ impl Picture<'_> {
         candidates.all().filter_map(by_load).filter(|(slot, _)| Some(*slot) != chosen).collect()
     }
 
-    /// A request goes back to a node that has it, whether that takes new ones or not: it is no new one there.
+    /// Assigns a request back to a node that has it already, whether or not that node takes new requests.
     pub(crate) fn back(&self, request: &Request<'_>, slot: Slot) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
@@ -161,9 +163,9 @@ impl Picture<'_> {
         Assignment { decision: Decision::Forward { slot, why: Why::Session }, session, step }
     }
 
-    /// The node that a token or the session names. A token is bound to its dialog and so comes first. Then comes the
-    /// node that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call.
-    /// They differ where a call came in several branches and a node of one of them died.
+    /// The node that a token or the session names. A token comes first, since it is bound to its dialog. Next comes the
+    /// node of the open transaction to which this retransmission, CANCEL or ACK belongs; last, the node of the call.
+    /// These differ when a call came in several branches and the node of one died.
     fn known_node(
         &self,
         request: &Request<'_>,
@@ -191,7 +193,7 @@ impl Picture<'_> {
         let movable = free && !self.nodes[slot.index()].is_up() && !self.is_last_resort(slot, request.method);
         let stay = |step| Assignment { decision: Decision::Forward { slot, why }, session, step };
         if let Some(key) = open {
-            // A retransmission that nobody answered: the only kind that may move.
+            // An unanswered request is the only kind that may move.
             if movable && self.may_move(key) {
                 return self.fresh(request, session, Step::Move(key), Why::Moved, policy);
             }
@@ -206,8 +208,9 @@ impl Picture<'_> {
         if session.is_some_and(|at| self.repeats_closed(at, request)) {
             return stay(Step::Nothing);
         }
-        // A new transaction of the call (also an INVITE that comes again with credentials): on its node, unless no
-        // dialog ties it there and that is dead, or takes nothing new and the last one is over.
+        // A new transaction of the call, such as an INVITE sent again with credentials. It goes to the call's node,
+        // with two exceptions for requests outside dialogs: the node is dead, or the call is over and the node takes no
+        // new requests.
         if movable {
             self.fresh(request, session, Step::Open, Why::Moved, policy)
         } else if free && session.is_some_and(|at| self.is_done_with(at, slot, request.method)) {
@@ -217,7 +220,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Another branch of a call, which is for another pool than that of the call's node: it was forked upstream, or
+    /// Assigns another branch of a call, whose pool does not contain the call's node: the call was forked upstream, or
     /// spirals.
     fn to_other_pool(&self, request: &Request<'_>, at: u32, policy: &mut dyn Policy) -> Assignment {
         if matches!(self.store.table.get(at).state, SessionState::Plain | SessionState::Expired) {
@@ -233,9 +236,9 @@ impl Picture<'_> {
         }
     }
 
-    /// Whether nobody has answered an open transaction, and it is known by now that nobody will. If its node was dead
-    /// when it came, as in a trial, a copy that the network made is no reason to go elsewhere, but the caller's
-    /// retransmission after T1 is (RFC 3261 §17.1.1.2).
+    /// Whether an open transaction is unanswered and may go to another node. A node that was already dead when it got
+    /// the request, as a trial, is left only on the caller's retransmission after T1 (RFC 3261 §17.1.1.2). A copy that
+    /// the network made comes earlier and does not count.
     fn may_move(&self, key: u32) -> bool {
         let open = self.store.transaction(key);
         let half_t1 = self.store.settings.transaction_timeout / 128;
@@ -243,11 +246,12 @@ impl Picture<'_> {
         !open.answered && (died_since || self.now.saturating_since(open.started) >= half_t1)
     }
 
-    /// Whether a request that is part of no open transaction repeats one that is over. What was forked upstream comes
-    /// with one CSeq in several branches: another branch is told from a repetition while one of them is open. Later
-    /// it counts as a late repetition, which costs no more than one transaction that is not counted.
+    /// Whether a request outside open transactions repeats a closed one. A request forked upstream comes in several
+    /// branches with one CSeq. While one branch is open, another branch is not taken for a repetition. Later it is,
+    /// which only leaves one transaction uncounted.
     fn repeats_closed(&self, at: u32, request: &Request<'_>) -> bool {
-        // Anybody can have sent a request with a higher CSeq. A dialog that has not ended has seen no BYE answered.
+        // Anyone can have sent a request with a higher CSeq. As long as the dialog lasts, no BYE of it has been
+        // answered.
         if self.store.hangs_up(at, request) {
             return false;
         }
@@ -255,22 +259,21 @@ impl Picture<'_> {
         request.cseq < seen && !self.store.has_sibling(at, &request.into())
     }
 
-    /// Whether a session is over and its node takes nothing new of this method: a REGISTER that comes every few
-    /// seconds must not keep a node from draining. Who asked for credentials gets the request again all the same.
+    /// Whether a session is over and its node takes no new requests of this method: a REGISTER every few seconds must
+    /// not keep a node from draining. A node that sent a challenge still gets the request with credentials.
     fn is_done_with(&self, at: u32, slot: Slot, method: Method) -> bool {
         let session = self.store.table.get(at);
         let over = session.state == SessionState::Expired && !session.challenged;
         over && self.candidates(method).get(slot).is_none()
     }
 
-    /// Whether a node takes calls because no other one does: what it has got stays there.
+    /// Whether a node takes calls only because no other node does. Its requests stay there.
     fn is_last_resort(&self, slot: Slot, method: Method) -> bool {
         let candidates = self.candidates(method).or_last_resort();
         candidates.is_last_resort() && candidates.get(slot).is_some()
     }
 
-    /// Who takes a new request, none of `except`. `trials`: a dead node may get it as a trial. What one node has left
-    /// unanswered is no request to try another with.
+    /// Nodes that take a new request, none of `except`. `trials`: includes dead nodes that are due for a trial request.
     pub(crate) fn for_new<'a>(&'a self, method: Method, except: &'a [Slot], trials: bool) -> Candidates<'a> {
         let candidates = self.candidates(method).except(except);
         if trials { candidates.with_trials() } else { candidates }
@@ -294,7 +297,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Whom the policy chooses for a new request among those that take it, and that are none of these.
+    /// The node that the policy chooses for a new request among the takers, none of `except`.
     pub(crate) fn choose(
         &self,
         request: &Request<'_>,
@@ -307,7 +310,7 @@ impl Picture<'_> {
         policy.choose(&NewCall { key: request.key, call_id: request.call_id }, &candidates)
     }
 
-    /// The same as [`for_new`](Self::for_new), or those of the last resort where there are none.
+    /// Like [`for_new`](Self::for_new), or nodes of the last resort if there are none.
     pub(crate) fn takers<'a>(
         &'a self,
         (method, has_priority): (Method, bool),
@@ -319,16 +322,16 @@ impl Picture<'_> {
     }
 }
 
-/// Whether a request passes the limits of members up to twice. One that leaves a member that failed it has been let in
+/// Whether a request may exceed the limits of members up to twofold. A request that leaves a failed member was admitted
 /// before.
 fn passes_twice(request: &Request<'_>, why: Why) -> bool {
     request.has_priority || why == Why::Moved
 }
 
-/// Another shard has taken the last place on the node that was chosen.
+/// Another shard took the last place on the chosen node.
 pub(crate) struct Gone;
 
-/// Takes the place of the call that the assignment begins, if it begins one.
+/// Takes the place of the call that the assignment starts, if any.
 pub(crate) fn take_call(
     store: &mut SessionStore,
     request: &Request<'_>,
@@ -342,7 +345,7 @@ pub(crate) fn take_call(
     }
 }
 
-/// Enters what was planned into the session store, and the call in its place.
+/// Enters the assignment into the session store, with the place taken for its call.
 pub(crate) fn carry_out(
     store: &mut SessionStore,
     now: Instant,
@@ -391,8 +394,8 @@ fn open(
     if matches!(why, Why::Policy | Why::Moved) {
         store.stats[slot.index()].assigned += 1;
     }
-    // A token may lead to another node than that of the call: to a second branch, which a restart or a fork upstream
-    // has begun. The call stays where it counts, and so does the way of its CANCEL. A BYE only ends something.
+    // A token may name another node than the call's: the node of a second branch, after a restart or a fork upstream.
+    // The call stays with its node, and so does the path of its CANCEL. A BYE only ends a dialog.
     let stays = store.counts_call(at) || request.method == Method::Bye;
     let is_other_branch = is_beside || (why == Why::Token && stays);
     let entry = store.table.get_mut(at);
@@ -400,7 +403,7 @@ fn open(
         entry.slot = slot;
     }
     let over = matches!(entry.state, SessionState::Plain | SessionState::Expired);
-    // A late copy of a re-INVITE does not begin a call again that has ended here.
+    // A late copy of a re-INVITE does not restart a call that has ended here.
     let begins = request.method == Method::Invite && (!request.in_dialog || entry.was_never_answered());
     let state = match (request.method, entry.state) {
         (Method::Invite, SessionState::Plain | SessionState::Expired | SessionState::Invited)
@@ -409,8 +412,8 @@ fn open(
             SessionState::Invited
         }
         (Method::Bye, SessionState::Answered | SessionState::Confirmed) if hangs_up => SessionState::Closing,
-        // In a dialog that only the token knew of: one INVITE follows another only when that was answered (RFC 3261
-        // §14.1). An UPDATE or PRACK may belong to a call that never gets so far, and proves nothing.
+        // In a dialog known only from a token: a re-INVITE follows only an answered INVITE (RFC 3261 §14.1). An UPDATE
+        // or PRACK may belong to a call that is never answered, and proves nothing.
         (_, SessionState::Plain | SessionState::Expired) if begins => SessionState::Confirmed,
         (_, SessionState::Expired) => SessionState::Plain,
         (_, other) => other,
@@ -443,9 +446,9 @@ fn acknowledge(
         Some(at) if store.table.get(at).state == SessionState::Answered => {
             store.set_state(now, at, SessionState::Confirmed);
         }
-        // Its INVITE had been given up here, or the process has restarted. Only the ACK to a 2xx, or to a re-INVITE,
-        // carries a token: it is an answered call of ours. The call that it was part of may be over (a replay), so it
-        // counts for a shorter time until more is heard of it.
+        // The INVITE was given up here, or the process has restarted. Only the ACK to a 2xx, or to a re-INVITE, carries
+        // a token, so it belongs to an answered call of ours. The call may be over (a replay), so it has a shorter
+        // lifetime until another message confirms it.
         Some(at) if is_proof && store.table.get(at).was_never_answered() => {
             adopt(store, now, at, request, slot);
         }
@@ -457,7 +460,7 @@ fn acknowledge(
     }
 }
 
-/// Counts a call whose beginning was not seen.
+/// Enters an answered call whose INVITE was not seen.
 fn adopt(store: &mut SessionStore, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
     let session = store.table.get_mut(at);
     session.slot = slot;

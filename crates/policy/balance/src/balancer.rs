@@ -1,4 +1,4 @@
-//! One shard's balancer: what a request or a response means for sessions, leases and pools.
+//! The balancer of one shard: updates sessions, leases and pools for each request and response.
 
 use crate::assignment::{Assignment, Picture, carry_out, take_call};
 use crate::evidence::Evidence;
@@ -17,14 +17,14 @@ use core::time::Duration;
 use std::sync::Arc;
 use wire::Method;
 
-/// A candidate as `explain` shows it.
+/// A member of a pool as `explain` shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct CandidateVerdict {
     /// The node with its load and present capacity.
     pub candidate: Candidate,
-    /// Why it does not take the request as a new one, if it does not.
+    /// Reason why the node does not take the request as a new one; `None` if it does.
     pub refusal: Option<NodeRefusal>,
-    /// How its limits stand, where it has any.
+    /// State of its limits; `None` if it has none.
     pub room: Option<MemberRoom>,
 }
 
@@ -39,7 +39,7 @@ pub struct CandidateVerdict {
 ///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered),
 ///   [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
-/// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
+/// - Reading: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
 #[derive(Debug)]
 pub struct Balancer {
@@ -50,14 +50,14 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// A balancer without nodes, and with one pool of whatever nodes there will be.
+    /// Creates a balancer without nodes, with one pool that contains every later node.
     pub fn new(settings: SessionSettings, policy: Box<dyn Policy>) -> Self {
         let pools = Pools::new(vec![Pool::of_all(policy)]);
         Self { store: SessionStore::new(settings), nodes: Vec::new(), pools, sent_calls: None }
     }
 
-    /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose their transactions, and
-    /// those whose calls are lost their calls.
+    /// Replaces the nodes by those of the cluster. Ends the transaction leases of nodes that died since the last call,
+    /// and the calls of nodes that lost them.
     pub fn set_nodes(&mut self, nodes: &[Node]) {
         self.store.leases.grow(nodes.len());
         let count = self.store.stats.len().max(nodes.len());
@@ -83,7 +83,8 @@ impl Balancer {
                 self.store.guards.forget(Slot(index as u16));
                 self.store.watch_no_more(Slot(index as u16));
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
-                // A pause that was seen here may not have come round yet; one from before a death is over.
+                // This shard may have seen a pause that the cluster does not know yet. A pause from before a death is
+                // over.
                 node.pause_as(&before);
             } else {
                 self.store.forget_refusals(Slot(index as u16));
@@ -93,7 +94,7 @@ impl Balancer {
         self.on_change();
     }
 
-    /// Pools or nodes have changed.
+    /// Updates policies and guards after a change of pools or nodes.
     fn on_change(&mut self) {
         self.pools.on_nodes(&self.nodes);
         for (slot, node) in (0..).map(Slot).zip(&self.nodes) {
@@ -101,88 +102,88 @@ impl Balancer {
         }
     }
 
-    /// Changes the pools, of which there is at least one; sessions and leases stay.
+    /// Replaces the pools, at least one. Sessions and leases stay.
     pub fn set_pools(&mut self, pools: Vec<Pool>) {
         self.pools = Pools::new(pools);
         self.on_change();
     }
 
-    /// Takes the pools out, so that their policies may go on in others: [`set_pools`](Self::set_pools) is to follow.
+    /// Takes the pools out, so that new pools can reuse their policies. Call [`set_pools`](Self::set_pools) afterwards.
     pub fn take_pools(&mut self) -> Vec<Pool> {
         self.pools.take()
     }
 
-    /// Changes the times and weights; what is open keeps those it was opened with.
+    /// Changes times and weights. Open transactions and sessions keep the values they were opened with.
     pub fn set_settings(&mut self, settings: SessionSettings) {
         self.store.settings = settings;
     }
 
-    /// The times and weights.
+    /// Times and weights.
     pub fn settings(&self) -> &SessionSettings {
         &self.store.settings
     }
 
-    /// How many other shards share the nodes.
+    /// Sets the number of other shards that share the nodes.
     pub fn set_peers(&mut self, peers: u32) {
         self.store.leases.set_peers(peers);
     }
 
-    /// What all shards share of the nodes with a limit, before the first call.
+    /// Sets the counters that all shards share for nodes with a limit. Call it before the first call.
     pub fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
         self.store.leases.set_call_limits(call_limits);
     }
 
-    /// The Unix time of [`Instant::ZERO`], before the first node. Balancers that agree on it measure together how fast
-    /// members answer without load.
+    /// Sets the Unix time of [`Instant::ZERO`]. Call it before the first node. Balancers with the same epoch align the
+    /// times at which they measure the latency of members without load.
     pub fn set_epoch(&mut self, epoch: Duration) {
         self.store.guards.set_epoch(epoch);
     }
 
-    /// Where new calls are counted by the node that they are sent to.
+    /// Sets the shared counters of new calls by node.
     pub fn set_sent_calls(&mut self, sent_calls: Arc<SentCalls>) {
         self.sent_calls = Some(sent_calls);
     }
 
-    /// What the other shards have on a node.
+    /// Sets the load that the other shards have on a node.
     pub fn set_others(&mut self, slot: Slot, load: Load) {
         self.store.leases.set_others(slot, load);
     }
 
-    /// Decides where a request goes and takes note of it.
+    /// Decides where a request goes, and enters it into the session table.
     pub fn request(&mut self, now: Instant, request: &Request<'_>) -> Decision {
         let decision = self.carry_out(now, request, |picture, policy| picture.assignment(request, policy));
         self.note_held_back(now, request, decision)
     }
 
-    /// The same with this node, if that still takes a new request, for one that begins something: wherever others of
-    /// its session went, it is one more for the node that has room for it.
+    /// Like [`request`](Self::request), for a new request that must go to this node. The node must take new requests.
+    /// The node of the session does not matter.
     pub fn request_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
         self.carry_out(now, request, |picture, _| picture.anew(request, &mut Only(slot)))
     }
 
-    /// The members of a pool that take a new call now, or get one as a trial request, if `trials` is set, or since no
-    /// other member takes any.
+    /// Members of a pool that take a new call now. With `trials`, also members that are due for a trial request. If
+    /// there are none, members of the last resort.
     pub fn takers(&self, now: Instant, pool: PoolId, trials: bool) -> Vec<Candidate> {
         let picture = self.picture(now, pool);
         picture.takers((Method::Invite, false), &[], trials).iter().collect()
     }
 
-    /// Whether there are any of those.
+    /// Whether [`takers`](Self::takers) with `trials` has any member.
     pub fn has_takers(&self, now: Instant, pool: PoolId) -> bool {
         let picture = self.picture(now, pool);
         picture.takers((Method::Invite, false), &[], true).iter().next().is_some()
     }
 
-    /// A node has failed a request. Another node is chosen, none of `except`, and the request's transaction counts
-    /// with that one.
+    /// Chooses another node, none of `except`, for a request that a node failed. The transaction counts with the new
+    /// node.
     pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         let decision = self.carry_out(now, request, |picture, policy| picture.again(request, except, policy));
         self.note_held_back(now, request, decision)
     }
 
-    /// A node has left an INVITE unanswered for so long that another one, none of `except`, gets it as well: there it
-    /// counts from now on. The first one fails it like any other if it answers nothing at all within the time of a
-    /// transaction.
+    /// Sends an INVITE that a node left unanswered for long to a second node as well, none of `except`. The transaction
+    /// counts with the second node from now on. If the first node answers nothing within the transaction time-out, that
+    /// counts as its failure.
     pub fn move_on(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         let left = self.store.unanswered_of(request);
         let decision = self.again(now, request, except);
@@ -193,9 +194,8 @@ impl Balancer {
         decision
     }
 
-    /// Of the nodes that a request has [moved on](Self::move_on) between, this one, which got it `since` then, has
-    /// answered first: it counts there again. It has its place there whatever the limit of calls is, and even if
-    /// another one has failed it since.
+    /// Assigns a request that [moved on](Self::move_on) back to the node `slot`, which got it at `since` and answered
+    /// first. The request counts there again, whatever the limit of calls, even if another node has failed it since.
     pub fn move_back(
         &mut self,
         now: Instant,
@@ -214,13 +214,13 @@ impl Balancer {
         }
     }
 
-    /// Whether this node has had a request since then, and has answered nothing to it so far. Not where nobody takes
-    /// note of its answer, since its session has too many transactions.
+    /// Whether the node of `by` got this request at the time of `by`, and has answered nothing so far. False if the
+    /// transaction was not recorded because its session has too many.
     pub fn is_unanswered(&self, request: &Request<'_>, by: (Slot, Instant)) -> bool {
         self.store.unanswered_of(request) == Some(by)
     }
 
-    /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.
+    /// Chooses a node, none of `except`, for a request without session. It counts neither as a call nor as load.
     pub fn pick(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         let pool = self.pools.get_mut(request.pool);
         let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
@@ -234,7 +234,7 @@ impl Balancer {
         decision
     }
 
-    /// A node has left a request without a response that was sent to it `since`; `noted` if that was taken note of.
+    /// Reports that a node gave no response to a request sent at `since`. `noted`: the request, if it was recorded.
     pub fn unanswered(&mut self, now: Instant, slot: Slot, since: Instant, noted: Option<&Request<'_>>) {
         match noted {
             Some(request) => self.store.unanswered(now, request),
@@ -242,14 +242,14 @@ impl Balancer {
         }
     }
 
-    /// A request that nothing is remembered of goes to another node as well: reports this one, which got it `since`
-    /// then, if it has answered nothing by the end of the time of a transaction.
+    /// Watches a request without transaction that goes to a second node as well. If `slot`, which got it at `since`,
+    /// answers nothing within the transaction time-out, this is reported.
     pub fn watch(&mut self, slot: Slot, since: Instant) {
         self.store.watch(Some((slot, since)));
     }
 
-    /// Another node has answered an INVITE that this one, which got it `since` then, had left without a response when it
-    /// moved on. That is a failure of the server unless it has answered other INVITEs meanwhile.
+    /// Reports that a second node answered an INVITE which `slot`, sent at `since`, had left without a response. Counts
+    /// as a server failure of `slot`, unless `slot` has answered other INVITEs meanwhile.
     pub fn is_passed_by(&mut self, now: Instant, slot: Slot, since: Instant) {
         self.store.is_passed_by(now, slot, since);
     }
@@ -266,7 +266,8 @@ impl Balancer {
         request: &Request<'_>,
         mut assignment: impl FnMut(&Picture<'_>, &mut dyn Policy) -> Assignment,
     ) -> Decision {
-        // Chosen again when another shard was faster: it has got on meanwhile, so this does not go round for long.
+        // Another shard may have taken the last place; then the choice is repeated. That shard made progress, so the
+        // loop ends soon.
         for _ in 0..=self.nodes.len() {
             let pool = self.pools.get_mut(request.pool);
             let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
@@ -285,8 +286,8 @@ impl Balancer {
         Decision::NoServer
     }
 
-    /// Counts a new request at the nodes whose limits keep it away. Not where a node is asked for by name
-    /// ([`request_to`](Self::request_to)): whoever asks chooses among the others.
+    /// Counts a new request at the nodes that refuse it because of a limit. [`request_to`](Self::request_to) does not
+    /// count, since its caller chose the node.
     fn note_held_back(&mut self, now: Instant, request: &Request<'_>, decision: Decision) -> Decision {
         if self.store.guards.is_any() {
             for (slot, by) in self.picture(now, request.pool).held_back(request, decision) {
@@ -307,14 +308,14 @@ impl Balancer {
         }
     }
 
-    /// Takes note of a response.
+    /// Records a response.
     pub fn response(&mut self, now: Instant, response: &Response) {
         let Some(Success { slot, started, begins }) = self.store.respond(now, response) else { return };
         for pool in self.pools.with(slot) {
             pool.policy.on_response(slot, response.method, now.saturating_since(started));
         }
         let node = &mut self.nodes[slot.index()];
-        // In a pause that it asked for a node gets calls only as trials, from HALF_OPEN after the beginning on.
+        // A node that asked for a pause gets calls only as trials, from `HALF_OPEN` after the start of the pause.
         if begins && now < node.asked_until && started >= node.paused_since + HALF_OPEN {
             node.wake();
             self.store.forget_refusals(slot);
@@ -322,21 +323,20 @@ impl Balancer {
         }
     }
 
-    /// The dialog of a call with these tags is over, though no answer to a BYE within it has said so: both sides were
-    /// hung up on, or its requests do not come by here.
+    /// Ends the dialog of a call with these tags although no response to a BYE was seen: the proxy ended both sides, or
+    /// requests within the dialog take another path.
     pub fn end_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
         self.store.end_dialog_of(now, call, tags);
     }
 
-    /// A dialog that was over, as far as [`response`](Self::response) or [`end_dialog`](Self::end_dialog) has said,
-    /// goes on: its call counts again.
+    /// Reopens a dialog that [`response`](Self::response) or [`end_dialog`](Self::end_dialog) had ended. Its call
+    /// counts again.
     pub fn resume_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
         self.store.resume_dialog_of(now, call, tags);
     }
 
-    /// A node has answered a request, even one that counts with another node by now. A node that was taken for silent
-    /// is up: in this shard at once, in the others when they hear of the [`Sign`], of which there are a few a second
-    /// at most.
+    /// Records that a node answered a request, even one that now counts with another node. A silent node is up again:
+    /// in this shard at once, in the others through the [`Sign`], which is raised a few times a second at most.
     pub fn answered(&mut self, now: Instant, slot: Slot) {
         let evidence = &mut self.store.evidence[slot.index()];
         evidence.answers(now);
@@ -350,7 +350,7 @@ impl Balancer {
         }
     }
 
-    /// A request is sent to a node, again perhaps.
+    /// Counts a request that is sent to a node, retransmissions included.
     pub fn count_request(&mut self, now: Instant, slot: Slot, request: &Request<'_>) {
         self.store.stats[slot.index()].requests[request.method as usize] += 1;
         if !request.in_dialog && !matches!(request.method, Method::Ack | Method::Cancel) {
@@ -364,15 +364,15 @@ impl Balancer {
         }
     }
 
-    /// A response came from a node.
+    /// Counts a response from a node.
     pub fn count_response(&mut self, slot: Slot, status: u16) {
         self.store.stats[slot.index()].responses.count(status);
     }
 
-    /// A node answered 503. If it lately refused at least half of its new requests so, it pauses `until` then, at
-    /// most for [`SessionSettings::max_rest`]: in this shard at once, in the others when they hear of the [`Sign`].
-    /// If it `asked` for the pause (Retry-After), it gets a new call only as a trial; if not, also where no other
-    /// node takes any.
+    /// Handles a 503 of a node. If the node lately refused at least half of its new requests with 503, it pauses until
+    /// `until`, for [`SessionSettings::max_rest`] at most. The pause starts at once in this shard, in the others
+    /// through the [`Sign`]. A node that `asked` for the pause (Retry-After) gets new calls only as trials. Otherwise
+    /// it also gets calls when no other node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         let SessionStore { evidence, leases, .. } = &mut self.store;
         if !evidence[slot.index()].refusals.refuses(leases.shared(slot)) {
@@ -384,7 +384,7 @@ impl Balancer {
         }
     }
 
-    /// The network said that a request to a node did not arrive: until then it gets new calls only when no other node
+    /// Handles an ICMP error for a request to a node. Until `until` the node gets new calls only when no other node
     /// takes any.
     pub fn unreachable(&mut self, now: Instant, slot: Slot, until: Instant) {
         if self.nodes[slot.index()].pause(now, until, false) {
@@ -392,33 +392,33 @@ impl Balancer {
         }
     }
 
-    /// Ends leases and sessions whose time is over; returns how many. Bounded work a call.
+    /// Ends leases and sessions whose time is over; returns the number of them. Work per call is bounded.
     pub fn expire(&mut self, now: Instant) -> usize {
         self.store.expire(now)
     }
 
-    /// When [`expire`](Self::expire) has something to do.
+    /// Time at which [`expire`](Self::expire) is due.
     pub fn deadline(&self) -> Option<Instant> {
         self.store.deadline()
     }
 
-    /// Whether [`first_answers`](Self::first_answers) are kept for whoever fetches them.
+    /// Sets whether [`first_answers`](Self::first_answers) are recorded.
     pub fn keep_first_answers(&mut self, keeps: bool) {
         let kept = self.store.first_answers.take().filter(|_| keeps);
         self.store.first_answers = kept.or_else(|| keeps.then(Vec::new));
     }
 
-    /// The first responses of nodes to INVITEs that begin calls, since the last time.
+    /// Drains the first responses to INVITEs that start calls.
     pub fn first_answers(&mut self) -> impl Iterator<Item = FirstAnswer> + '_ {
         self.store.first_answers.iter_mut().flat_map(|answers| answers.drain(..))
     }
 
-    /// What the traffic said about the health of nodes since the last time.
+    /// Drains the signs about the health of nodes.
     pub fn drain_signs(&mut self) -> impl Iterator<Item = Sign> + '_ {
         self.store.signs.drain(..)
     }
 
-    /// Whether some node of a request's pool would take it as a new one, but for a limit.
+    /// Whether some node of the request's pool would take it as a new request if it had no limit.
     pub fn is_full(&self, now: Instant, request: &Request<'_>) -> bool {
         let picture = self.picture(now, request.pool);
         let candidates = picture.candidates(request.method).with_priority(request.has_priority);
@@ -426,7 +426,8 @@ impl Balancer {
         candidates.all().any(|(_, refusal)| refusal.is_some_and(is_full))
     }
 
-    /// What [`request`](Self::request) would decide, and how every member of its pool stands. Changes nothing.
+    /// Returns the decision that [`request`](Self::request) would make, and the state of every member of the pool.
+    /// Changes nothing.
     pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<CandidateVerdict>) {
         let picture = self.picture(now, request.pool);
         let policy = &self.pools.get(request.pool).policy;
@@ -442,34 +443,34 @@ impl Balancer {
         (decision, verdicts)
     }
 
-    /// The nodes as last taken over.
+    /// The nodes as of the last [`set_nodes`](Self::set_nodes).
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The members of a pool as the configuration has them, whether they take anything or not.
+    /// Configured members of a pool, whether or not they take requests.
     pub fn members(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
         self.nodes_of(pool).filter(|slot| self.nodes[slot.index()].member)
     }
 
-    /// Whether a node is or was of a pool.
+    /// Whether a node is or was a member of a pool.
     pub fn is_of(&self, pool: PoolId, slot: Slot) -> bool {
         self.pools.get(pool).members.has(slot)
     }
 
-    /// The nodes of a pool, those included that left.
+    /// Nodes of a pool, including former members.
     pub fn nodes_of(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
         self.pools.get(pool).members.from(Slot(0), self.nodes.len())
     }
 
-    /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live
-    /// or, if `trials` is set, gets it as a trial. Where none does, those of the last resort may get it all the same.
+    /// Whether a live member of a pool, none of `except`, takes a new request of this method. With `trials`, also a
+    /// member that is due for a trial request. Nodes of the last resort do not count.
     pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot], trials: bool) -> bool {
         let picture = self.picture(now, pool);
         picture.for_new(method, except, trials).iter().next().is_some()
     }
 
-    /// Whether the transaction of a request is open already.
+    /// Whether the transaction of a request is open.
     pub fn has_open(&self, request: &Request<'_>) -> bool {
         if self.is_idle() {
             return false;
@@ -478,8 +479,8 @@ impl Balancer {
         at.is_some_and(|at| self.store.find(at, &TransactionId::served_by(request)).is_some())
     }
 
-    /// An INVITE was cancelled whose CANCEL is not this balancer's affair: it has until a transaction time-out to
-    /// end.
+    /// Records that an INVITE was cancelled whose CANCEL does not pass this balancer. The INVITE ends within a
+    /// transaction time-out.
     pub fn cancelled(&mut self, now: Instant, invite: &Request<'_>) {
         if let Some(at) = self.store.session_of(invite) {
             self.store.cancel(now, at, invite);
@@ -491,61 +492,61 @@ impl Balancer {
         self.pools.get(pool).policy.name()
     }
 
-    /// Load of a node: own leases, and what the other shards said.
+    /// Load of a node: leases of this shard, and the last report of the other shards.
     pub fn load(&self, slot: Slot) -> LoadCell {
         self.store.leases.cell(slot)
     }
 
-    /// How the limits of a node stand, where it has any.
+    /// State of a node's limits; `None` if it has none.
     pub fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
         self.store.guards.room(now, slot)
     }
 
-    /// What a node did.
+    /// Counters of a node.
     pub fn stats(&self, slot: Slot) -> &NodeStats {
         &self.store.stats[slot.index()]
     }
 
-    /// Whether no session is known.
+    /// Whether the session table is empty.
     pub fn is_idle(&self) -> bool {
         self.store.table.len() == 0
     }
 
-    /// Entries in the session table.
+    /// Numbers of entries in the session table.
     pub fn counts(&self) -> TableCounts {
         self.store.table.counts()
     }
 
-    /// Transactions in progress.
+    /// Number of open transactions.
     pub fn open_transactions(&self) -> usize {
         self.store.open_transactions()
     }
 
-    /// Whether the node that a request comes from has begun the transaction that it is part of, and it is open.
+    /// Whether the transaction of a request is open and belongs to the node that sent the request.
     pub fn is_open(&self, request: &Request<'_>) -> bool {
         let Some(at) = self.store.session_of(request) else { return false };
         let open = self.store.find(at, &TransactionId::served_by(request));
         open.is_some_and(|key| Some(self.store.slot_of(key)) == request.pinned)
     }
 
-    /// The session of a request.
+    /// Session of a request.
     pub fn session_of(&self, request: &Request<'_>) -> Option<SessionView> {
         self.store.session_of(request).map(|at| self.store.view(self.store.table.get(at)))
     }
 
-    /// Whether a request is of a dialog that has been answered, and whose call is in the table.
+    /// Whether a request belongs to an answered dialog whose call is in the table.
     pub fn has_dialog(&self, request: &Request<'_>) -> bool {
         let session = self.store.session_of(request).map(|at| self.store.table.get(at));
         session.is_some_and(|session| session.has_dialog(request.dialog()))
     }
 
-    /// The session with this key ([`CallKey::begun_by`]).
+    /// Session with this key ([`CallKey::begun_by`]).
     pub fn session(&self, key: CallKey) -> Option<SessionView> {
         self.store.table.find(key).map(|at| self.store.view(self.store.table.get(at)))
     }
 
-    /// Up to `budget` sessions from key `from` on, and the key to go on with: for walks over a large table
-    /// that must not hold up the traffic.
+    /// Visits up to `budget` sessions from key `from` on, and returns the key to continue with. For walks over a large
+    /// table that must not delay the traffic.
     pub fn sessions(&self, from: u32, budget: usize, mut visit: impl FnMut(SessionView)) -> Option<u32> {
         let mut walk = self.store.table.iter_from(from);
         for (_, session) in walk.by_ref().take(budget) {
@@ -557,7 +558,7 @@ impl Balancer {
     /// Checks that every load equals the sum of its live leases.
     ///
     /// # Errors
-    /// Says which node's load differs, and how.
+    /// Names the node whose load differs, with both values.
     pub fn audit(&self) -> Result<(), String> {
         self.store.audit()
     }

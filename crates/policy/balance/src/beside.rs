@@ -1,23 +1,24 @@
-//! Branches of a call that went to another pool than the call's node is in.
+//! Branches of a call in another pool than the call's node.
 //!
-//! Whoever forks upstream, or a node that sends a request back with another Request-URI (a spiral), has one call go
-//! to several pools. The session has one node; what belongs to the other branches is found here by their marks (RFC
-//! 3261 §9.1, §17.1.1.3).
+//! A fork upstream, or a node that sends a request back with another Request-URI (a spiral), makes one call go to
+//! several pools. The session has one node. The nodes of its other branches are found here by Call-ID, initiator, CSeq
+//! and branch (RFC 3261 §9.1, §17.1.1.3).
 
 use crate::{CallKey, Request, Slot};
 use base::Recent;
 
-/// Branches that are remembered, in each of two generations.
+/// Most branches that are remembered, in each of two generations.
 const MOST: usize = 4_096;
 
-/// Call and initiator, CSeq number, [`Request::branch`]; both 0 for the last branch of the call.
+/// Call and initiator, CSeq number, [`Request::branch`]. The last two are 0 in the entry for the last branch of the
+/// call.
 type Name = (CallKey, u32, u32);
 
 #[derive(Debug)]
 pub(crate) struct Beside {
-    /// The node of each, and how often its slot had changed hands.
+    /// Node of each branch, with the value of `changes` at that time.
     nodes: Recent<Name, (Slot, u32)>,
-    /// How often each slot has changed hands.
+    /// Number of times that each slot went to another node.
     changes: Vec<u32>,
 }
 
@@ -41,24 +42,25 @@ impl Beside {
         (self.changes(slot) == changes).then_some(slot)
     }
 
-    /// The node that the branch of a request, or of its INVITE, went to.
+    /// Node of the branch of a request, or of its INVITE.
     pub(crate) fn of_branch(&self, request: &Request<'_>) -> Option<Slot> {
         if self.nodes.is_empty() { None } else { self.get((call(request), request.cseq, request.branch)) }
     }
 
-    /// The node that the last such branch of a request's call went to: who has asked for credentials is to get them.
+    /// Node of the last such branch of a request's call: a node that sent a challenge gets the request with
+    /// credentials.
     pub(crate) fn of_call(&self, request: &Request<'_>) -> Option<Slot> {
         self.get((call(request), 0, 0))
     }
 
-    /// A branch goes there.
+    /// Records the node of a branch.
     pub(crate) fn note(&mut self, request: &Request<'_>, slot: Slot) {
         let entry = (slot, self.changes(slot));
         self.nodes.insert((call(request), request.cseq, request.branch), entry);
         self.nodes.insert((call(request), 0, 0), entry);
     }
 
-    /// Another node has the slot.
+    /// Drops the entries of a slot that goes to another node.
     pub(crate) fn forget(&mut self, slot: Slot) {
         if self.changes.len() <= slot.index() {
             self.changes.resize(slot.index() + 1, 0);

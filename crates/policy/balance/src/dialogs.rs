@@ -1,7 +1,7 @@
-//! The answered dialogs of a call, known by their tags.
+//! Answered dialogs of a call, identified by their tags.
 //!
-//! Anybody who has seen a Call-ID can send a BYE with it, or what is answered 481. Only with the tags of a dialog
-//! does it end one. A call has one dialog, unless it was forked upstream and is answered several times (RFC 3261
+//! Anyone who has seen a Call-ID can send a BYE with it, or a request that gets 481. Only a message with the tags of a
+//! dialog ends that dialog. A call has one dialog, unless it was forked upstream and answered several times (RFC 3261
 //! §13.2.2.4).
 
 use crate::session::Session;
@@ -12,13 +12,13 @@ impl Session {
         self.dialog != 0
     }
 
-    /// Whether that is a dialog of the call: [`crate::Tags::dialog`].
+    /// Whether this is a dialog of the call ([`crate::Tags::dialog`]).
     pub(crate) fn has_dialog(&self, dialog: u32) -> bool {
         let is_other = || self.other_dialogs.as_ref().is_some_and(|others| others.contains(&dialog));
         dialog != 0 && (self.dialog == dialog || is_other())
     }
 
-    /// A dialog of the call was answered, perhaps for the second time.
+    /// Adds an answered dialog of the call; it may be known already.
     pub(crate) fn add_dialog(&mut self, dialog: u32) {
         if dialog == 0 || self.has_dialog(dialog) {
             return;
@@ -33,7 +33,7 @@ impl Session {
         }
     }
 
-    /// A dialog is over. Returns whether it was one of the call's.
+    /// Removes a dialog. Returns whether it belonged to the call.
     pub(crate) fn remove_dialog(&mut self, dialog: u32) -> bool {
         if !self.has_dialog(dialog) {
             return false;
@@ -54,7 +54,7 @@ impl Session {
         true
     }
 
-    /// All of them are over.
+    /// Removes all dialogs.
     pub(crate) fn clear_dialogs(&mut self) {
         (self.dialog, self.other_dialogs) = (0, None);
     }

@@ -1,4 +1,4 @@
-//! Evidence of a shard about a node, from its own traffic.
+//! Evidence about a node from the traffic of one shard.
 
 use crate::half_open::HalfOpen;
 use crate::outlier::{Outcome, OutcomeTally, ROW};
@@ -6,55 +6,55 @@ use crate::refusals::Refusals;
 use base::Instant;
 use core::time::Duration;
 
-/// Least time between two signs of life of a node: so that one in doubt that answers a thousand requests a second
-/// does not tell the cluster a thousand times.
+/// Least time between two reports that a node in doubt answers. The node may answer a thousand requests a second; the
+/// cluster needs few reports.
 const SIGN_GAP: Duration = Duration::from_millis(250);
 
-/// One of these for each slot.
+/// Evidence about the node in one slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evidence {
-    /// When the node last answered anything.
+    /// Time of the node's last response.
     answered: Option<Instant>,
-    /// When it last answered an INVITE that begins a call for the first time.
+    /// Time of its last first response to an INVITE that starts a call.
     served: Option<Instant>,
-    /// When the cluster was last told of an answer.
+    /// Time at which the cluster was last told of a response.
     told: Option<Instant>,
     pub(crate) half_open: HalfOpen,
     pub(crate) refusals: Refusals,
-    /// Outcomes of new requests that the cluster has not been told of.
+    /// Outcomes of new requests that were not yet reported to the cluster.
     tally: OutcomeTally,
-    /// When it was last told of some.
+    /// Time of the last such report.
     tallied: Option<Instant>,
-    /// When the node last came back from the dead.
+    /// Time at which the node last came back.
     returned: Option<Instant>,
-    /// What it said of calls from before that has been told to the cluster so often, which decides whether it has
-    /// kept them; `None` once it has shown here that it has.
+    /// Number of its responses to calls from before its return that were reported to the cluster, which decides whether
+    /// it kept its calls. `None` once this shard knows that it did.
     remembers: Option<u8>,
 }
 
-/// So many answers that tell nothing of a call are reported after a node came back.
+/// Most responses to unknown calls (481) that are reported after a node came back.
 const TOLD_MOST: u8 = 16;
 
-/// Least time between two tallies of a node. Server failures in a row are told at once.
+/// Least time between two tallies of a node. Server failures in a row are reported at once.
 const TALLY_GAP: Duration = Duration::from_millis(500);
 
 impl Evidence {
-    /// The node has answered a request.
+    /// Records that the node answered a request.
     pub(crate) fn answers(&mut self, now: Instant) {
         self.answered = Some(now);
     }
 
-    /// The node has answered an INVITE that begins a call for the first time.
+    /// Records the node's first response to an INVITE that starts a call.
     pub(crate) fn serves(&mut self, now: Instant) {
         self.served = Some(now);
     }
 
-    /// Whether it has done so for none since then.
+    /// Whether the node has given no such first response since `then`.
     pub(crate) fn serves_nobody_since(&self, then: Instant) -> bool {
         self.served.is_none_or(|served| served < then)
     }
 
-    /// Whether the cluster is to be told of an answer; it is not told of the next ones for a while then.
+    /// Whether to report a response to the cluster now. If so, the next reports wait for [`SIGN_GAP`].
     pub(crate) fn is_to_be_told(&mut self, now: Instant) -> bool {
         let due = self.told.is_none_or(|told| now >= told + SIGN_GAP);
         if due {
@@ -63,8 +63,8 @@ impl Evidence {
         due
     }
 
-    /// What became of a new request; `progressed`: it had been answered provisionally. Returns what the cluster is to
-    /// be told now.
+    /// Counts the outcome of a new request. `progressed`: it had got a provisional response. Returns the tally to
+    /// report to the cluster now, if it is due.
     pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome, progressed: bool) -> Option<OutcomeTally> {
         self.tally.count(outcome, progressed);
         let due = self.tallied.is_none_or(|tallied| now >= tallied + TALLY_GAP);
@@ -73,20 +73,20 @@ impl Evidence {
         }
         self.tallied = Some(now);
         let told = core::mem::take(&mut self.tally);
-        // A row that was told of is over: it counts once.
+        // A reported row counts only once.
         self.tally.row = if told.row < ROW { told.row } else { 0 };
         Some(told)
     }
 
-    /// The node is back since then.
+    /// Records that the node came back at `since`.
     pub(crate) fn returns(&mut self, since: Instant) {
         if self.returned != Some(since) {
             (self.returned, self.remembers) = (Some(since), Some(0));
         }
     }
 
-    /// The node has answered a request of a call that began then, and says that it knows it, or not. Returns whether
-    /// the cluster is to be told: of calls from before it came back, and not for ever.
+    /// Records a response to a request of a call created at `created`; `knows`: the node knows the call. Returns
+    /// whether to report it: only calls from before its return count, and only the first responses.
     pub(crate) fn is_memory(&mut self, created: Instant, knows: bool) -> bool {
         let (Some(returned), Some(told)) = (self.returned, self.remembers) else { return false };
         let tells = created < returned && told < TOLD_MOST;
@@ -96,7 +96,7 @@ impl Evidence {
         tells
     }
 
-    /// Whether the node has answered nothing since then.
+    /// Whether the node has given no response since `then`.
     pub(crate) fn is_silent_since(&self, then: Instant) -> bool {
         self.answered.is_none_or(|answered| answered < then)
     }

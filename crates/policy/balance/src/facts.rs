@@ -1,12 +1,11 @@
-//! What the balancer is told of requests and responses, and what it says: where they go, and what that tells of
-//! health.
+//! Input of the balancer: facts of requests and responses. Output: decisions, and signs about the health of nodes.
 
 use crate::session::NOBODY;
 use crate::{CallKey, NodeRefusal, OutcomeTally, PoolId, Slot, Tags};
 use base::Instant;
 use wire::Method;
 
-/// Which way a request goes.
+/// Direction of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From a client to a node.
@@ -23,7 +22,7 @@ pub struct Request<'a> {
     pub key: CallKey,
     /// Its Call-ID, for the policies that hash it.
     pub call_id: &'a [u8],
-    /// Where it goes if it is new.
+    /// Pool for a new request.
     pub pool: PoolId,
     /// Its method.
     pub method: Method,
@@ -31,32 +30,33 @@ pub struct Request<'a> {
     pub cseq: u32,
     /// Whether it has a To tag.
     pub in_dialog: bool,
-    /// Which way it goes.
+    /// Direction.
     pub direction: Direction,
-    /// The node that a verified token names, or that it comes from.
+    /// Node that a verified token names, or that sent the request.
     pub pinned: Option<Slot>,
-    /// Whether a verified token names the node: then it belongs to a dialog that was begun through here.
+    /// Whether a verified token names the node. The request then belongs to a dialog that was set up through here.
     pub by_token: bool,
-    /// Whether the other side began the dialog, as the token says.
+    /// Whether the other side started the dialog, according to the token.
     pub begun_by_peer: bool,
-    /// A hash of what the client's Via calls the transaction (its branch). A request that was forked upstream comes
-    /// several times with one CSeq and differs in this.
+    /// Hash of the branch in the client's Via. A request that was forked upstream arrives several times with one CSeq
+    /// and different branches.
     pub branch: u32,
-    /// Its tags. With the Call-ID, that of who began it is what a call is known by.
+    /// Tags. The Call-ID and the initiator's tag identify a call.
     pub tags: Tags,
-    /// Whether it passes the limits of members up to twice: an emergency call.
+    /// Whether it may exceed the limits of members up to twofold: an emergency call.
     pub has_priority: bool,
 }
 
 impl Request<'_> {
-    /// Key of the session that it begins, should it be in none: of its call, as far as is known who began that.
+    /// Key of the session that the request starts if it has none: of its Call-ID and, for a call, its initiator as far
+    /// as known.
     pub(crate) fn session_key(&self) -> CallKey {
         let of_call = self.in_dialog || matches!(self.method, Method::Invite | Method::Ack | Method::Cancel);
         let initiator = if self.begun_by_peer { self.tags.to } else { self.tags.from };
         self.key.begun_by(if of_call { initiator } else { NOBODY })
     }
 
-    /// Its dialog, 0 if it is in none: what ends a call in the session store is told by it.
+    /// Key of its dialog, 0 outside dialogs. The session store ends calls by this key.
     pub(crate) fn dialog(&self) -> u32 {
         if self.in_dialog { self.tags.dialog() } else { 0 }
     }
@@ -73,24 +73,24 @@ pub struct Response {
     pub cseq: u32,
     /// Status code.
     pub status: u16,
-    /// Which way its request went.
+    /// Direction of its request.
     pub direction: Direction,
     /// [`Request::branch`] of its request.
     pub branch: u32,
-    /// Its tags. Another To tag in a 2xx to an INVITE is another dialog (RFC 3261 §13.2.2.4).
+    /// Tags. A 2xx to an INVITE with another To tag sets up another dialog (RFC 3261 §13.2.2.4).
     pub tags: Tags,
 }
 
-/// Why a request goes to its node.
+/// Reason why a request goes to its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// It is new: the policy chose.
+    /// It is new, and the policy chose.
     Policy,
     /// Its call is in the session table.
     Session,
-    /// A verified token names the node, or it comes from there.
+    /// A verified token names the node, or the node sent it.
     Token,
-    /// Its node is dead and nobody had answered it: the policy chose again.
+    /// Its node failed it or is dead, and the policy chose again.
     Moved,
 }
 
@@ -98,7 +98,7 @@ impl Why {
     /// Every reason, in declaration order.
     pub const ALL: [Self; 4] = [Self::Policy, Self::Session, Self::Token, Self::Moved];
 
-    /// The word used by `explain` and in metrics.
+    /// Word used by `explain` and in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy",
@@ -109,74 +109,75 @@ impl Why {
     }
 }
 
-/// Where a request goes.
+/// Destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// To or from this node.
+    /// Goes to or comes from this node.
     Forward {
         /// The node.
         slot: Slot,
-        /// Why this one.
+        /// Reason.
         why: Why,
     },
-    /// Nobody here knows its INVITE: every node is asked, the one that has it will act.
+    /// ACK or CANCEL whose INVITE is unknown here. It goes to every node, and the node with the INVITE acts.
     Search,
-    /// In a dialog that nobody here knows.
+    /// In a dialog that is unknown here.
     Orphan,
     /// No node takes new calls.
     NoServer,
-    /// Each node that takes new calls has too much to do for now.
+    /// Each node that takes new calls is overloaded for now.
     AtLimit(NodeRefusal),
-    /// The session table is full of calls that ring or have been answered.
+    /// The session table is full of calls that ring or were answered.
     NoRoom,
 }
 
-/// What the traffic says about a node's health.
+/// A sign about a node's health from the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sign {
     /// A request got no response at all.
     NoAnswer {
         /// The node.
         slot: Slot,
-        /// Whether the node has answered nothing else since, as far as this shard knows.
+        /// Whether the node has given no other response since, as far as this shard knows.
         silent: bool,
     },
-    /// A node answered that is in doubt.
+    /// A node in doubt answered.
     Answer {
         /// The node.
         slot: Slot,
     },
-    /// It answered 503 and pauses for a while.
+    /// A node answered 503 and pauses for a while.
     Pause {
         /// The node.
         slot: Slot,
-        /// Until when.
+        /// End of the pause.
         until: Instant,
         /// Whether it named the time itself (Retry-After).
         asked: bool,
     },
-    /// The network said that a request to it did not arrive (ICMP): it is the last to be asked for a while.
+    /// An ICMP error says that a request to a node did not arrive. For a while the node gets calls only as the last
+    /// resort.
     Unreachable {
         /// The node.
         slot: Slot,
-        /// Until when.
+        /// End of that time.
         until: Instant,
     },
-    /// What became of new requests since the last time.
+    /// Outcomes of new requests since the last tally.
     Tally {
         /// The node.
         slot: Slot,
         /// Outcomes.
         tally: OutcomeTally,
     },
-    /// It is back, and has answered a request of a call from before.
+    /// A node that came back answered a request of a call from before.
     Memory {
         /// The node.
         slot: Slot,
-        /// Whether it knows the call; it does not if it says 481.
+        /// Whether it knows the call: it answered other than 481.
         knows: bool,
     },
-    /// It paused, got a call all the same, and answered it.
+    /// A pausing node got a call as a trial, and answered it.
     Recovered {
         /// The node.
         slot: Slot,

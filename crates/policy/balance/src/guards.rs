@@ -1,5 +1,4 @@
-//! What keeps each member from more than it can do: the most calls a second, and the limit that is found from its
-//! answers.
+//! Limits of each member: the configured rate of new calls, and the limit measured from its responses.
 
 use crate::{Node, NodeRefusal, Slot};
 use base::Instant;
@@ -8,28 +7,28 @@ use overload::member::{MemberLaw, MemberLimit, RateCap, Work};
 use std::sync::Arc;
 use wire::Method;
 
-/// How the limits of a member stand in one shard: the limit that is found from its answers, and `max_rate`.
+/// State of a member's limits in one shard: the measured limit, and `max_rate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberRoom {
-    /// The law of the limit that is found; `None`: no such limit is looked for.
+    /// Law of the measured limit; `None` if there is no such limit.
     pub law: Option<MemberLaw>,
-    /// New requests without any answer; 0 where no limit is looked for.
+    /// Unanswered new requests; 0 without a measured limit.
     pub open: u32,
-    /// How many there may be; `None` while nothing shows that the member has too much to do.
+    /// Most unanswered new requests; `None` while nothing shows that the member is overloaded.
     pub limit: Option<u32>,
-    /// The limit that keeps a new call without priority from it now, if one does.
+    /// Limit that refuses a new call without priority now; `None` if there is room.
     pub refusal: Option<NodeRefusal>,
 }
 
-/// Of one member.
+/// Limits of one member.
 #[derive(Debug, Default)]
 struct Guard {
     limit: Option<Box<MemberLimit>>,
-    /// The most new calls a second, and the bucket that counts them for all shards.
+    /// Most new calls a second, and the bucket that counts them for all shards.
     rate: Option<(u32, Arc<RateCap>)>,
 }
 
-/// Those of all members.
+/// Limits of all members.
 #[derive(Debug, Default)]
 pub(crate) struct Guards {
     /// By slot.
@@ -50,7 +49,7 @@ fn work(method: Method) -> Work {
 }
 
 impl Guards {
-    /// Only while there is no node.
+    /// Sets the epoch. Call it before the first node.
     pub(crate) fn set_epoch(&mut self, epoch: Duration) {
         self.epoch = epoch;
     }
@@ -59,7 +58,7 @@ impl Guards {
         self.slots.resize_with(count.max(self.slots.len()), Guard::default);
     }
 
-    /// Takes over what keeps a member; what it has shown stays, unless the law is another one.
+    /// Sets the limits of a member. Its measurements stay, unless the law changes.
     pub(crate) fn configure(&mut self, slot: Slot, law: Option<MemberLaw>, node: &Node) {
         let guard = &mut self.slots[slot.index()];
         if guard.limit.as_ref().map(|limit| limit.law()) != law {
@@ -69,27 +68,27 @@ impl Guards {
         self.is_any |= guard.limit.is_some() || guard.rate.is_some();
     }
 
-    /// Another node has the slot.
+    /// Resets a slot that goes to another node.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.slots[slot.index()] = Guard::default();
     }
 
-    /// The member has died: it answers nothing of what it had.
+    /// Drops the open requests of a member that died: it will not answer them.
     pub(crate) fn dies(&mut self, slot: Slot) {
         if let Some(limit) = &mut self.slots[slot.index()].limit {
             limit.forget_open();
         }
     }
 
-    /// The member is back since then, or may be: it begins with little.
+    /// Restarts the limit of a member that is back since `since`, or may be: it starts low.
     pub(crate) fn returns(&mut self, slot: Slot, since: Instant) {
         if let Some(limit) = &mut self.slots[slot.index()].limit {
             limit.restart(since);
         }
     }
 
-    /// Why a member gets no new request of this method for now, if it does not. `is_limited`: the limit that was
-    /// found holds.
+    /// Limit that refuses a new request of this method to a member; `None` if there is room. `is_limited`: the measured
+    /// limit applies.
     pub(crate) fn refusal(
         &self,
         now: Instant,
@@ -106,7 +105,7 @@ impl Guards {
         limit.is_some_and(|limit| !limit.has_room(now, has_priority)).then_some(NodeRefusal::Limit)
     }
 
-    /// A new request goes to a member.
+    /// Counts a new request to a member.
     pub(crate) fn sent(&mut self, now: Instant, slot: Slot, method: Method) {
         let guard = &mut self.slots[slot.index()];
         if let Some((rate, cap)) = guard.rate.as_ref().filter(|_| method == Method::Invite) {
@@ -117,9 +116,9 @@ impl Guards {
         }
     }
 
-    /// A member has answered a new request that was sent then. Only its first answer tells of the member: a 503 after
-    /// a provisional answer is about one call, such as a dead trunk or a busy callee. Refusals other than 503 may be
-    /// the callers' fault and say nothing.
+    /// Measures a response to a new request that was sent at `sent`. Only the first response counts: a 503 after a
+    /// provisional one is about one call, such as a failed trunk or a busy callee. Error responses other than 503 may
+    /// be the caller's fault and count for nothing.
     pub(crate) fn answered(
         &mut self,
         now: Instant,
@@ -137,15 +136,15 @@ impl Guards {
         }
     }
 
-    /// A member has answered a request within a dialog that was sent then. What others answer within dialogs passes
-    /// through it; a BYE it answers itself, or at once.
+    /// Measures a response to a request within a dialog, sent at `sent`. Only BYE counts: a member answers it itself,
+    /// or at once. Other requests may be answered by the far side, through the member.
     pub(crate) fn noted(&mut self, now: Instant, slot: Slot, (method, sent): (Method, Instant)) {
         if let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
             limit.noted(now, Work::Bye, sent);
         }
     }
 
-    /// A new request that was sent then is over without any answer. `timed_out`: it had its time.
+    /// Counts a new request, sent at `sent`, that ended without any response. `timed_out`: its time was over.
     pub(crate) fn left(&mut self, now: Instant, slot: Slot, sent: Instant, timed_out: bool) {
         match &mut self.slots[slot.index()].limit {
             Some(limit) if timed_out => limit.lost(now, sent),
@@ -154,12 +153,12 @@ impl Guards {
         }
     }
 
-    /// Whether any member has, or had, a limit.
+    /// Whether any member has or had a limit.
     pub(crate) fn is_any(&self) -> bool {
         self.is_any
     }
 
-    /// How the limits of a member stand, where it has any.
+    /// State of a member's limits; `None` if it has none.
     pub(crate) fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
         let guard = self.slots.get(slot.index())?;
         let limit = guard.limit.as_ref();

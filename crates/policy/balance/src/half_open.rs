@@ -1,20 +1,20 @@
-//! The half-open state of a circuit breaker: when a node that takes no new calls gets one all the same, as a trial
-//! request that shows whether it serves again.
+//! Half-open state of a circuit breaker: decides when a node that takes no new calls gets one as a trial request, which
+//! shows whether it serves again.
 
 use base::Instant;
 use core::time::Duration;
 
-/// From the first trial, which may come at once, to the second. A trial that goes unanswered costs its caller a
-/// retransmission (T1 of RFC 3261 §17.1.1.2, half a second), which then goes elsewhere; so trials are rare, and each
-/// wait is twice the one before.
+/// Time from the first trial, which may come at once, to the second. An unanswered trial costs its caller a
+/// retransmission (T1 of RFC 3261 §17.1.1.2, half a second), which then goes to another node. So trials are rare, and
+/// each wait is twice the one before.
 const FIRST: Duration = Duration::from_secs(5);
 /// The longest time between two trials.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The trial requests that a shard has sent to one half-open node: when the next is due.
+/// Trial requests of a shard to one half-open node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HalfOpen {
-    /// Since when the node had been away when the last trial began.
+    /// Start of the absence to which the last trial belongs.
     of: Instant,
     /// Time from the last trial to the next.
     wait: Duration,
@@ -27,7 +27,7 @@ impl HalfOpen {
         !self.belongs_to(since) || now >= self.next
     }
 
-    /// The node got a trial request. Each of `shards` shards sends trial requests of its own.
+    /// Records a trial request. Each of `shards` shards sends its own trials.
     pub(crate) fn begin(&mut self, now: Instant, since: Instant, shards: u32) {
         self.wait = if self.belongs_to(since) { (self.wait * 2).min(LONGEST) } else { FIRST };
         (self.of, self.next) = (since, now + self.wait * shards);

@@ -1,9 +1,9 @@
-//! What nodes and pools are known by.
+//! Identifiers of nodes and pools.
 
 use core::fmt;
 
-/// Identity of a node: a hash of its transport address, so the same after a restart, on a peer balancer, and
-/// whatever the order of the members. Weight and health are not part of it.
+/// Identity of a node: a hash of its transport address. It is the same after a restart, on a peer balancer, and for any
+/// order of the members. It does not depend on weight or health.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
 
@@ -13,25 +13,25 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Index of a node in this process. A slot goes to another node only after its node has left and nothing points there
+/// Index of a node in this process. A slot goes to another node only after its node has left and nothing refers to it
 /// any more ([`Cluster::release`](crate::Cluster::release)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Slot(pub u16);
 
 impl Slot {
-    /// As an index.
+    /// The slot as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Number of a pool in this process. One that is gone keeps its number, so that nothing which waits or rings takes
-/// another pool for it.
+/// Number of a pool in this process. The number of a removed pool is not reused, so that waiting requests and ringing
+/// calls never use another pool in its place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoolId(pub u16);
 
 impl PoolId {
-    /// As an index.
+    /// The number as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

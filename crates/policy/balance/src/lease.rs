@@ -1,11 +1,11 @@
-//! Leases: what a node has to do for as long as they live. A node's load is the sum over them.
+//! Leases of transactions and calls. The load of a node is the sum over its live leases.
 
 use crate::refusals::Shared;
 use crate::{CallLimits, Slot};
 use core::ops::{Add, AddAssign};
 use std::sync::Arc;
 
-/// What a node has to do: the sum over its live leases.
+/// Load of a node: the sum over its live leases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
     /// Calls assigned and not ended.
@@ -33,26 +33,26 @@ impl Add for Load {
     }
 }
 
-/// Load of one node as this shard sees it: its own leases, and what the other shards said last.
+/// Load of one node as this shard knows it: its own leases, and the last report of the other shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadCell {
     /// From the leases of this shard.
     pub own: Load,
     /// From the other shards of this process, as of the last exchange.
     pub others: Load,
-    /// What `own` was at the last exchange.
+    /// Value of `own` at the last exchange.
     exchanged: Load,
 }
 
 impl LoadCell {
-    /// Both together.
+    /// Sum of both.
     pub fn total(&self) -> Load {
         self.own + self.others
     }
 
-    /// The load that policies compare: since the last exchange, each of the `peers` other shards is taken to have
-    /// done what this one did, since Call-IDs spread calls evenly over shards. Without this, shards that hear of
-    /// each other late all fill the node that was the emptiest at the exchange.
+    /// Load that policies compare. It assumes that since the last exchange each of the `peers` other shards changed its
+    /// load as this shard did, since Call-IDs spread calls evenly over shards. Without this estimate all shards would
+    /// fill the node that had the least load at the exchange.
     fn expected(&self, peers: u32) -> Load {
         let peers = i64::from(peers);
         let extrapolate = |own: u64, exchanged: u64, others: u64| {
@@ -71,8 +71,8 @@ impl LoadCell {
     }
 }
 
-/// A transaction that was taken and will be given back. It cannot be copied and [`Leases::end`] consumes it, so
-/// the compiler sees to it that no lease ends twice.
+/// A transaction that counts in the load of its node. It cannot be copied and [`Leases::end`] consumes it, so the
+/// compiler ensures that no lease ends twice.
 #[must_use = "a lease that is dropped leaves its load behind: end it"]
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -82,8 +82,8 @@ pub(crate) struct Lease {
     work: u32,
 }
 
-/// The same of a call, which [`Leases::end_call`] ends. It outlives the silence of its node, which may come back with
-/// its calls, until they are known to be lost.
+/// Lease of a call, ended by [`Leases::end_call`]. It outlives a time in which its node is silent, since the node may
+/// come back with its calls, and ends when the calls are known to be lost.
 #[must_use = "a lease that is dropped leaves its load behind: end it"]
 #[derive(Debug)]
 pub(crate) struct CallLease {
@@ -103,33 +103,33 @@ impl Lease {
     }
 }
 
-/// Which leases on a node are live.
+/// Counts that decide which leases of a node are live.
 #[derive(Clone, Copy, Default, Debug)]
 struct Age {
-    /// [`crate::Node::deaths`]: those of transactions that were taken at another count have ended.
+    /// [`crate::Node::deaths`]: transaction leases taken at another count have ended.
     deaths: u16,
-    /// [`crate::Node::lost`]: those of calls that were taken at a smaller count have ended.
+    /// [`crate::Node::lost`]: call leases taken at a smaller count have ended.
     lost: u16,
-    /// Live calls that were taken at another count of deaths than the present one.
+    /// Live calls taken at an earlier count of deaths than the present one.
     before: u32,
 }
 
-/// Whether one count of deaths is not before another. Counts wrap, and the cluster sees to it that no call is
-/// kept for half of them.
+/// Whether one count of deaths is equal to or later than another. Counts wrap. The cluster keeps no call for more than
+/// half of the range.
 fn is_since(count: u16, other: u16) -> bool {
     count.wrapping_sub(other).cast_signed() >= 0
 }
 
-/// The loads of all nodes. Nothing else in the process counts load.
+/// Loads of all nodes. Nothing else in the process counts load.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     cells: Vec<LoadCell>,
-    /// How many other shards there are.
+    /// Number of other shards.
     peers: u32,
     ages: Vec<Age>,
-    /// Of each node, the most calls that it may have; 0 for no limit.
+    /// Most calls of each node; 0 for no limit.
     limits: Vec<u32>,
-    /// What the shards share; `None` for the only shard.
+    /// Counters that the shards share; `None` for a single shard.
     call_limits: Option<Arc<CallLimits>>,
 }
 
@@ -147,22 +147,22 @@ impl Leases {
         self.cells[slot.index()]
     }
 
-    /// Shares the places on nodes with a limit. Only while no call is there.
+    /// Shares the places on nodes with a limit. Call it while there is no call.
     pub(crate) fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
         self.call_limits = Some(call_limits);
     }
 
-    /// What the shards share, of this node.
+    /// Shared counters, with this node's slot.
     pub(crate) fn shared(&self, slot: Slot) -> Shared<'_> {
         self.call_limits.as_deref().map(|limits| (limits, slot))
     }
 
-    /// The shared places, if the node has a limit.
+    /// Shared places, if the node has a limit.
     fn call_limits(&self, slot: Slot) -> Option<&CallLimits> {
         self.call_limits.as_deref().filter(|_| self.limits[slot.index()] != 0)
     }
 
-    /// The most calls that a node may have; 0 for no limit.
+    /// Sets the most calls of a node; 0 for no limit.
     pub(crate) fn set_limit(&mut self, slot: Slot, limit: u32) {
         let calls = self.cells[slot.index()].own.calls;
         let before = core::mem::replace(&mut self.limits[slot.index()], limit);
@@ -173,13 +173,13 @@ impl Leases {
         }
     }
 
-    /// The calls on a node that its limit is compared with.
+    /// Number of calls that the limit of a node is compared with.
     pub(crate) fn calls(&self, slot: Slot) -> u32 {
         self.call_limits(slot)
             .map_or_else(|| self.cell(slot).total().calls, |call_limits| call_limits.calls(slot))
     }
 
-    /// A call that is on its node whatever the limit.
+    /// Takes a call lease whatever the limit.
     pub(crate) fn call(&mut self, slot: Slot) -> CallLease {
         if let Some(call_limits) = self.call_limits(slot) {
             call_limits.add(slot, 1);
@@ -187,7 +187,7 @@ impl Leases {
         self.counted_call(slot)
     }
 
-    /// A call that takes one of the places on its node; `None` if another shard took the last one.
+    /// Takes a call lease within the limit of its node; `None` if another shard took the last place.
     pub(crate) fn new_call(&mut self, slot: Slot) -> Option<CallLease> {
         let taken = self
             .call_limits(slot)
@@ -207,7 +207,7 @@ impl Leases {
         Lease { slot, deaths: self.ages[slot.index()].deaths, work }
     }
 
-    /// Gives a lease back. If its node died since it was taken, it has ended already.
+    /// Gives a lease back. If its node died since it was taken, the lease has already ended.
     #[expect(clippy::needless_pass_by_value, reason = "taking it is what ends it")]
     pub(crate) fn end(&mut self, lease: Lease) {
         if !self.is_live(&lease) {
@@ -218,7 +218,7 @@ impl Leases {
         own.work -= u64::from(lease.work);
     }
 
-    /// The same of a call.
+    /// Gives a call lease back.
     #[expect(clippy::needless_pass_by_value, reason = "taking it is what ends it")]
     pub(crate) fn end_call(&mut self, lease: CallLease) {
         if !self.is_call_live(&lease) {
@@ -232,7 +232,7 @@ impl Leases {
         self.cells[lease.slot.index()].own.calls -= 1;
     }
 
-    /// Whether its node has not died since it was taken.
+    /// Whether the node has not died since the lease was taken.
     pub(crate) fn is_live(&self, lease: &Lease) -> bool {
         lease.deaths == self.ages[lease.slot.index()].deaths
     }
@@ -242,24 +242,24 @@ impl Leases {
         is_since(lease.deaths, self.ages[lease.slot.index()].lost)
     }
 
-    /// The load that this lease stands for, if it is live.
+    /// Load of this lease; zero if it has ended.
     pub(crate) fn worth(&self, lease: &Lease) -> Load {
         let live = Load { calls: 0, transactions: 1, work: u64::from(lease.work) };
         if self.is_live(lease) { live } else { Load::default() }
     }
 
-    /// The same of a call.
+    /// Load of this call lease; zero if it has ended.
     pub(crate) fn worth_of_call(&self, lease: &CallLease) -> Load {
         Load { calls: u32::from(self.is_call_live(lease)), ..Load::default() }
     }
 
-    /// In constant time: ends every transaction on a node when its count of deaths has moved on, and every call from
-    /// before the count at which its calls were last lost. Returns how many ended.
+    /// Ends every transaction on a node when its count of deaths has changed, and every call from before the count at
+    /// which its calls were last lost. Takes constant time. Returns the load that ended.
     pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16, lost: u16) -> Load {
         let (age, own) = (&mut self.ages[slot.index()], &mut self.cells[slot.index()].own);
         let mut ended = Load::default();
         if age.lost != lost {
-            // What is lost was lost at the count of then: not before the one that is known here.
+            // `lost` is a count of deaths, not before the count that is known here.
             ended.calls = if is_since(age.deaths, lost) { age.before } else { own.calls };
             own.calls -= ended.calls;
             (age.lost, age.before) = (lost, 0);
@@ -278,7 +278,7 @@ impl Leases {
         self.peers = peers;
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     pub(crate) fn shards(&self) -> u32 {
         self.peers + 1
     }
@@ -288,7 +288,7 @@ impl Leases {
         (cell.others, cell.exchanged) = (load, cell.own);
     }
 
-    /// The load of a node that policies compare.
+    /// Load of a node that policies compare.
     pub(crate) fn expected(&self, slot: Slot) -> Load {
         self.cells[slot.index()].expected(self.peers)
     }

@@ -1,8 +1,8 @@
-//! Which server a call goes to, and how much each server still has to do.
+//! Chooses the server of each call, and tracks the load of each server.
 //!
-//! Pure: time and every message's facts are arguments, nothing is read from outside, no text is parsed here.
-//! [`Cluster`] holds the nodes with their health; [`Balancer`] holds the sessions and the leases
-//! and asks a [`Policy`] when a call is new. A process has one cluster and a balancer for each shard.
+//! Pure: time and the facts of each message are arguments; the crate parses no text. [`Cluster`] holds the nodes with
+//! their health. [`Balancer`] holds the sessions and the leases, and asks a [`Policy`] for the node of a new call. A
+//! process has one cluster, and one balancer for each shard.
 #![forbid(unsafe_code)]
 
 mod assignment;

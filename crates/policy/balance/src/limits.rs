@@ -1,34 +1,34 @@
-//! What the shards of a process count together: calls on a node that has a limit, and what a node refuses.
+//! Counters that the shards of a process share: calls on limited nodes, and refusals of nodes.
 
 use crate::Slot;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// New requests that a node was sent, and how many it answered with 503; both wrap.
+/// New requests to a node, and the number of them answered 503; both wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) sent: u32,
     pub(crate) refused: u32,
 }
 
-/// The calls on each node that has a limit, over all shards of a process: what they have to agree on at once, since
-/// what they hear of each other's load is a batch late. And the new requests of each node with those that it refused:
-/// a caller has the shard that his address leads to, and must not be all that is known there of a node.
+/// Calls on each node with a limit, over all shards of a process. The shards must agree on them at once, but learn each
+/// other's load one batch late. Also counts the new requests of each node and its refusals: a caller's requests may all
+/// reach one shard, so one shard's counts are not enough.
 ///
-/// The number of a node is the sum over the call leases of all shards, as its load is within one; a shard changes it
-/// together with its own. Relaxed atomics suffice: each number stands for itself.
+/// The number of calls is the sum over the call leases of all shards; a shard updates it together with its own load.
+/// Relaxed atomics suffice, since the numbers are independent.
 #[derive(Debug)]
 pub struct CallLimits {
     /// By slot.
     taken: Box<[AtomicU32]>,
-    /// By slot, what another process has there.
+    /// By slot, calls of another process.
     elsewhere: Box<[AtomicU32]>,
     /// By slot, new requests.
     sent: Box<[AtomicU32]>,
-    /// By slot, how many of these were answered 503.
+    /// By slot, new requests answered 503.
     refused: Box<[AtomicU32]>,
 }
 
-/// One for each slot that there can be.
+/// Number of possible slots.
 const SLOTS: usize = 1 << 16;
 
 impl Default for CallLimits {
@@ -39,7 +39,8 @@ impl Default for CallLimits {
 }
 
 impl CallLimits {
-    /// The calls on the node in `slot`, another process's too; 0 of ours if it has no limit.
+    /// Calls on the node in `slot`, including those of another process. Calls of this process are not counted if the
+    /// node has no limit.
     pub fn calls(&self, slot: Slot) -> u32 {
         self.taken[slot.index()].load(Ordering::Relaxed) + self.elsewhere(slot)
     }
@@ -48,7 +49,7 @@ impl CallLimits {
         self.elsewhere[slot.index()].load(Ordering::Relaxed)
     }
 
-    /// How many calls another process has on the node in `slot`: these places are taken, too.
+    /// Sets the number of calls that another process has on the node in `slot`. They take places too.
     pub fn set_elsewhere(&self, slot: Slot, calls: u32) {
         self.elsewhere[slot.index()].store(calls, Ordering::Relaxed);
     }
@@ -60,7 +61,7 @@ impl CallLimits {
         self.taken[slot.index()].fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Counts calls that are there whatever the limit.
+    /// Counts calls whatever the limit.
     pub(crate) fn add(&self, slot: Slot, calls: u32) {
         self.taken[slot.index()].fetch_add(calls, Ordering::Relaxed);
     }
@@ -80,7 +81,7 @@ impl CallLimits {
         self.refused[slot.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Both counts.
+    /// Both counters of a node.
     pub(crate) fn totals(&self, slot: Slot) -> Totals {
         let [sent, refused] =
             [&self.sent, &self.refused].map(|counts| counts[slot.index()].load(Ordering::Relaxed));
@@ -88,7 +89,7 @@ impl CallLimits {
     }
 }
 
-/// The new calls that each node was sent, by slot, over all shards of a process. Each count wraps.
+/// New calls sent to each node, by slot, over all shards of a process. Each count wraps.
 #[derive(Debug)]
 pub struct SentCalls(Box<[AtomicU32]>);
 
@@ -99,7 +100,7 @@ impl Default for SentCalls {
 }
 
 impl SentCalls {
-    /// The calls that the node in `slot` was sent so far.
+    /// Number of calls sent to the node in `slot` so far.
     pub fn of(&self, slot: Slot) -> u32 {
         self.0[slot.index()].load(Ordering::Relaxed)
     }

@@ -2,23 +2,23 @@
 
 use crate::ids::Slot;
 
-/// The nodes of a pool. A node may be in several; it has one load and one health.
+/// Nodes of a pool. A node may be in several pools; it has one load and one health.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Members {
     /// Every node.
     #[default]
     All,
-    /// Those in some slots.
+    /// Nodes in these slots.
     Some {
-        /// The slots in order: what goes through a pool does not go through all nodes.
+        /// Slots in order, so that a walk over a pool does not visit all nodes.
         slots: Vec<Slot>,
-        /// The same by slot; what is beyond the end is in no pool of this kind.
+        /// Membership by slot; slots beyond the end are not members.
         has: Vec<bool>,
     },
 }
 
 impl Members {
-    /// Those in these slots.
+    /// Creates a set of the nodes in these slots.
     pub fn of(slots: impl IntoIterator<Item = Slot>) -> Self {
         let mut slots: Vec<_> = slots.into_iter().collect();
         slots.sort_unstable();
@@ -30,7 +30,7 @@ impl Members {
         Self::Some { slots, has }
     }
 
-    /// Whether the node in a slot is one of them.
+    /// Whether the node in a slot is a member.
     pub fn has(&self, slot: Slot) -> bool {
         match self {
             Self::All => true,
@@ -38,7 +38,7 @@ impl Members {
         }
     }
 
-    /// Their slots where there are so many nodes: from `first` on, then those before it.
+    /// Slots of members among the first `nodes` slots: from `first` on, then those before it.
     pub(crate) fn from(&self, first: Slot, nodes: usize) -> impl Iterator<Item = Slot> + '_ {
         let (slots, start) = match self {
             Self::All => (None, first.index()),

@@ -1,4 +1,4 @@
-//! A node as the balancer sees it: who it is, how much it can take, and why it may take no new calls.
+//! A node with its health and capacity, and the reasons to send it no new calls.
 
 use crate::ids::{NodeId, PoolId};
 use base::Instant;
@@ -9,32 +9,32 @@ use std::sync::Arc;
 /// Why a node takes no new calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeRefusal {
-    /// It was taken out of the configuration; the calls it has go on.
+    /// It was removed from the configuration; its calls continue.
     Removed,
     /// It does not answer.
     Unreachable,
     /// It is drained.
     Draining,
-    /// It fails what the others do not.
+    /// It is an outlier: it fails requests that other members do not fail.
     Ejected,
     /// It pauses after a 503.
     Paused,
-    /// It has as many calls as it may have.
+    /// It has `max_calls` calls.
     Full,
-    /// It has got as many calls a second as it may get.
+    /// It has got `max_rate` new calls this second.
     Rate,
-    /// It has as many requests without any answer as it can do, by the delay of its answers.
+    /// It has as many unanswered requests as its measured limit allows.
     Limit,
 }
 
 impl NodeRefusal {
-    /// Whether it has too much to do for now: what would go there is refused rather than given to a node that is dead
-    /// or pauses.
+    /// Whether the node is only overloaded for now. Its new requests are then refused rather than sent to dead or
+    /// paused nodes.
     pub const fn is_of_load(self) -> bool {
         matches!(self, Self::Rate | Self::Limit)
     }
 
-    /// The word used in metrics, in the API and by `explain`.
+    /// Word used in metrics, in the API and by `explain`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Removed => "removed",
@@ -49,84 +49,83 @@ impl NodeRefusal {
     }
 }
 
-/// Whether a node is there.
+/// Health of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
-    /// It answers, or nothing says that it does not.
+    /// It answers, or nothing shows that it does not.
     Up,
-    /// What it was asked went unanswered, or its probes were answered 503. It may be there all the same: it may not
-    /// know OPTIONS, or be slow.
+    /// Probes or requests went unanswered, or probes were answered 503. The node may still be alive: it may be slow, or
+    /// not support OPTIONS.
     Silent,
-    /// The network said that nobody listens at its port (ICMP port unreachable in answer to a probe): its process is
-    /// gone.
+    /// The port is closed (ICMP port unreachable in answer to a probe): its process is gone.
     Closed,
 }
 
-/// Membership, health and weight of a node as one value: whoever reads it sees all of one moment.
+/// Membership, health and weight of a node as one value, so that a reader sees one consistent moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
-    /// Who it is.
+    /// Identity.
     pub id: NodeId,
-    /// Relative capacity, 1.0 unless set; loads are divided by it.
+    /// Relative capacity, 1.0 by default. Loads are divided by it.
     pub capacity: f64,
-    /// Most calls at a time; 0 for no limit.
+    /// Most simultaneous calls; 0 for no limit.
     pub max_calls: u32,
     /// Most new calls a second, over all shards; 0 for no limit.
     pub max_rate: u32,
-    /// The bucket that counts these. Copies of a node share it, so it goes on over a reload.
+    /// Bucket that enforces `max_rate`. Copies of a node share it, so it survives a reload.
     pub rate_cap: Arc<RateCap>,
-    /// The pool in which its health is judged.
+    /// Pool whose settings apply to its health.
     pub pool: PoolId,
-    /// Whether the configuration (still) names it.
+    /// Whether the configuration still contains it.
     pub member: bool,
-    /// Whether it is there.
+    /// Health.
     pub health: Health,
-    /// When that last changed.
+    /// Time of the last change of `health`.
     pub since: Instant,
-    /// Whether it answers OPTIONS probes; `None` until it is known. `Some(false)`: it answers calls and leaves probes
-    /// unanswered, so that their silence says nothing.
+    /// Whether it answers OPTIONS probes; `None` until it is known. `Some(false)`: it answers calls but not probes, so
+    /// unanswered probes say nothing.
     pub answers_probes: Option<bool>,
-    /// Whether it is drained: no new calls, whoever wants that.
+    /// Whether it is drained: it gets no new calls at all.
     pub draining: bool,
-    /// Whether it has left something unanswered: the shards tell of its next answers.
+    /// Whether it left something unanswered. The shards then report its next answers.
     pub doubted: bool,
-    /// It pauses until this instant after a 503: new calls go elsewhere.
+    /// End of a pause after a 503: until then new calls go elsewhere.
     pub paused_until: Instant,
-    /// So much of the pause it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes
-    /// any.
+    /// End of the part of the pause that it requested itself (Retry-After). In the remainder it gets calls if no other
+    /// node takes any.
     pub asked_until: Instant,
-    /// When the present pause began, however often it has been prolonged.
+    /// Start of the present pause, including prolongations.
     pub paused_since: Instant,
-    /// How often a pause was ended before its time.
+    /// Number of pauses that were ended early.
     pub wakes: u16,
-    /// It is ejected as an outlier until then.
+    /// End of its ejection as an outlier.
     pub ejected_until: Instant,
-    /// How often it has been.
+    /// Number of its ejections.
     pub ejections: u32,
-    /// It is dead for silence alone, and may be back with the rest of the pool: until then it gets its share of new
-    /// calls.
+    /// Until this time a node that is dead only for silence gets its share of new calls, since it may be back with the
+    /// rest of its pool.
     pub expected_until: Instant,
-    /// When it (re)joined; its capacity ramps up from here for `ramp`.
+    /// Time when it (re)joined. Its capacity ramps up from here for `ramp`.
     pub joined: Instant,
     /// Length of the slow start; zero for none.
     pub ramp: Duration,
-    /// How often it has been found dead. A lease remembers the count it was taken at; that of a transaction ends with
-    /// it.
+    /// Number of times it was found dead. A lease stores the count at which it was taken. Transaction leases with
+    /// another count have ended.
     pub deaths: u16,
-    /// The count of deaths at which its calls were last found lost: calls from before it are over.
+    /// Count of deaths at which its calls were last found lost. Calls from before it are over.
     pub lost: u16,
 }
 
-/// Share of its capacity that a node starts with after it came back.
+/// Share of its capacity with which a node starts after it comes back.
 const SLOW_START_SHARE: f64 = 0.1;
 
-/// So long a pause that was asked for is kept to without exception (RFC 3261 §21.5.4). Whoever names a longer time
-/// has often named it once for all, and when all members do, calls would be refused although they could be answered.
+/// Time for which a requested pause holds without exception (RFC 3261 §21.5.4). A server often sends a longer fixed
+/// Retry-After. If all members do, calls would be refused that could be answered.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 
 impl Node {
-    /// A member of the first pool of which nothing is known: it is up until a probe says otherwise, since a balancer
-    /// that starts must not refuse the first calls.
+    /// A member of the first pool with default values. It is up until a probe says otherwise: a balancer that starts
+    /// must not refuse the first calls.
     pub fn new(id: NodeId) -> Self {
         Self {
             id,
@@ -155,7 +154,7 @@ impl Node {
         }
     }
 
-    /// Capacity at `now`: ramps linearly from 10 % to all of it in the slow start.
+    /// Capacity at `now`. Ramps linearly from 10 % to all of it during the slow start.
     pub fn capacity_at(&self, now: Instant) -> f64 {
         let since = now.saturating_since(self.joined);
         if since >= self.ramp {
@@ -165,7 +164,8 @@ impl Node {
         self.capacity * (SLOW_START_SHARE + (1.0 - SLOW_START_SHARE) * share)
     }
 
-    /// It answered 503 and pauses until then. `asked`: it named the time (Retry-After). Returns whether that is news.
+    /// Pauses the node until `until` after a 503. `asked`: the node named the time (Retry-After). Returns whether the
+    /// pause got longer.
     pub(crate) fn pause(&mut self, now: Instant, until: Instant, asked: bool) -> bool {
         if now >= self.paused_until {
             self.paused_since = now;
@@ -178,7 +178,7 @@ impl Node {
         longer
     }
 
-    /// Takes over what another copy of this node knows of its pause.
+    /// Takes over the pause of another copy of this node.
     pub(crate) fn pause_as(&mut self, other: &Self) {
         if self.paused_until < other.paused_until {
             self.paused_since = other.paused_since;
@@ -187,24 +187,24 @@ impl Node {
         self.asked_until = self.asked_until.max(other.asked_until);
     }
 
-    /// Its pause is over. A node that was silent comes back as another process than the one that asked for the pause,
-    /// or at least in another state.
+    /// Ends the pause. A node that was silent comes back as another process than the one that asked for the pause, or
+    /// in another state.
     pub(crate) fn wake(&mut self) {
         (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
     }
 
-    /// Whether it counts as alive.
+    /// Whether it is up.
     pub fn is_up(&self) -> bool {
         self.health == Health::Up
     }
 
-    /// Whether only a trial request can show that it is back: it is dead for silence alone, and not known to answer
-    /// probes. Then it gets a new request now and then, although it counts as dead.
+    /// Whether only a trial request can show that it is back: it is dead only for silence, and not known to answer
+    /// probes. It gets a new request from time to time although it counts as dead.
     pub fn is_on_trial(&self) -> bool {
         self.is_only_silent() && self.answers_probes != Some(true)
     }
 
-    /// Since when it has been away, if a new request to it is a trial request.
+    /// Start of its absence, if a new request to it is a trial request.
     pub(crate) fn tried_since(&self, now: Instant) -> Option<Instant> {
         if self.is_expected(now) {
             None
@@ -215,14 +215,13 @@ impl Node {
         }
     }
 
-    /// Whether it gets its share of new calls although it counts as dead: another member has just shown that the pool
-    /// is back, and nobody knows yet whether this one is.
+    /// Whether it gets its share of new calls although it counts as dead. Another member has just shown that the pool
+    /// is back, and the state of this node is not yet known.
     pub fn is_expected(&self, now: Instant) -> bool {
         self.is_only_silent() && now < self.expected_until && now >= self.asked_until
     }
 
-    /// Whether it has paused for long because it asked for that: where no member takes calls, it gets one now and
-    /// then.
+    /// Whether it is in a long pause that it asked for. If no member takes calls, it gets one from time to time.
     pub fn is_half_open(&self, now: Instant) -> bool {
         let serves = self.member && self.is_up() && !self.draining;
         serves && now < self.asked_until && now >= self.paused_since + HALF_OPEN
@@ -232,7 +231,7 @@ impl Node {
         self.member && !self.draining && self.health == Health::Silent
     }
 
-    /// Why it takes no new call now, or `None` if it does. `calls` is what it has on all shards.
+    /// Reason why it takes no new call now; `None` if it does. `calls`: its calls on all shards.
     pub fn refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         if !self.member {
             Some(NodeRefusal::Removed)
@@ -249,10 +248,10 @@ impl Node {
         }
     }
 
-    /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a pause
-    /// that it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node;
-    /// to refuse all calls for it would be worse, and so it would for what an outlier fails. One that is dead for
-    /// silence alone gets them too: it may not know OPTIONS, and what it is sent shows whether it lives.
+    /// Like [`Self::refusal`], for the last resort: no other node takes calls (a panic threshold of zero). Ejections,
+    /// and pauses that the node did not ask for, are ignored: a 503 without Retry-After may concern one destination
+    /// behind the node, and refusing all calls would be worse. A node that is dead only for silence is used too: it may
+    /// not support OPTIONS, and a call shows whether it lives.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         match self.refusal(now, calls) {
             Some(NodeRefusal::Unreachable)

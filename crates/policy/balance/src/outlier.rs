@@ -1,44 +1,43 @@
-//! Outlier detection: which member fails new requests that the others do not fail.
+//! Outlier detection: finds a member that fails new requests which the others do not fail.
 //!
-//! A member that fails at once has nothing to do, so policies of least load send it nearly all calls. It is found in
-//! two ways, and ejected: it gets no new calls for a while, longer each time.
+//! A member that fails at once has no load, so policies of least load send it nearly all calls. It is found in two
+//! ways, and ejected: it gets no new calls for a while, longer each time.
 //!
-//! - *In a row*: [`ROW`] server failures one after the other, while other members answer as they should. Judged at
-//!   once.
+//! - *In a row*: [`ROW`] server failures one after the other, while other members answer normally. Ejected at once.
 //! - *By share*: in an interval it fails more than half, and more than three times the share of all others together
-//!   and ten points. What every member gives, such as a 404 or a 486, is no sign.
+//!   plus ten points. Failures common to all members, such as a 404 or a 486, are no sign.
 //!
-//! 503 does not count: who sends it pauses, which is another mechanism.
+//! 503 does not count: its sender pauses, which is another mechanism.
 
 use core::ops::AddAssign;
 use core::time::Duration;
 
 /// Time over which answers are counted.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
-/// Fewest final answers of a member in an interval from which its share of failures is judged.
+/// Fewest final responses of a member in an interval for which its share of failures is judged.
 const MIN_ANSWERS: u32 = 20;
 
-/// Server failures in a row that make an outlier. Even where one call in ten fails, that is chance once in 100,000
-/// times.
+/// Server failures in a row that make an outlier. Even if one call in ten fails, such a row occurs by chance only once
+/// in 100,000 times.
 pub(crate) const ROW: u32 = 5;
-/// Fewest answers of all others together that a share is compared with: a policy of least load leaves them few.
+/// Fewest responses of all others together that a share is compared with. A policy of least load leaves them few.
 const MIN_OTHERS: u32 = 5;
 
-/// What became of a new request.
+/// Outcome of a new request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// It rings, or the like.
+    /// It rings, or got another provisional response above 100.
     Progress,
-    /// It was answered as by a server that works; asking for credentials and the answer to a CANCEL are that too.
+    /// It got the response of a working server, such as a challenge, or a 487 after a CANCEL.
     Success,
-    /// It failed, which may be the caller's fault.
+    /// It failed, possibly by the caller's fault.
     Failure,
-    /// It failed, by the word of the server for its own fault.
+    /// It failed with a response that blames the server.
     ServerFailure,
 }
 
 impl Outcome {
-    /// The outcome that a response stands for, if it counts.
+    /// Outcome of a response; `None` if it does not count.
     pub(crate) fn of(status: u16) -> Option<Self> {
         match status {
             ..=100 | 503 => None,
@@ -50,23 +49,23 @@ impl Outcome {
     }
 }
 
-/// Outcomes of new requests, counted.
+/// Counts of outcomes of new requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OutcomeTally {
-    /// How many were answered provisionally.
+    /// Requests with a provisional response.
     pub progressed: u32,
-    /// How many of these ended.
+    /// Requests of `progressed` that ended.
     pub resolved: u32,
-    /// How many ended.
+    /// Requests that ended.
     pub ended: u32,
-    /// How many of these failed.
+    /// Requests of `ended` that failed.
     pub failed: u32,
-    /// Server failures in a row up to the last answer.
+    /// Server failures in a row up to the last response.
     pub row: u32,
 }
 
 impl OutcomeTally {
-    /// `progressed`: it had been answered provisionally.
+    /// Counts an outcome. `progressed`: the request had got a provisional response.
     pub(crate) fn count(&mut self, outcome: Outcome, progressed: bool) {
         self.resolved += u32::from(outcome != Outcome::Progress && progressed);
         self.progressed += u32::from(outcome == Outcome::Progress);
@@ -83,15 +82,15 @@ impl OutcomeTally {
         f64::from(self.failed) / f64::from(self.ended.max(1))
     }
 
-    /// Whether these, of all other members, are those of servers that work: more succeeds, or rings still, than
-    /// fails.
+    /// Whether this tally, of all other members, shows working servers: at least one request succeeds or still rings,
+    /// and at least as many as fail.
     pub(crate) fn is_sound(&self) -> bool {
         let well = self.ended - self.failed + self.progressed.saturating_sub(self.resolved);
         well > 0 && well >= self.failed
     }
 
-    /// Whether a member with this is an outlier by its share, beside all `others`; not where there is too little to
-    /// say.
+    /// Whether a member with this tally is an outlier by its share, compared with all `others`. False if there are too
+    /// few responses.
     pub(crate) fn stands_out(&self, others: &Self) -> bool {
         let enough = self.ended >= MIN_ANSWERS && others.ended >= MIN_OTHERS;
         enough && self.share() > 0.5 && self.share() > 3.0 * others.share() + 0.1
@@ -99,7 +98,7 @@ impl OutcomeTally {
 }
 
 impl AddAssign for OutcomeTally {
-    /// The row is that of the later one.
+    /// Adds the counts of a later tally, and takes its row.
     fn add_assign(&mut self, later: Self) {
         self.progressed += later.progressed;
         self.resolved += later.resolved;

@@ -1,4 +1,4 @@
-//! Pools: which nodes a new call may go to, and how one of them is chosen.
+//! Pools: the nodes that a new call may go to, with the policy that chooses among them.
 
 use crate::members::Members;
 use crate::{Node, Policy, PoolId, Slot};
@@ -7,21 +7,21 @@ use overload::member::MemberLaw;
 /// A pool of a shard.
 #[derive(Debug)]
 pub struct Pool {
-    /// Chooses for new calls.
+    /// Policy for new calls.
     pub policy: Box<dyn Policy>,
-    /// Among these.
+    /// Nodes to choose from.
     pub members: Members,
-    /// The law of the limit that is found for each of them; `None` for no such limit.
+    /// Law of the measured limit of each member; `None` for no such limit.
     pub law: Option<MemberLaw>,
 }
 
 impl Pool {
-    /// A pool of every node.
+    /// Creates a pool of all nodes.
     pub fn of_all(policy: Box<dyn Policy>) -> Self {
         Self::new(policy, Members::All, None)
     }
 
-    /// A pool of these nodes.
+    /// Creates a pool of these nodes.
     pub fn new(policy: Box<dyn Policy>, members: Members, law: Option<MemberLaw>) -> Self {
         Self { policy, members, law }
     }
@@ -41,7 +41,7 @@ impl Pools {
         core::mem::take(&mut self.0)
     }
 
-    /// One that has no pool here is as the first.
+    /// Index of a pool. An unknown pool maps to the first one.
     fn at(&self, PoolId(id): PoolId) -> usize {
         let index = usize::from(id);
         if index < self.0.len() { index } else { 0 }
@@ -56,7 +56,7 @@ impl Pools {
         &mut self.0[at]
     }
 
-    /// Those that have the node in a slot.
+    /// Pools that contain the node in a slot.
     pub(crate) fn with(&mut self, slot: Slot) -> impl Iterator<Item = &mut Pool> {
         self.0.iter_mut().filter(move |pool| pool.members.has(slot))
     }
@@ -67,7 +67,7 @@ impl Pools {
         }
     }
 
-    /// The law of the limits of the node in a slot: of several pools the first that has one.
+    /// Law for the limit of the node in a slot: that of the first pool with a law.
     pub(crate) fn law_of(&self, slot: Slot) -> Option<MemberLaw> {
         self.0.iter().filter(|pool| pool.members.has(slot)).find_map(|pool| pool.law)
     }

@@ -1,43 +1,41 @@
-//! The share of its new requests that a node refuses with 503: whether it is the node that is busy, or one caller
-//! provokes the answer.
+//! Share of new requests that a node refuses with 503. It shows whether the node is busy, or one caller provokes the
+//! refusals.
 //!
-//! What a node answers depends on what it is asked, so a stranger may know a request that gets 503 with Retry-After:
-//! a call to a gateway whose trunk is full, for one. If each such answer stopped all new calls to the node, one
-//! request now and then would stop the pool, since the request fails over from member to member. A node that is busy
-//! refuses whatever comes. So its word counts for all calls once it has lately refused at least half of its new
-//! requests.
+//! A stranger may know a request that gets 503 with Retry-After, such as a call to a gateway whose trunk is full. If
+//! each 503 stopped all new calls to the node, a few such requests could stop the pool, since a request fails over from
+//! member to member. A busy node refuses any request. So a 503 stops new calls only if the node has lately refused at
+//! least half of its new requests.
 
 use crate::limits::Totals;
 use crate::{CallLimits, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// Length of a window. The present one counts and the one before, so a node that begins to refuse everything is heard
-/// after as long as both together at the latest, and whoever provokes a rest sends half as many requests as the node
-/// gets in one of them.
+/// Length of a window. The present and the previous window count, so a node that starts to refuse everything pauses
+/// within two windows. To provoke a pause, a stranger must send half as many requests as the node gets in a window.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Fewest requests of a window, which lasts longer where fewer come: in a quiet hour one answer is not more than by
-/// day.
+/// Fewest requests of a window; it lasts longer if fewer come. Otherwise a single 503 would count for more in quiet
+/// hours.
 const LEAST: u32 = 8;
 
-/// What a shard knows of a node's refusals.
+/// Refusals of a node as a shard knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
-    /// Of this shard.
+    /// Totals of this shard.
     own: Totals,
-    /// When the present window began, and the totals of all shards then.
+    /// Start of the present window, and the totals of all shards at that time.
     since: Instant,
     current: Totals,
-    /// The totals when the window before began.
+    /// Totals at the start of the previous window.
     before: Totals,
 }
 
-/// What the shards of a process share, and the node in question; `None` for the only shard.
+/// Counters that the shards of a process share, and the slot of the node; `None` for a single shard.
 pub(crate) type Shared<'a> = Option<(&'a CallLimits, Slot)>;
 
 impl Refusals {
-    /// The node is sent a new request; `rested`: until when it rests or did last. What it refused before its rest
-    /// says nothing of what it does now.
+    /// Counts a new request to the node. `rested`: end of its present or last pause. Refusals from before the pause no
+    /// longer count.
     pub(crate) fn sends(&mut self, now: Instant, rested: Instant, shared: Shared<'_>) {
         let totals = self.totals(shared);
         self.own.sent = self.own.sent.wrapping_add(1);
@@ -52,7 +50,7 @@ impl Refusals {
         }
     }
 
-    /// The node has answered 503. Returns whether that stands for all new requests.
+    /// Counts a 503 of the node. Returns whether the node refuses new requests in general.
     pub(crate) fn refuses(&mut self, shared: Shared<'_>) -> bool {
         self.own.refused = self.own.refused.wrapping_add(1);
         if let Some((limits, slot)) = shared {
@@ -64,7 +62,7 @@ impl Refusals {
         refused >= sent.div_ceil(2)
     }
 
-    /// The node is not what it was: it was restarted, or answers again.
+    /// Resets the counts of a node that was restarted, or answers again.
     pub(crate) fn forget(&mut self, shared: Shared<'_>) {
         let totals = self.totals(shared);
         self.begin(self.since, totals, totals);

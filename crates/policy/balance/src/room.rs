@@ -1,10 +1,9 @@
-//! What goes when there is no room for more sessions or transactions.
+//! Eviction when there is no room for more sessions or transactions.
 //!
-//! First the ended session that was last heard of longest ago. Then the oldest session that nobody has answered: a
-//! flood of INVITEs that nobody answers consists of these. If an honest one is among them, little is lost: its
-//! repetitions may go to another node, its CANCEL is searched for, and its 2xx goes its way by the token. A session
-//! whose call rings or was answered never goes. Each step takes constant time, since timers of one length are in the
-//! order in which they were set.
+//! First goes the ended session whose last message is the oldest; then the oldest unanswered session, since a flood of
+//! INVITEs consists of these. An honest session among them loses little: its retransmissions may go to another node,
+//! its CANCEL is searched for, and its 2xx takes its path by the token. A session whose call rings or was answered is
+//! never evicted. Each step takes constant time, since timers of one length are in the order in which they were set.
 
 use crate::EndReason;
 use crate::assignment::Assignment;
@@ -12,16 +11,16 @@ use crate::session::SessionState;
 use crate::store::SessionStore;
 
 impl SessionStore {
-    /// Whether there is room for what is planned, or can be made.
+    /// Whether there is room for the assignment, or room can be made.
     pub(crate) fn has_room(&self, assignment: &Assignment) -> bool {
         self.table.len() < self.settings.max_sessions || !assignment.enters() || self.oldest().is_some()
     }
 
-    /// Makes room for what is planned, as far as it can be.
+    /// Makes room for the assignment, if possible.
     pub(crate) fn make_room(&mut self, assignment: &Assignment) {
         let most = self.settings.max_sessions;
         if assignment.enters() {
-            // Two for one, since there may be more than the limit after it was lowered.
+            // Evicts two for one, since a lowered limit may leave more sessions than allowed.
             for _ in 0..2 {
                 if self.table.len() < most {
                     break;
@@ -50,7 +49,7 @@ impl SessionStore {
         self.may_go(at) && !self.open_of(at).any(|(_, open)| open.rings())
     }
 
-    /// Whether no call of the session is under way that was answered.
+    /// Whether the state of a session allows its eviction: it has no answered call in progress.
     pub(crate) fn may_go(&self, at: u32) -> bool {
         matches!(
             self.table.get(at).state,

@@ -1,4 +1,4 @@
-//! What is kept of a session, and the keys that sessions are found by.
+//! Entries of the session table, and their keys.
 
 use crate::Slot;
 use crate::lease::CallLease;
@@ -6,35 +6,36 @@ use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
 use hashbrown::HashTable;
 
-/// Key of a call: a keyed 128-bit hash of its Call-ID. At 128 bits two calls never meet in practice, and the key
-/// keeps whoever chooses Call-IDs from making them meet.
+/// Key of a call: a keyed 128-bit hash of its Call-ID. 128 bits rule out accidental collisions. The secret key rules
+/// out collisions by chosen Call-IDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallKey(pub u128);
 
 impl CallKey {
-    /// Key of the session whose initiator has this tag ([`Tags`]). Any sender may begin as many calls as it likes
-    /// with one Call-ID, and each of them counts.
+    /// Key of the session whose initiator has this tag ([`Tags`]). A sender may start many calls with one Call-ID, and
+    /// each of them counts.
     #[must_use]
     pub fn begun_by(self, tag: u64) -> Self {
         Self(self.0 ^ u128::from(tag))
     }
 
-    /// What all sessions of a Call-ID have in common. Only the lower half tells of the tag.
+    /// The part that all sessions of a Call-ID share. Only the lower half depends on the tag.
     pub fn call_id(self) -> u64 {
         (self.0 >> 64) as u64
     }
 }
 
-/// Who begins what is no call: requests outside of any dialog other than INVITE share the session of their Call-ID.
-/// There are clients that change their tag between a REGISTER and the same one with credentials, which has to find
-/// who asked for them, and no call is counted there.
+/// Initiator of requests outside dialogs other than INVITE: they share the session of their Call-ID. Some clients
+/// change their tag between a REGISTER and the same REGISTER with credentials, which has to find the node that sent the
+/// challenge.
 pub(crate) const NOBODY: u64 = 0;
 
-/// Dialogs of one call that are told apart beside the first. One more is not entered, and ends with the last of them.
+/// Most dialogs of a call that are distinguished beside the first. A further dialog is not entered, and ends with the
+/// last entered one.
 pub(crate) const OTHERS: usize = 7;
 
-/// Keyed hashes of the tags of a message, 0 for none. Nobody without the key may be able to make two of them meet: by
-/// them sessions are found, and calls ended.
+/// Keyed hashes of the tags of a message, 0 for none. Tags find sessions and end calls, so a sender without the key
+/// must not be able to make two of them collide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tags {
     /// From tag.
@@ -44,14 +45,13 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// The key of a dialog within its call: a hash of both tags, whichever side a message comes from (RFC 3261 §12).
-    /// Never 0.
+    /// Key of a dialog within its call: a hash of both tags, equal for messages of both sides (RFC 3261 §12). Never 0.
     pub fn dialog(self) -> u32 {
         (self.from.wrapping_add(self.to) as u32).max(1)
     }
 }
 
-/// Where a session stands (`STATUS_...` in figure 4 of the TLWL digest).
+/// State of a session (`STATUS_...` in figure 4 of the TLWL digest).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionState {
     /// Not a call: REGISTER, OPTIONS, MESSAGE, SUBSCRIBE and the like. It lives as long as its transactions.
@@ -64,7 +64,7 @@ pub enum SessionState {
     Confirmed,
     /// BYE forwarded.
     Closing,
-    /// Over; kept a while so that late and repeated messages still find their node.
+    /// Over; kept for a while so that late messages and retransmissions still find their node.
     Expired,
 }
 
@@ -76,45 +76,44 @@ pub(crate) struct Session {
     pub(crate) call: Option<CallLease>,
     /// Highest CSeq seen, plus one, of requests to the pool and from the pool; 0 for none.
     pub(crate) seen: [u32; 2],
-    /// First of its open transactions, [`NONE`] if there is none.
+    /// First open transaction, or [`NONE`].
     pub(crate) first: u32,
     timer: u32,
     pub(crate) slot: Slot,
     pub(crate) state: SessionState,
-    /// The last answer asked for credentials: the request comes again, and has to find who asked.
+    /// The last response was a challenge: the request comes again with credentials, and must find the same node.
     pub(crate) challenged: bool,
-    /// A 2xx of the call has been seen, so there is or was one.
+    /// A 2xx of the call was seen, so there is or was an answered call.
     pub(crate) proven: bool,
-    /// The first of its dialogs that were answered and have not ended ([`crate::dialogs`]); 0 if there is none.
+    /// First answered dialog that has not ended ([`crate::dialogs`]); 0 for none.
     pub(crate) dialog: u32,
-    /// The others; places that are not taken are 0.
+    /// Further dialogs; free places are 0.
     pub(crate) other_dialogs: Option<Box<[u32; OTHERS]>>,
 }
 
-// Of the 200 bytes of an established call; the rest is its entries in the index and the timer wheel.
+// An established call takes 200 bytes: this entry, and its entries in the index and the timer wheel.
 const _: () = assert!(size_of::<Option<Session>>() <= 64);
 
 /// End of a list of keys.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What the API shows of a session.
+/// A session as the API shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionView {
-    /// The key of its session: of its Call-ID and initiator.
+    /// Key of the session: from its Call-ID and initiator.
     pub key: CallKey,
     /// Its node.
     pub slot: Slot,
-    /// Where it stands.
+    /// State.
     pub state: SessionState,
-    /// When it began.
+    /// Time of its first request.
     pub created: Instant,
     /// Whether it holds a call lease.
     pub is_call: bool,
 }
 
 impl Session {
-    /// Whether there is no call, and none has been answered: its INVITE was given up, or only requests without one
-    /// came.
+    /// Whether there is no call and no call was answered: its INVITE was given up, or there was no INVITE.
     pub(crate) fn was_never_answered(&self) -> bool {
         matches!(self.state, SessionState::Plain | SessionState::Expired) && !self.proven
     }
@@ -125,16 +124,16 @@ impl Session {
     }
 }
 
-/// How many entries there are.
+/// Numbers of entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableCounts {
     /// Sessions in progress.
     pub active: usize,
-    /// Ended ones that are kept for late messages.
+    /// Ended sessions, kept for late messages.
     pub expired: usize,
 }
 
-/// Places of a part of the index below which it is not made smaller.
+/// Capacity of a part of the index below which it does not shrink.
 const SHORT: usize = 64;
 
 /// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
@@ -145,9 +144,9 @@ const PARTS: usize = 256;
 pub(crate) struct SessionTable {
     sessions: Slab<Session>,
     index: Vec<HashTable<u32>>,
-    /// Of those in progress.
+    /// Timers of active sessions.
     timers: TimerWheel,
-    /// Of those that have ended.
+    /// Timers of expired sessions.
     ended: TimerWheel,
 }
 
@@ -158,8 +157,8 @@ impl Default for SessionTable {
     }
 }
 
-/// The key is a hash already. Its low half selects the bucket, and the part by bits that the bucket does not need:
-/// sessions of one Call-ID differ in that half only.
+/// The key is a hash already. The hash table uses its low half, and the part of the index uses bits that the table does
+/// not need. Sessions of one Call-ID differ only in that half.
 fn hash_of(key: CallKey) -> u64 {
     key.0 as u64
 }
@@ -169,8 +168,8 @@ fn part_of(key: CallKey) -> usize {
 }
 
 impl SessionTable {
-    /// The session of a message that has both tags: begun by its sender, by the other side, or by nobody in
-    /// particular. Of several it is the first for which `is_it` holds, else the first.
+    /// Session of a message with both tags. The initiator may be the sender, the other side, or [`NOBODY`]. Returns the
+    /// first session for which `is_it` holds, else the first found.
     pub(crate) fn find_of(&self, key: CallKey, tags: Tags, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut first = None;
         for tag in [tags.from, tags.to, NOBODY] {
@@ -217,7 +216,7 @@ impl SessionTable {
         at
     }
 
-    /// Moves a session to another state and gives it that long to live without a message.
+    /// Moves a session to another state, with a new lifetime without messages.
     pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: SessionState, lifetime: Duration) {
         let session = &mut self.sessions[at];
         let before = core::mem::replace(&mut session.state, state);
@@ -235,13 +234,13 @@ impl SessionTable {
         if has_ended { &mut self.ended } else { &mut self.timers }
     }
 
-    /// The next session whose time is over, taken out of the table.
+    /// Removes and returns the next session whose time is over.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<Session> {
         let (_, at) = self.timers.pop(now).or_else(|| self.ended.pop(now))?;
         Some(self.take_out(at))
     }
 
-    /// A session before its time, taken out of the table.
+    /// Removes and returns a session before its time is over.
     pub(crate) fn remove(&mut self, at: u32) -> Session {
         let session = &self.sessions[at];
         let (has_ended, timer) = (session.state == SessionState::Expired, session.timer);
@@ -249,19 +248,19 @@ impl SessionTable {
         self.take_out(at)
     }
 
-    /// Of the sessions that have ended, the one that was last heard of longest ago.
+    /// The ended session whose last message is the oldest.
     pub(crate) fn oldest_ended(&self) -> Option<u32> {
         self.ended.next()
     }
 
-    /// Takes out a session without a timer.
+    /// Removes a session that has no timer any more.
     fn take_out(&mut self, at: u32) -> Session {
         let session = self.sessions.remove(at).expect("a session lives as long as its timer");
         let part = &mut self.index[part_of(session.key)];
         part.find_entry(hash_of(session.key), |&other| other == at)
             .expect("a session is indexed as long as it lives")
             .remove();
-        // After a peak.
+        // Shrinks after a peak.
         if part.capacity() > SHORT && part.len() < part.capacity() / 8 {
             let sessions = &self.sessions;
             part.shrink_to(part.capacity() / 4, |&other| hash_of(sessions[other].key));
@@ -290,7 +289,7 @@ impl SessionTable {
 mod tests {
     use super::*;
 
-    /// Whoever sends many requests with one Call-ID makes no part of the index larger than the others.
+    /// Many requests with one Call-ID do not make one part of the index larger than the others.
     #[test]
     fn sessions_of_one_call_id_are_spread() {
         const SESSIONS: u64 = 100_000;

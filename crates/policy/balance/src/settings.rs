@@ -1,28 +1,28 @@
-//! Times, weights and room of the session store.
+//! Settings of the session store.
 
 use crate::Weights;
 use core::time::Duration;
 
-/// Times and weights of the session store.
+/// Times, weights and limits of the session store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionSettings {
     /// Work of a transaction by method.
     pub weights: Weights,
-    /// An unanswered transaction ends after this: 64*T1 (RFC 3261 §17.1.1.2, §17.1.2.2).
+    /// Time-out of an unanswered transaction: 64*T1 (RFC 3261 §17.1.1.2, §17.1.2.2).
     pub transaction_timeout: Duration,
-    /// An INVITE with a provisional answer ends after this: Timer C, over 3 minutes (RFC 3261 §16.6 step 11).
+    /// Time-out of an INVITE with a provisional response: Timer C, over 3 minutes (RFC 3261 §16.6 step 11).
     pub invite_timeout: Duration,
-    /// A call in which no message is seen for this long has lost its BYE. One that is known from a token alone (after
-    /// a restart) has at most half an hour, until an answer within it shows that it lives; one whose 2xx gets
-    /// no ACK, twice `transaction_timeout`.
+    /// Lifetime of a call without any message; its BYE is then taken for lost. A call known only from a token (after a
+    /// restart) has half an hour at most, until a response within it confirms it. A call whose 2xx gets no ACK has
+    /// twice `transaction_timeout`.
     pub call_lifetime: Duration,
-    /// How long an ended session is kept after its last request, for later ones.
+    /// Time for which an ended session is kept after its last request.
     pub linger: Duration,
     /// The longest pause after a 503, whatever Retry-After says.
     pub max_rest: Duration,
-    /// Whether an INVITE that its node fails keeps its lease for as long as one takes that succeeds.
+    /// Whether an INVITE that its node fails keeps its lease for the mean time of a successful INVITE.
     pub hold_failures: bool,
-    /// Most sessions; and so many transactions are open at most beside the first one of each session.
+    /// Most sessions. Also the most open transactions, apart from the first of each session.
     pub max_sessions: usize,
 }
 
@@ -42,10 +42,10 @@ impl Default for SessionSettings {
 }
 
 impl SessionSettings {
-    /// Most sessions of a pool whose configuration says nothing of them.
+    /// Default of `max_sessions` for a pool.
     pub const MAX_SESSIONS: usize = 1_000_000;
 
-    /// The settings of one of so many shards.
+    /// Settings of one of `shards` shards.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         Self { max_sessions: self.max_sessions.div_ceil(shards.max(1)), ..self }

@@ -1,4 +1,4 @@
-//! What has happened at each node, as counters and response times.
+//! Counters and response times of each node.
 
 use crate::NodeRefusal;
 use core::time::Duration;
@@ -20,7 +20,7 @@ pub enum EndReason {
     Moved,
     /// The node was found dead.
     NodeDied,
-    /// There was no room for its session, which nobody had answered.
+    /// Its session was evicted for lack of room; it was unanswered.
     Evicted,
 }
 
@@ -50,22 +50,22 @@ impl EndReason {
     }
 }
 
-/// Longest response time that is told apart: 200 s, above Timer C (RFC 3261 §16.6 step 11: over 3 minutes).
+/// Longest response time that is recorded: 200 s, above Timer C (RFC 3261 §16.6 step 11: over 3 minutes).
 const LONGEST_MICROS: u64 = 200_000_000;
-/// Highest occupancy that is told apart.
+/// Highest occupancy that is recorded.
 const MOST_TRANSACTIONS: u64 = 1 << 20;
 
-/// What one node did, as seen by one shard.
+/// Counters of one node, as seen by one shard.
 #[derive(Clone, Debug)]
 pub struct NodeStats {
     /// New calls (and other dialog-less requests) assigned.
     pub assigned: u64,
-    /// Those of them that another node of the pool has as well, since it left them unanswered
+    /// Calls of `assigned` that went to another node as well, since this one left them unanswered
     /// ([`Balancer::move_on`](crate::Balancer::move_on)).
     pub moved: u64,
-    /// New requests that its limits kept from it, by [`NodeStats::LIMITS`]: another node got them, or nobody.
+    /// New requests that a limit kept from it, by [`NodeStats::LIMITS`]. Another node got them, or none.
     pub held_back: [u64; NodeStats::LIMITS.len()],
-    /// Requests sent to it, repetitions included, by `Method as usize`.
+    /// Requests sent to it, retransmissions included, by `Method as usize`.
     pub requests: [u64; Method::ALL.len()],
     /// Responses that came from it.
     pub responses: StatusCounts,
@@ -77,14 +77,14 @@ pub struct NodeStats {
     pub invite_micros: Histogram<u32>,
     /// Time from a BYE to its 2xx, in microseconds.
     pub bye_micros: Histogram<u32>,
-    /// Transactions that were already on the node when one arrived (the paper's occupancy).
+    /// Transactions that were already open on the node when another one was opened (the paper's occupancy).
     pub occupancy: Histogram<u32>,
 }
 
 impl Default for NodeStats {
     fn default() -> Self {
-        // Two digits: 1 % is finer than any decision made on these, and keeps a node at some 30 kB.
-        // Fixed bounds, so that recording never allocates.
+        // Two digits: 1 % is finer than any decision based on these needs, and keeps a node at some 30 kB. Fixed
+        // bounds, so that recording never allocates.
         let histogram =
             |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
         Self {
@@ -102,7 +102,7 @@ impl Default for NodeStats {
     }
 }
 
-/// How often each status was seen.
+/// Number of responses by status.
 #[derive(Clone, Debug)]
 pub struct StatusCounts([u64; STATUSES]);
 
@@ -118,13 +118,13 @@ impl Default for StatusCounts {
 
 impl StatusCounts {
     pub(crate) fn count(&mut self, status: u16) {
-        // A first digit that SIP does not know is no status of its own.
+        // Status codes outside of SIP's range are not counted.
         if let Some(count) = self.0.get_mut(usize::from(status.wrapping_sub(FIRST_STATUS))) {
             *count += 1;
         }
     }
 
-    /// Those that were seen, with how often.
+    /// Statuses that were seen, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> {
         (FIRST_STATUS..).zip(self.0).filter(|&(_, count)| count > 0)
     }
@@ -140,7 +140,7 @@ impl NodeStats {
     /// The limits by which [`held_back`](Self::held_back) is counted.
     pub const LIMITS: [NodeRefusal; 2] = [NodeRefusal::Limit, NodeRefusal::Rate];
 
-    /// A limit has kept a new request from the node.
+    /// Counts a new request that a limit kept from the node.
     pub(crate) fn holds_back(&mut self, by: NodeRefusal) {
         let counts = Self::LIMITS.iter().zip(&mut self.held_back);
         counts.filter(|(limit, _)| **limit == by).for_each(|(_, count)| *count += 1);
@@ -164,7 +164,7 @@ impl NodeStats {
         }
     }
 
-    /// Adds what another shard saw of the same node.
+    /// Adds the counters of another shard for the same node.
     pub fn merge(&mut self, other: &Self) {
         self.assigned += other.assigned;
         self.moved += other.moved;

@@ -1,4 +1,4 @@
-//! What is remembered about the traffic, and when it begins and ends.
+//! Sessions, transactions and leases of a shard, with the rules for when they start and end.
 
 mod answers;
 mod silence;
@@ -18,37 +18,37 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use wire::Method;
 
-/// The mean with a new value in it that weighs a sixteenth; the first value as it is.
+/// Mean updated with `value` at a weight of 1/16. The first value is returned as it is.
 fn ewma(mean: Duration, value: Duration) -> Duration {
     if mean.is_zero() { value } else { (mean * 15 + value) / 16 }
 }
 
-/// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
-/// some hundred microseconds; what is left is due again at once.
+/// Entries expired in one call. A burst of expiries then delays the traffic by some hundred microseconds at most.
+/// Remaining entries are due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
 
-/// Requests at most that have moved on from a node and are watched for its answer. Beyond that none is watched: that
-/// a node answers nothing is shown by those that are.
+/// Most requests that have moved on from a node and are watched for its answer. Further requests are not watched: the
+/// watched ones suffice to show that a node is silent.
 const LEFT_MOST: usize = 1_024;
 
-/// Open transactions of a session that are counted; twice as many for a BYE. No dialog has as many, but anybody may
-/// send requests of one Call-ID, and the list of a session's transactions is walked for each message. Beyond that a
-/// request is forwarded and counted nowhere: its answer is no [`FirstAnswer`], either.
+/// Most open transactions of a session that are recorded; twice as many for a BYE. No dialog has as many, but anyone
+/// may send requests with one Call-ID, and each message walks the list of its session's transactions. Further requests
+/// are forwarded but not recorded, and their responses give no [`FirstAnswer`].
 const MOST_OPEN: usize = 64;
 
-/// How long a call counts that is known from a token alone, without a further sign of life. The session timer's usual
-/// interval (RFC 4028 §4.2: 1,800 s): a call that uses one shows in time that it lives.
+/// Lifetime of a call that is known only from a token, without further messages. It equals the usual interval of
+/// session timers (RFC 4028 §4.2: 1,800 s), so a call with a session timer sends a refresh in time.
 const UNPROVEN_LIFETIME: Duration = Duration::from_mins(30);
 
-/// Sessions, transactions and their leases: everything that is remembered about the traffic,
-/// with every rule of when it begins and ends. Decides nothing about where a request goes.
+/// Sessions, transactions and their leases, with every rule of when they start and end. Does not decide where a request
+/// goes.
 #[derive(Debug)]
 pub(crate) struct SessionStore {
     pub(crate) settings: SessionSettings,
     pub(crate) table: SessionTable,
     transactions: Slab<Transaction>,
     timers: TimerWheel,
-    /// Timers of the transactions that may go for want of room, with their session.
+    /// Timers of transactions that may be evicted for lack of room, with their session.
     unanswered: TimerWheel,
     pub(crate) leases: Leases,
     pub(crate) stats: Vec<NodeStats>,
@@ -56,17 +56,17 @@ pub(crate) struct SessionStore {
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) guards: Guards,
     pub(crate) signs: Vec<Sign>,
-    /// Of INVITEs that begin calls, if anybody wants to know.
+    /// First responses to INVITEs that start calls; `None` if they are not recorded.
     pub(crate) first_answers: Option<Vec<FirstAnswer>>,
-    /// Leases of INVITEs that failed fast, and when they end.
+    /// Leases of INVITEs that failed fast; `held_timers` ends them.
     held: Slab<Lease>,
     held_timers: TimerWheel,
-    /// How long an INVITE takes that succeeds.
+    /// Mean time from an INVITE to its 2xx.
     mean_success: Duration,
-    /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In this
-    /// order.
+    /// Unanswered requests that were also sent to another node: end of the watch, node, time of sending. In order of
+    /// the end.
     left: VecDeque<(Instant, Slot, Instant)>,
-    /// Nodes have lost calls: from which session on their sessions are to be ended.
+    /// Next session to check when nodes have lost calls; `None` if there is nothing to check.
     pub(crate) lost_from: Option<u32>,
     pub(crate) beside: Beside,
 }
@@ -94,14 +94,14 @@ impl SessionStore {
         }
     }
 
-    /// The open transactions of a session.
+    /// Open transactions of a session.
     pub(crate) fn open_of(&self, at: u32) -> impl Iterator<Item = (u32, &Transaction)> {
         let some = |key: u32| (key != NONE).then_some(key);
         core::iter::successors(some(self.table.get(at).first), move |&key| some(self.transactions[key].next))
             .map(|key| (key, &self.transactions[key]))
     }
 
-    /// The session of a request.
+    /// Session of a request.
     pub(crate) fn session_of(&self, request: &Request<'_>) -> Option<u32> {
         if !request.in_dialog {
             return self.table.find(request.session_key());
@@ -110,12 +110,12 @@ impl SessionStore {
         self.table.find_of(request.key, request.tags, has_dialog)
     }
 
-    /// The open transaction of a session with this identity.
+    /// Open transaction of a session with this identity.
     pub(crate) fn find(&self, at: u32, id: &TransactionId) -> Option<u32> {
         self.open_of(at).find(|(_, open)| open.id == *id).map(|(key, _)| key)
     }
 
-    /// The node that has a transaction.
+    /// Node of a transaction.
     pub(crate) fn slot_of(&self, key: u32) -> Slot {
         self.transactions[key].lease.slot()
     }
@@ -125,7 +125,7 @@ impl SessionStore {
         self.open_of(at).any(|(_, open)| TransactionId { branch: id.branch, ..open.id } == *id)
     }
 
-    /// Whether an INVITE that is to begin a dialog is open: a branch of a call that was forked upstream.
+    /// Whether a dialog-forming INVITE is open: a branch of a call that was forked upstream.
     fn is_inviting(&self, at: u32) -> bool {
         self.open_of(at).any(|(_, open)| open.begins)
     }
@@ -134,12 +134,12 @@ impl SessionStore {
         &self.transactions[key]
     }
 
-    /// Enters the session that a request begins.
+    /// Enters the session of a new request.
     pub(crate) fn enter(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> u32 {
         self.table.insert(now, request.session_key(), slot, self.settings.call_lifetime)
     }
 
-    /// Gives the session a call lease on its node unless it holds a live one there: `place`, if one was taken.
+    /// Gives the session a call lease on its node unless it holds a live one there. Uses `place` if it is given.
     pub(crate) fn take_call(&mut self, at: u32, place: Option<CallLease>) {
         let session = self.table.get_mut(at);
         if let Some(held) = session.call.take() {
@@ -152,7 +152,7 @@ impl SessionStore {
         session.call = Some(place.unwrap_or_else(|| self.leases.call(session.slot)));
     }
 
-    /// Gives a place back that nobody needs.
+    /// Gives back an unused place.
     pub(crate) fn leave(&mut self, place: Option<CallLease>) {
         if let Some(place) = place {
             self.leases.end_call(place);
@@ -173,7 +173,7 @@ impl SessionStore {
     pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: SessionState) {
         let lifetime = match state {
             SessionState::Expired => self.settings.linger,
-            // RFC 3261 §13.3.1.4: without an ACK the callee ends the call after 64*T1, by a BYE if it says so.
+            // RFC 3261 §13.3.1.4: without an ACK the callee ends the call after 64*T1. Its BYE may not arrive.
             SessionState::Answered => {
                 (self.settings.transaction_timeout * 2).min(self.settings.call_lifetime)
             }
@@ -188,23 +188,23 @@ impl SessionStore {
         }
     }
 
-    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction
-    /// of its own, which may outlast the time since the first one was answered. Its branch must stay the same (RFC
-    /// 3261 §16.11), and whether it is made with the key of before a change is known from the session.
+    /// Prolongs an ended session that gets another request. A restarted upstream proxy may repeat a BYE in a new
+    /// transaction, longer after the first BYE's response. Its branch must stay the same (RFC 3261 §16.11), and the
+    /// session tells whether the branch uses the key from before a key change.
     pub(crate) fn linger_on(&mut self, now: Instant, at: u32) {
         if self.table.get(at).state == SessionState::Expired {
             self.set_state(now, at, SessionState::Expired);
         }
     }
 
-    /// Whether a request is the BYE of one of the call's dialogs: nobody but caller and callee knows its tags.
+    /// Whether a request is a BYE of one of the call's dialogs. Only caller and callee know the tags of a dialog.
     pub(crate) fn hangs_up(&self, at: u32, request: &Request<'_>) -> bool {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }
 
-    /// Whether no transaction may be opened for a request, since its session has [`MOST_OPEN`], or all sessions
-    /// together have `max_sessions`. A BYE of the call may have more. The first transaction of a session is always
-    /// opened, since the session ends with it.
+    /// Whether the request gets no transaction since its session has [`MOST_OPEN`], or all sessions together have
+    /// `max_sessions`. A BYE of the call may exceed both. The first transaction of a session is always opened, since
+    /// the session ends with it.
     fn is_one_too_many(&self, at: u32, request: &Request<'_>) -> bool {
         let hangs_up = self.hangs_up(at, request);
         let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
@@ -213,7 +213,7 @@ impl SessionStore {
         is_full || self.open_of(at).nth(most - 1).is_some()
     }
 
-    /// Opens the transaction of a request that has not been seen before, unless it is one too many.
+    /// Opens the transaction of a request that has not been seen before, unless there are too many.
     pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
         let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
         *seen = (*seen).max(request.cseq.saturating_add(1));
@@ -257,7 +257,7 @@ impl SessionStore {
         self.wheel(unanswered).reset(timer, deadline);
     }
 
-    /// A node dies, or is back, or may be: what is known of its room.
+    /// Updates the limits of a node that died, came back, or is expected back.
     pub(crate) fn guard(&mut self, slot: Slot, before: &Node, node: &Node) {
         if node.deaths != before.deaths {
             self.guards.dies(slot);
@@ -269,7 +269,7 @@ impl SessionStore {
         }
     }
 
-    /// A session may go for want of room no more: its call rings or was answered.
+    /// Protects a session from eviction: its call rings or was answered.
     pub(crate) fn keep(&mut self, at: u32) {
         let mut next = self.table.get(at).first;
         while next != NONE {
@@ -283,13 +283,13 @@ impl SessionStore {
         }
     }
 
-    /// The session of the oldest transaction that may go.
+    /// Session of the oldest transaction that may be evicted.
     pub(crate) fn oldest_unanswered(&self) -> Option<u32> {
         self.unanswered.next().map(|key| self.transactions[key].session)
     }
 
-    /// A CANCEL was forwarded: its INVITE has until a transaction time-out to end.
-    /// Returns whether this is the first CANCEL of an INVITE that is still open.
+    /// Records a forwarded CANCEL: its INVITE ends within a transaction time-out. Returns whether this is the first
+    /// CANCEL of an INVITE that is still open.
     pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &Request<'_>) -> bool {
         let Some(key) = self.find(at, &TransactionId::served_by(request)) else { return false };
         let invite = &mut self.transactions[key];
@@ -300,7 +300,7 @@ impl SessionStore {
         true
     }
 
-    /// Ends the call and moves the session to the expired ones.
+    /// Ends the call and marks the session as expired.
     fn finish(&mut self, now: Instant, at: u32) {
         self.end_call(at);
         self.table.get_mut(at).clear_dialogs();
@@ -315,7 +315,7 @@ impl SessionStore {
         self.close(key, EndReason::Moved);
     }
 
-    /// A transaction ends that may have no answer at all. `timed_out`: it had its time.
+    /// Reports to the guards that a transaction ends without any response. `timed_out`: its time was over.
     pub(crate) fn leave_unanswered(&mut self, now: Instant, key: u32, timed_out: bool) {
         let open = &self.transactions[key];
         if open.fresh && !open.answered && self.leases.is_live(&open.lease) {
@@ -323,15 +323,15 @@ impl SessionStore {
         }
     }
 
-    /// Ends a transaction whose timer is gone: unlinks it from its session and gives its lease back.
+    /// Ends a transaction whose timer is removed: unlinks it from its session and gives its lease back.
     fn close(&mut self, key: u32, reason: EndReason) {
         let lease = self.unlink(key);
         self.end_transaction(lease, reason);
     }
 
-    /// Ends a transaction that failed. If it is an INVITE that failed on the server's side (500, 502, 503, 504, 580),
-    /// its lease lasts until an INVITE that succeeds would have been answered, by the mean. Otherwise a server that
-    /// fails every call at once would have the least load, and get all calls.
+    /// Ends a failed transaction. An INVITE that failed on the server's side (500, 502, 503, 504, 580) keeps its lease
+    /// for the mean time of a successful INVITE. Otherwise a server that fails every call at once would have the least
+    /// load and get all calls.
     fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
         let open = &self.transactions[key];
         let until = open.started + self.mean_success;
@@ -371,7 +371,7 @@ impl SessionStore {
         self.leases.end(lease);
     }
 
-    /// A session whose time is over: whatever it still holds ends with it.
+    /// Removes a session whose time is over, with all that it still holds.
     pub(crate) fn forget(&mut self, session: Session, reason: EndReason) {
         let mut key = session.first;
         while key != NONE {
@@ -388,7 +388,7 @@ impl SessionStore {
         }
     }
 
-    /// A request counts again with a node that has had it since then, and that has not been idle: it answers now.
+    /// Counts a request again with a node that got it at `since` and answers it now.
     pub(crate) fn resume(&mut self, request: &Request<'_>, since: Instant, is_cancelled: bool) {
         if let Some(key) = self.open_transaction(request) {
             self.leave_unanswered(since, key, false);
@@ -397,13 +397,13 @@ impl SessionStore {
         }
     }
 
-    /// Who has left an open request unanswered so far, and since when.
+    /// Node that has left an open request unanswered so far, and the time of sending.
     pub(crate) fn unanswered_of(&self, request: &Request<'_>) -> Option<(Slot, Instant)> {
         let open = &self.transactions[self.open_transaction(request)?];
         (!open.answered).then_some((open.lease.slot(), open.started))
     }
 
-    /// A request goes on elsewhere that a node has not answered: it may never do.
+    /// Watches a node for an answer to a request that was also sent elsewhere.
     pub(crate) fn watch(&mut self, left: Option<(Slot, Instant)>) {
         if let Some((slot, since)) = left.filter(|_| self.left.len() < LEFT_MOST) {
             let due = since + self.settings.transaction_timeout;
@@ -412,7 +412,7 @@ impl SessionStore {
         }
     }
 
-    /// Another node has the slot.
+    /// Stops watching a slot that now belongs to another node.
     pub(crate) fn watch_no_more(&mut self, slot: Slot) {
         self.left.retain(|(_, of, _)| *of != slot);
         self.beside.forget(slot);
@@ -422,7 +422,7 @@ impl SessionStore {
         self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)))
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// Time at which [`Self::expire`] is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let wheels = [&self.timers, &self.unanswered, &self.held_timers];
         let of_wheels = wheels.into_iter().filter_map(TimerWheel::deadline).min();
@@ -431,7 +431,7 @@ impl SessionStore {
         Instant::earliest(of_wheels, Instant::earliest(of_left, self.table.deadline()))
     }
 
-    /// What the API shows of a session.
+    /// View of a session for the API.
     pub(crate) fn view(&self, session: &Session) -> SessionView {
         session.view(session.call.as_ref().is_some_and(|lease| self.leases.is_call_live(lease)))
     }
@@ -440,11 +440,10 @@ impl SessionStore {
         self.transactions.len()
     }
 
-    /// Adds up every lease that exists and compares with the loads: the invariant that makes drift impossible.
+    /// Compares each load with the sum of the existing leases. Equality means that the loads cannot drift.
     ///
     /// # Errors
-    /// Names the first slot whose counted load differs from its live leases, or the session that is in no state to
-    /// have its dialogs.
+    /// Names the first slot whose load differs from its live leases, or a session whose state does not fit its dialogs.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut sums = vec![crate::Load::default(); self.stats.len()];
         for (_, session) in self.table.iter_from(0) {

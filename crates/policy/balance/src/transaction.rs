@@ -1,4 +1,4 @@
-//! What is remembered of a transaction.
+//! A transaction of a session.
 
 use crate::lease::Lease;
 use crate::{Direction, Request, Response, Slot};
@@ -6,7 +6,7 @@ use base::Instant;
 use core::time::Duration;
 use wire::Method;
 
-/// What a transaction is known by within its session.
+/// Identity of a transaction within its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TransactionId {
     pub(crate) cseq: u32,
@@ -16,7 +16,7 @@ pub(crate) struct TransactionId {
 }
 
 impl TransactionId {
-    /// The transaction that a request is part of: for an ACK or CANCEL its INVITE's (RFC 3261 §9.1, §17.1.1.3).
+    /// Transaction that a request is part of: for an ACK or CANCEL, that of its INVITE (RFC 3261 §9.1, §17.1.1.3).
     pub(crate) fn served_by(request: &Request<'_>) -> Self {
         let of_invite = matches!(request.method, Method::Ack | Method::Cancel);
         Self { method: if of_invite { Method::Invite } else { request.method }, ..request.into() }
@@ -35,29 +35,29 @@ impl From<&Response> for TransactionId {
     }
 }
 
-/// An open transaction: it holds a lease on its node until a final response or its time ends it.
+/// Open transaction. It holds a lease on its node until a final response or a time-out ends it.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Transaction {
     pub(crate) started: Instant,
     pub(crate) lease: Lease,
     pub(crate) session: u32,
-    /// The next one of its session.
+    /// Next transaction of its session.
     pub(crate) next: u32,
     pub(crate) timer: u32,
     pub(crate) id: TransactionId,
     /// [`Request::dialog()`] of its request.
     pub(crate) dialog: u32,
-    /// An INVITE that is to begin a dialog.
+    /// Whether it is a dialog-forming INVITE.
     pub(crate) begins: bool,
-    /// A request outside of any dialog, to a node: what becomes of it tells how the node does.
+    /// Whether it is a request outside dialogs to a node. Its outcome counts for the node.
     pub(crate) fresh: bool,
-    /// Its session may go for want of room: its timer is in `SessionStore::unanswered`.
+    /// Whether its session may be evicted for lack of room. Its timer is then in `SessionStore::unanswered`.
     pub(crate) unanswered: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
-    /// Whether a provisional one came that says more than 100. A 100 comes from whatever node there is, and says
-    /// nothing of who is called.
+    /// Whether a provisional response above 100 came. Any proxy on the path sends a 100, so a 100 says nothing about
+    /// the callee.
     pub(crate) progressed: bool,
     pub(crate) cancelled: bool,
 }
@@ -69,14 +69,14 @@ impl Transaction {
     }
 }
 
-/// The first response to an INVITE that begins a call.
+/// First response to an INVITE that starts a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FirstAnswer {
     /// The node that answered.
     pub slot: Slot,
-    /// When the INVITE was sent to it.
+    /// Time at which the INVITE was sent to it.
     pub sent: Instant,
-    /// How long the response took.
+    /// Time from the INVITE to the response.
     pub took: Duration,
 }
 
@@ -84,6 +84,6 @@ pub struct FirstAnswer {
 pub(crate) struct Success {
     pub(crate) slot: Slot,
     pub(crate) started: Instant,
-    /// Whether it was an INVITE that began a dialog.
+    /// Whether it was a dialog-forming INVITE.
     pub(crate) begins: bool,
 }

@@ -1,27 +1,27 @@
-//! What a transaction of each method weighs in the load of a node.
+//! Weight of a transaction in the load of a node, by method.
 
 use wire::Method;
 
-/// Work of a transaction by method, in thousandths: integers, so that sums return to exactly zero.
+/// Work of a transaction by method, in thousandths. Integers, so that sums return to exactly zero.
 ///
 /// Source: TLWL paper, section III A 3: an INVITE costs more than a BYE ([`Weights::INVITE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Weights([u32; Method::ALL.len()]);
 
 impl Weights {
-    /// Of what weighs 1.
+    /// Work of weight 1.
     pub const UNIT: u32 = 1_000;
-    /// Work of an INVITE where nothing else is said.
+    /// Default weight of an INVITE.
     pub const INVITE: f64 = base::INVITE_WORK;
 
-    /// Every method weighs 1 but INVITE, which weighs `ratio` times as much.
+    /// Weights of 1 for every method but INVITE, which weighs `ratio`.
     pub fn invite(ratio: f64) -> Self {
         let mut weights = Self([Self::UNIT; Method::ALL.len()]);
         weights.set(Method::Invite, ratio);
         weights
     }
 
-    /// Sets the weight of a method (1.0 is a BYE).
+    /// Sets the weight of a method; 1.0 is a BYE.
     pub fn set(&mut self, method: Method, weight: f64) {
         self.0[method as usize] = (weight * f64::from(Self::UNIT)).round() as u32;
     }

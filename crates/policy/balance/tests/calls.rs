@@ -1,4 +1,4 @@
-//! What happens to the calls themselves: who gets them, what sticks, what moves, what each ending ends.
+//! The life of calls: assignment, later requests of a call, moves, and ends.
 
 use crate::common::*;
 use balance::policy::{Cjsq, Tlwl};
@@ -136,7 +136,7 @@ fn a_lost_bye_ends_with_the_lease_of_the_call() {
     assert_eq!(balancer.counts(), TableCounts::default());
 }
 
-/// RFC 3261 §13.3.1.4: its caller is gone, or has never got the 2xx. Most servers say nothing of that.
+/// RFC 3261 §13.3.1.4: the caller is gone, or never got the 2xx. Most servers do not report this.
 #[test]
 fn a_call_without_an_ack_ends_when_its_callee_has_given_up() {
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
@@ -193,7 +193,7 @@ fn a_481_ends_the_call_unless_only_a_transaction_is_unknown() {
             Method::Cancel => (request(1, method, 1), 1),
             _ => (in_dialog(1, method, 2), 2),
         };
-        // It crosses the 200.
+        // The request crosses the 200.
         balancer.request(Instant::ZERO, &request);
         balancer.response(Instant::ZERO, &response(1, Method::Invite, 1, 200));
         balancer.response(Instant::ZERO, &response(1, method, cseq, 481));
@@ -262,8 +262,7 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
     assert_eq!(balancer.audit(), Ok(()));
 }
 
-/// A proxy upstream that restarts repeats a BYE in a transaction of its own, past the time since the first one was
-/// answered.
+/// A restarted upstream proxy repeats a BYE in a new transaction, after the first BYE's response is forgotten.
 #[test]
 fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     let mut balancer = tlwl(2);
@@ -284,8 +283,8 @@ fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
 }
 
-/// A node that is in doubt gives a sign of life by any answer, a few times a second at most, and takes calls here
-/// from the first on.
+/// Any response of a node in doubt is a sign of life, reported a few times a second at most. This shard sends it calls
+/// from the first response on.
 #[test]
 fn the_answers_of_a_node_in_doubt_are_told() {
     let mut cluster = cluster(&[1.0]);

@@ -1,5 +1,5 @@
-//! How long a call counts when its beginning or its end is seen in part only: branches of a call that was forked
-//! upstream, answers that come too late, and dialogs that a token alone tells of.
+//! Lifetime of calls whose start or end is only partly seen: branches of a call forked upstream, late responses, and
+//! dialogs known only from a token.
 
 use crate::common::*;
 use balance::policy::Cjsq;
@@ -29,7 +29,7 @@ fn branch(branch: u32) -> Request<'static> {
     Request { branch, ..request(1, Method::Invite, 1) }
 }
 
-/// The answer to it, by the party whose tag is that number.
+/// Response to it, from the callee with this number as tag.
 fn answer(branch: u32, status: u16) -> Response {
     Response { branch, tags: tags(branch), ..response(1, Method::Invite, 1, status) }
 }
@@ -97,7 +97,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
     balancer.response(seconds(2), &response(1, Method::Bye, 3, 200));
     assert_eq!(load(&balancer), (0, 0));
 
-    // One hangs up while the other rings.
+    // One callee hangs up while the other rings.
     let mut balancer = forked();
     balancer.response(seconds(1), &answer(1, 200));
     bye(&mut balancer, 2);
@@ -108,7 +108,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
     assert_eq!(load(&balancer), (0, 0));
 }
 
-/// It spirals: the same answer passes twice, but the BYE need not.
+/// A spiral: the same response passes twice, but the BYE may pass once.
 #[test]
 fn a_call_that_passes_twice_is_one_dialog() {
     let mut balancer = forked();
@@ -158,7 +158,7 @@ fn the_ack_alone_does_so_too_if_it_has_a_token() {
     assert_eq!(load(&balancer), (0, 0), "late, after the BYE");
 }
 
-/// After a restart a token finds the node; only what belongs to an answered call makes it count.
+/// After a restart a token finds the node. Only messages of an answered call make the call count.
 #[test]
 fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
     let cases = [
@@ -175,12 +175,12 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
         assert_eq!(decision, Decision::Forward { slot: SLOT, why: Why::Token });
         assert_eq!(load(&balancer), expected, "{method:?}");
     }
-    // The ACK to a failure of a call that a node tried to make: no token, only its source.
+    // ACK to a failed call from a node: no token, only its source.
     let mut balancer = one_node();
     let ack = Request { by_token: false, direction: Direction::FromPool, ..by_token(Method::Ack, 1) };
     assert_eq!(slot_of(balancer.request(seconds(1), &ack)), SLOT);
     assert_eq!(load(&balancer), (0, 0));
-    // An early dialog that a restart fell into is answered in the end.
+    // An early dialog during a restart is answered in the end.
     let mut balancer = one_node();
     balancer.request(seconds(1), &by_token(Method::Prack, 2));
     balancer.response(seconds(1), &response(1, Method::Prack, 2, 200));
@@ -188,7 +188,7 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
     assert_eq!(load(&balancer), (1, 0));
 }
 
-/// Nor does a late copy of a re-INVITE from before a restart, where the callee has hung up since.
+/// A late copy of a re-INVITE from before a restart, after the callee has hung up, does not either.
 #[test]
 fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
     let mut balancer = one_node();
@@ -201,8 +201,8 @@ fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
     assert_eq!(load(&balancer), (0, 1), "it has an answer to wait for, and is no call");
 }
 
-/// A restart has forgotten a call that two have answered. Whichever party of whichever dialog is heard first, the
-/// call is that of who began it, and counts once.
+/// A restart has lost a call that two callees have answered. Whichever party of whichever dialog sends first, the call
+/// belongs to its initiator, and counts once.
 #[test]
 fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
     let [caller, one, other] = [1, 2, 3].map(tag);
@@ -253,7 +253,7 @@ fn a_call_known_from_a_token_alone_counts_for_half_an_hour_unless_it_shows_that_
 
 #[test]
 fn the_end_of_a_branch_elsewhere_does_not_move_the_call() {
-    // Before a restart the INVITE went to slot 1 as well, and was answered there.
+    // Before a restart the INVITE also went to slot 1, and was answered there.
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0, 1.0]);
     let invite = request(1, Method::Invite, 1);
     assert_eq!(slot_of(balancer.request(seconds(0), &invite)), SLOT);
@@ -265,8 +265,7 @@ fn the_end_of_a_branch_elsewhere_does_not_move_the_call() {
     assert_eq!(loads(&balancer).iter().map(|load| load.calls).collect::<Vec<_>>(), [1, 0]);
 }
 
-/// A call that comes in two branches, the second one when the node of the first one seems dead: each CANCEL goes
-/// where its INVITE is.
+/// A call comes in two branches, the second after the first one's node seems dead. Each CANCEL follows its INVITE.
 #[test]
 fn a_cancel_follows_its_branch() {
     let mut cluster = cluster(&[1.0, 1.0]);
@@ -286,8 +285,8 @@ fn a_cancel_follows_its_branch() {
     assert_eq!(balancer.audit(), Ok(()));
 }
 
-/// The INVITE moved off a node that only seemed dead, both answered, and then the other one seems dead: the BYE of
-/// the dialog with the first does not draw a late CANCEL there.
+/// The INVITE moved off a node that only seemed dead, and both nodes answered. Then the second node seems dead. The BYE
+/// of the first node's dialog does not redirect a late CANCEL to the first node.
 #[test]
 fn a_bye_of_another_branch_does_not_move_the_call() {
     let mut cluster = cluster(&[1.0, 1.0]);
@@ -322,7 +321,7 @@ fn with_invented_tags(method: Method, cseq: u32) -> Request<'static> {
     Request { tags: tags(INVENTED), ..in_dialog(1, method, cseq) }
 }
 
-/// A stranger who has seen the Call-ID: the node answers 481, and the call goes on.
+/// A stranger who has seen the Call-ID: the node answers 481, and the call continues.
 #[test]
 fn what_has_other_tags_ends_no_call() {
     for method in [Method::Bye, Method::Info, Method::Update, Method::Invite, Method::Options] {

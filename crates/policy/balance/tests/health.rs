@@ -1,4 +1,4 @@
-//! What probes, answers and silence in the traffic, and the operator make of a node's health.
+//! Health of a node from probes, responses, silence in the traffic, and the operator.
 
 use crate::common::*;
 use balance::policy::{RoundRobin, Tlwl};
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::Method;
 
-/// When an INVITE is sent again.
+/// Time of the first retransmission of an INVITE.
 const T1: Duration = Duration::from_millis(500);
 
-/// A pool as the server sets it up by default: probes every 2 s, two failures are death.
+/// A pool with default settings: probes every 2 s, two failures mean death.
 fn pool(nodes: usize) -> Cluster {
     let slow_start = Duration::from_secs(30);
     let mut cluster = Cluster::new(HealthSettings { fall: 2, slow_start, ..HealthSettings::default() });
@@ -27,11 +27,12 @@ fn health(cluster: &Cluster) -> Vec<Health> {
     cluster.nodes().iter().map(|node| node.health).collect()
 }
 
-/// Servers that answer calls at once and know no OPTIONS, behind one shard; probed every 2 s, each probe fails.
+/// Servers that answer calls at once but not OPTIONS, behind one shard. They are probed every 2 s, and each probe
+/// fails.
 struct Deaf {
     cluster: Cluster,
     balancer: Balancer,
-    /// Those that answer calls.
+    /// Servers that answer calls.
     alive: BTreeSet<Slot>,
     calls: u64,
     news: Vec<HealthNews>,
@@ -54,7 +55,7 @@ impl Deaf {
         self.heed(now);
     }
 
-    /// A new call; which node answers it at once, if one does.
+    /// Sends a new call; returns the node that answers it at once, if any.
     fn call(&mut self, now: Instant) -> Option<Slot> {
         self.calls += 1;
         let Decision::Forward { slot, .. } =
@@ -93,7 +94,7 @@ fn members_that_answer_calls_but_no_probes_are_recognised_and_never_die() {
     }
 }
 
-/// Nobody called while the probes went unanswered.
+/// There were no calls while the probes went unanswered.
 #[test]
 fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_answer() {
     let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 4);
@@ -112,8 +113,8 @@ fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_ans
     assert_eq!(health(&pool.cluster), expected);
 }
 
-/// A network that was away is back for one member first: it does not get all calls. The others are asked at once, and
-/// have their share as long as they may not have answered.
+/// After a network failure the first member back does not get all calls. The others are probed at once, and have their
+/// share until they have had time to answer.
 #[test]
 fn the_first_member_back_does_not_get_all_calls() {
     for policy in policies() {
@@ -130,7 +131,7 @@ fn the_first_member_back_does_not_get_all_calls() {
         }
         pool.heed(seconds(5));
         let others = (0..90).filter(|_| pool.call(seconds(5)).is_none()).count();
-        // Policies of least load send no second one to who leaves the first unanswered.
+        // Policies of least load send no second call to a node that leaves the first unanswered.
         assert!(others >= 3, "{name}: {others} of 90");
         let again = request(pool.calls + 1, Method::Invite, 1);
         let silent = slot_of(pool.balancer.request(seconds(5), &again));
@@ -143,7 +144,7 @@ fn the_first_member_back_does_not_get_all_calls() {
     }
 }
 
-/// A closed port is no silence.
+/// A closed port is not silence.
 #[test]
 fn where_all_ports_are_closed_nobody_gets_calls() {
     let mut pool = Deaf::new(Box::new(Tlwl::new(0)), 2);
@@ -158,7 +159,7 @@ fn where_all_ports_are_closed_nobody_gets_calls() {
     assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), Decision::NoServer);
 }
 
-/// It was killed and is back: its port is no longer closed, and its probes go unanswered as before.
+/// A member was killed and is back: its port is open, but its probes go unanswered as before.
 #[test]
 fn a_member_that_ignores_probes_comes_back_by_a_trial() {
     let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 3);
@@ -176,7 +177,7 @@ fn a_member_that_ignores_probes_comes_back_by_a_trial() {
     assert_eq!(pool.news.last(), Some(&back));
 }
 
-/// What a dead member costs that may only be deaf: one caller's retransmission at most every minute.
+/// Cost of a dead member that may only ignore probes: a retransmission of one caller every minute at most.
 #[test]
 fn trials_of_the_dead_are_rare_and_their_callers_go_elsewhere_when_they_repeat() {
     let mut pool = Deaf::new(Box::new(RoundRobin::new(0)), 2);
@@ -252,7 +253,7 @@ fn the_shards_know_from_the_traffic_whether_a_node_is_silent() {
     assert_eq!(signs, [Slot(0), Slot(1)].map(|slot| format!("{:?}", silent(slot))).into());
 }
 
-/// Datagrams that were under way when the process ended.
+/// Datagrams in flight when the process ended.
 #[test]
 fn late_answers_of_a_process_that_is_gone_are_no_life() {
     let mut cluster = pool(1);
@@ -280,7 +281,7 @@ fn the_operator_brings_a_member_back() {
     assert_eq!(news(&mut cluster), [HealthNews::Back { slot: Slot(0), cause: HealthCause::Operator }]);
 }
 
-/// Its 503 says that it wants no calls; that it answers those that it has says nothing else.
+/// A 503 to probes says that the member wants no calls. Its responses to existing requests do not change that.
 #[test]
 fn a_member_that_refuses_probes_is_not_excused_by_its_answers_to_requests() {
     let (mut cluster, slot) = (pool(2), Slot(0));

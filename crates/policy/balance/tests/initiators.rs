@@ -1,4 +1,4 @@
-//! Calls that have a Call-ID in common and were begun by parties with different tags: each is a call of its own.
+//! Calls with a common Call-ID from initiators with different tags: each is a call of its own.
 
 use crate::common::*;
 use balance::policy::Cjsq;
@@ -10,7 +10,7 @@ use wire::Method;
 
 const PARTIES: u64 = 5;
 
-/// What happens in the call that one party has begun.
+/// A message in the call of one party.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Request { party: u64, method: Method, cseq: u32, branch: u32, in_dialog: bool, by_callee: bool },
@@ -18,7 +18,7 @@ enum Step {
     Advance { millis: u64 },
 }
 
-/// The tags of a message in the call of this party. The callee answers with a tag of his own.
+/// Tags of a message in this party's call. The callee has a tag of its own.
 fn tags_of(party: u64, by_callee: bool, has_to_tag: bool) -> Tags {
     let [caller, callee] = [tag(party), tag(100 + party)];
     let (from, to) = if by_callee { (callee, caller) } else { (caller, callee) };
@@ -32,7 +32,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let transaction = || (0..PARTIES, method(), 1..4_u32, 0..2_u32, prop::bool::weighted(0.3));
     let request =
         (transaction(), any::<bool>()).prop_map(|((party, method, cseq, branch, by_callee), in_dialog)| {
-            // What has no To tag begins something: the callee's would be another call, and what is no call is shared.
+            // A request without a To tag starts a call. From the callee it would be another call, and other methods
+            // share a session.
             let in_dialog = in_dialog || !matches!(method, Invite | Ack | Cancel);
             Step::Request { party, method, cseq, branch, in_dialog, by_callee: by_callee && in_dialog }
         });
@@ -87,7 +88,7 @@ impl Bed {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// Whether the calls of some parties have one Call-ID or each its own makes no difference.
+    /// Results are the same whether parties share a Call-ID or each has its own.
     #[test]
     fn a_call_id_in_common_makes_no_difference(steps in steps()) {
         let [mut one, mut each] = [Bed::new(|_| 0), Bed::new(|party| party)];
@@ -104,7 +105,7 @@ fn invite(from: u64) -> Request<'static> {
     Request { tags: Tags { from: tag(from), to: 0 }, ..request(1, Method::Invite, 1) }
 }
 
-/// Some clients make a new tag for a REGISTER with credentials. It goes to who has asked for them, or they never fit.
+/// Some clients change their tag for a REGISTER with credentials. It must go to the node that sent the challenge.
 #[test]
 fn what_begins_no_call_finds_its_node_with_another_tag() {
     let mut bed = Bed::new(|_| 0);
@@ -125,7 +126,8 @@ fn what_begins_no_call_finds_its_node_with_another_tag() {
     assert_eq!(bed.balancer.audit(), Ok(()));
 }
 
-/// Who has seen the tags of a call begins one with the callee's: requests of the callee still are of the first call.
+/// A stranger who has seen the tags of a call starts one with the callee's tag. Requests of the callee still belong to
+/// the first call.
 #[test]
 fn a_call_begun_with_the_tag_of_a_callee_does_not_take_his_place() {
     let mut bed = Bed::new(|_| 0);

@@ -1,4 +1,4 @@
-//! Nodes that have as many calls as they may have.
+//! Nodes at their limit of calls.
 
 use crate::common::*;
 use balance::policy::Tlwl;
@@ -7,7 +7,7 @@ use base::Instant;
 use std::sync::Arc;
 use wire::Method;
 
-/// One node that may have one call, and has it.
+/// A node with a limit of one call, and with that call.
 fn full(policy: Box<dyn Policy>) -> Balancer {
     let mut cluster = cluster(&[1.0]);
     cluster.set_members(Instant::ZERO, &limited_members(&[1.0], 1));
@@ -17,7 +17,7 @@ fn full(policy: Box<dyn Policy>) -> Balancer {
     balancer
 }
 
-/// A registrar whose lines are taken still takes registrations, messages and whatever else is no call.
+/// A registrar at its limit of calls still takes registrations, messages and other requests that are no calls.
 #[test]
 fn a_node_full_of_calls_takes_what_is_no_call() {
     for policy in policies() {
@@ -38,7 +38,7 @@ fn a_node_full_of_calls_takes_what_is_no_call() {
     }
 }
 
-/// What went to the node before, and is over, gives a call no place there.
+/// An earlier, ended request to the node gives a call no place there.
 #[test]
 fn a_new_call_of_an_old_session_is_limited_too() {
     let mut balancer = full(Box::new(Tlwl::new(0)));
@@ -49,7 +49,7 @@ fn a_new_call_of_an_old_session_is_limited_too() {
     assert_eq!(more, Decision::Forward { slot: Slot(0), why: Why::Session });
 }
 
-/// What a monitor beside a node hears of this process: INVITEs that begin calls, of all shards, and nothing else.
+/// Count that a monitor beside a node gets from this process: INVITEs of new calls, over all shards, and nothing else.
 #[test]
 fn new_calls_are_counted_over_all_shards() {
     let sent_calls = Arc::<SentCalls>::default();

@@ -1,4 +1,4 @@
-//! A member that fails requests which the others answer.
+//! A member that fails requests that the others answer.
 
 use crate::common;
 use crate::common::*;
@@ -14,10 +14,10 @@ struct Pool {
     cluster: Cluster,
     balancer: Balancer,
     members: Vec<(u16, Duration)>,
-    /// Whether they ring, twice, before they answer.
+    /// Whether they ring twice before they answer.
     rings: bool,
     calls: u64,
-    /// Answers under way: when, which call.
+    /// Responses in flight: time and call.
     under_way: BTreeMap<(Instant, u64), Slot>,
     given: Vec<u32>,
     news: Vec<HealthNews>,
@@ -100,7 +100,7 @@ fn one_that_fails_at_once_gets_few_calls_under_every_policy() {
     }
 }
 
-/// Policies of least work or transactions do not run to it even where nobody is ejected.
+/// Policies of least work or transactions do not prefer it, even without ejection.
 #[test]
 fn a_failed_invite_keeps_its_work_as_long_as_one_that_succeeds() {
     for policy in policies().into_iter().filter(|policy| ["tlwl", "tjsq"].contains(&policy.name())) {
@@ -143,7 +143,7 @@ fn what_every_member_gives_is_no_sign() {
     }
 }
 
-/// Not a server's own failure, but it alone gives it.
+/// Not a server failure, but only one member gives it.
 #[test]
 fn one_that_refuses_far_more_than_the_others_is_ejected_too() {
     let members = [(200, A_SECOND), (404, A_SECOND), (200, A_SECOND), (200, A_SECOND)];

@@ -1,4 +1,4 @@
-//! Nodes that answered 503: who gets no new calls, for how long, and what when nobody else is left.
+//! Nodes that answered 503: which get no new calls, for how long, and what happens when all pause.
 
 use crate::common::*;
 use balance::policy::Tlwl;
@@ -28,7 +28,7 @@ fn new_calls_go_elsewhere_at_once_and_the_cluster_is_told() {
     }
 }
 
-/// A gateway that passes on a 503 of one destination must not take the pool away.
+/// A gateway that forwards a 503 of one destination must not disable the pool.
 #[test]
 fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
     for policy in policies() {
@@ -45,7 +45,7 @@ fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
     }
 }
 
-/// Four members, all of which name ten minutes: nobody is refused for so long.
+/// Four members that all ask for ten minutes: no call is refused for that long.
 #[test]
 fn a_rest_is_no_longer_than_the_operator_allows() {
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
@@ -59,8 +59,8 @@ fn a_rest_is_no_longer_than_the_operator_allows() {
     }
 }
 
-/// All have asked for a long pause. After a while each gets a call now and then, and one that answers it takes calls
-/// again.
+/// All have asked for a long pause. After a while each gets a call from time to time, and a member that answers takes
+/// calls again.
 #[test]
 fn where_all_rest_for_long_each_gets_a_trial() {
     let mut cluster = cluster(&[1.0; 4]);
@@ -116,7 +116,7 @@ fn the_last_resort_takes_no_more_than_it_may() {
     assert_eq!(new_call(&mut balancer, 1, 1), Decision::NoServer);
 }
 
-/// Whichever comes first to the shard: the pause that it saw itself, or the news of the death.
+/// In either order of arrival at the shard: its own observation of the pause, or the news of the death.
 #[test]
 fn a_rest_does_not_outlive_a_death() {
     let mut cluster = cluster(&[1.0; 2]);
@@ -129,7 +129,7 @@ fn a_rest_does_not_outlive_a_death() {
     }
     cluster.probed(seconds(2), Slot(0), false);
     balancer.set_nodes(cluster.nodes());
-    // Late answers of the dead.
+    // Late responses of a dead node.
     balancer.pause(seconds(1), Slot(0), seconds(800), true);
     cluster.pause(seconds(1), Slot(0), seconds(800), true);
     cluster.probed(seconds(3), Slot(0), true);
@@ -154,13 +154,13 @@ fn a_probe_answered_503_is_a_rest_at_once() {
     }
     cluster.refused(seconds(3), Slot(0), seconds(63), true);
     assert!(!cluster.nodes()[0].is_up(), "it is dead after as many as of silence");
-    // The process that asked for the rest is there all the time.
+    // The process that asked for the pause is alive all the time.
     cluster.probed(seconds(5), Slot(0), true);
     assert_eq!(cluster.nodes()[0].refusal(seconds(62), 0), Some(NodeRefusal::Paused));
     assert_eq!(cluster.nodes()[0].refusal(seconds(63), 0), None);
 }
 
-/// One that pauses and then falls silent is another one when it comes back.
+/// A node that pauses and then falls silent counts as another process when it comes back.
 #[test]
 fn silence_ends_the_rest_that_a_probe_was_asked_for() {
     let mut cluster = cluster(&[1.0]);
@@ -176,7 +176,7 @@ fn silence_ends_the_rest_that_a_probe_was_asked_for() {
     }
 }
 
-/// They may have forgotten OPTIONS, and with nothing sent to them would stay dead.
+/// The members may not support OPTIONS, and without calls would stay dead.
 #[test]
 fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     let mut cluster = cluster(&[1.0; 2]);
@@ -187,7 +187,7 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
     balancer.set_nodes(cluster.nodes());
     let slot = slot_of(new_call(&mut balancer, 2, 1));
-    // Its repetition goes where it went.
+    // Its retransmission goes to the same node.
     assert_eq!(slot_of(new_call(&mut balancer, 2, 1)), slot);
     balancer.response(seconds(3), &response(1, Method::Invite, 1, 200));
     balancer.answered(seconds(3), slot);
@@ -201,8 +201,8 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     balancer.audit().unwrap();
 }
 
-/// A dead member that asked for a pause and falls silent is another one when it is back: the shards are told that its
-/// pause is over, since it may get calls as the last resort.
+/// A dead member that asked for a pause and fell silent counts as another process when it is back. The shards are told
+/// that its pause is over, since it may get calls as the last resort.
 #[test]
 fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
     let mut cluster = cluster(&[1.0; 2]);
@@ -217,7 +217,7 @@ fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
     assert!(cluster.version() > version, "without a word nobody reads the nodes again");
 }
 
-/// One new request to a member, and whether it is answered 503 there with a Retry-After of a minute.
+/// Sends one new request to a member; if `refused`, it is answered 503 with a Retry-After of a minute.
 fn offer(balancer: &mut Balancer, now: Instant, call: u64, slot: Slot, refused: bool) {
     balancer.count_request(now, slot, &request(call, Method::Invite, 1));
     if refused {
@@ -225,8 +225,8 @@ fn offer(balancer: &mut Balancer, now: Instant, call: u64, slot: Slot, refused: 
     }
 }
 
-/// Whoever knows a request that a member answers 503 is not to take it from everybody else. Two shards: the lawful
-/// calls are nearly all on one, and the others on the other.
+/// A stranger with a request that a member answers 503 must not take the member from other callers. Two shards: lawful
+/// calls are mostly on one, the stranger's on the other.
 #[test]
 fn a_503_that_one_caller_provokes_stops_nobody_else() {
     for lawful in [2, 5, 25, 100] {
@@ -250,8 +250,8 @@ fn a_503_that_one_caller_provokes_stops_nobody_else() {
     }
 }
 
-/// A member that turns to refusing all rests within some seconds, after half as many 503 as it had new requests; what
-/// belongs to calls that it has is no sign that it takes others.
+/// A member that starts to refuse everything pauses within some seconds, after half as many 503s as it had new
+/// requests. Requests within its calls do not show that it takes new ones.
 #[test]
 fn who_refuses_half_of_all_is_left_alone() {
     for each_second in [1, 20] {
@@ -271,7 +271,7 @@ fn who_refuses_half_of_all_is_left_alone() {
     }
 }
 
-/// Its refusals from before are over with the rest: the next one says something of the present again.
+/// Refusals from before the pause no longer count. The next one says something about the present.
 #[test]
 fn after_its_rest_a_member_is_judged_anew() {
     let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
@@ -292,8 +292,8 @@ fn after_its_rest_a_member_is_judged_anew() {
     assert!(refuses_still);
 }
 
-/// A member that is stopped names the time until its end, and its successor is there long before. Probes that it
-/// refused, or left unanswered, are answered again.
+/// A stopping member names the time until its end, and its successor is there much earlier. Probes that were refused or
+/// unanswered are answered again.
 #[test]
 fn an_answer_after_a_new_start_ends_the_rest() {
     for (regular, refuses) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -332,13 +332,13 @@ fn an_answer_after_a_new_start_ends_the_rest() {
     }
 }
 
-/// Many servers answer OPTIONS whatever becomes of calls.
+/// Many servers answer OPTIONS whatever they do with calls.
 #[test]
 fn who_answers_every_probe_keeps_the_rest_that_it_asked_for() {
     for regular in [true, false] {
         let mut cluster = Cluster::new(HealthSettings { regular, ..HealthSettings::default() });
         cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
-        // A new process in the rest before says nothing of this one.
+        // A new process in an earlier pause says nothing about this pause.
         cluster.pause(seconds(1), Slot(0), seconds(3), true);
         cluster.refused(seconds(2), Slot(0), seconds(3), true);
         for second in 4..40 {

@@ -1,4 +1,4 @@
-//! `max_calls`: never one call too many, none refused while there is a place, on one shard or several.
+//! `max_calls`: never exceeded, and no call is refused while there is a place, on one shard or several.
 
 use crate::common::*;
 use balance::policy::{Candidates, Hash, NewCall, Tlwl};
@@ -17,7 +17,7 @@ fn max_calls_counts_the_calls_of_other_shards_too() {
     assert_eq!(forwarded, 3);
 }
 
-/// Two shards of `nodes` that share the places, and hear nothing else of each other.
+/// Two shards of `nodes` that share the places, and get no other news of each other.
 fn sharing(nodes: &[Node]) -> ([Balancer; 2], Arc<CallLimits>) {
     sharing_by(&Tlwl::new(0), nodes)
 }
@@ -40,10 +40,10 @@ fn limited(max_calls: u32) -> Cluster {
     cluster
 }
 
-/// Within one batch the shards hear nothing of each other's load; the limit holds, and every place is given away.
+/// Within one batch the shards do not know each other's load. The limit holds, and every place is used.
 #[test]
 fn max_calls_holds_in_a_burst_on_two_shards() {
-    // All on the first shard, then on the other; and in turn.
+    // All on the first shard, then on the other; and alternately.
     let policies: [&dyn Policy; 2] = [&Tlwl::new(0), &Hash];
     let orders = [|call: u64| usize::from(call >= 15), |call: u64| call as usize % 2];
     for (policy, shard_of) in policies.into_iter().flat_map(|policy| orders.map(|order| (policy, order))) {
@@ -59,7 +59,7 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
             "none below the limit"
         );
         assert!(decisions[20..].iter().all(|&d| d == Decision::NoServer));
-        // A place that comes free on one shard can be had on the other.
+        // A place that becomes free on one shard can be used by the other.
         shards[shard_of(0)].response(Instant::ZERO, &response(0, Method::Invite, 1, 486));
         let other = 1 - shard_of(0);
         assert!(matches!(
@@ -73,7 +73,7 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
     }
 }
 
-/// The process before keeps its calls when another one takes over.
+/// The old process keeps its calls when a new one takes over.
 #[test]
 fn calls_of_another_process_take_places_of_their_own() {
     let (mut shards, call_limits) = sharing(limited(10).nodes());
@@ -88,13 +88,13 @@ fn calls_of_another_process_take_places_of_their_own() {
         calls.map(decide).filter(|&decision| is_taken(decision)).count()
     };
     assert_eq!(taken(0..20), 2 * 3);
-    // Its calls end.
+    // Calls of the old process end.
     call_limits.set_elsewhere(Slot(0), 5);
     assert_eq!(taken(20..40), 2);
     assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [10, 10]);
 }
 
-/// Chooses the first candidate, but lets another shard take a call before it says so: the worst moment there is.
+/// Chooses the first candidate, but first lets another shard take a call: the worst moment.
 #[derive(Debug)]
 struct Slow {
     other: Balancer,
@@ -130,8 +130,8 @@ fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_b
     assert_eq!(one.audit(), Ok(()));
 }
 
-/// An INVITE that moves to the node where its call counts already, as one that was forked upstream can, takes no
-/// second place there, whether the call rings or is answered.
+/// An INVITE forked upstream may move to the node where its call already counts. It takes no second place there,
+/// whether the call rings or is answered.
 #[test]
 fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
     for answered in [false, true] {
@@ -154,7 +154,7 @@ fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
     }
 }
 
-/// The shards are threads: whatever their pace, no node ever has a call too many.
+/// Shards are threads. At any pace, no node has more calls than its limit.
 #[test]
 fn max_calls_holds_between_threads() {
     const LIMIT: u32 = 4;

@@ -1,4 +1,4 @@
-//! What each policy promises about where calls go.
+//! Distribution of calls promised by each policy.
 
 use crate::common::*;
 use balance::policy::*;
@@ -36,7 +36,7 @@ fn round_robin_is_smooth() {
     let mut balancer = balancer(Box::new(RoundRobin::new(0)), &[2.0, 1.0]);
     let order = assign(&mut balancer, 0..12);
     assert_eq!(order[..3], [0, 1, 0]);
-    // Every third one is for the smaller.
+    // Every third call goes to the smaller node.
     assert_eq!(order[3..], [1, 0, 0, 1, 0, 0, 1, 0, 0]);
 }
 
@@ -45,7 +45,7 @@ fn equal_loads_are_taken_in_turn() {
     for policy in [Box::new(Cjsq::new(0)) as Box<dyn Policy>, Box::new(Tjsq::new(0)), Box::new(Tlwl::new(0))]
     {
         let mut balancer = balancer(policy, &[1.0; 4]);
-        // Every call ends before the next one comes: all nodes are always equal.
+        // Every call ends before the next one comes, so all nodes are always equal.
         let order: Vec<_> = (0..8)
             .map(|call| {
                 let slot = assign(&mut balancer, call..call + 1)[0];
@@ -63,7 +63,7 @@ fn bursts_that_do_not_divide_by_the_nodes_still_spread_evenly() {
         let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 4]);
         let mut calls = [0; 4];
         for round in 0..40 {
-            // All calls of a burst come before any of them ends: the first four make a tie, the others the next.
+            // All calls of a burst come before any of them ends: the first four are a tie, the others the next tie.
             let first = round * burst;
             for slot in assign(&mut balancer, first..first + burst) {
                 calls[slot] += 1;
@@ -95,7 +95,7 @@ fn calls_that_overlap_at_random_spread_evenly() {
             open.push((now - (1.0 - uniform()).ln(), call));
         }
         let shares = shares(&slots, nodes);
-        // Four standard deviations of choices by lot.
+        // Four standard deviations of random choices.
         let even = 1.0 / nodes as f64;
         let bound = 4.0 * (even * (1.0 - even) / slots.len() as f64).sqrt();
         let fair = shares.iter().all(|share| (share - even).abs() < bound);
@@ -167,7 +167,7 @@ fn hash_is_the_same_on_every_shard_and_whatever_the_order_of_the_members() {
 
 #[test]
 fn tlwl_sees_the_invite_that_tjsq_takes_for_a_bye() {
-    // One node has an INVITE open, the other a BYE: level to TJSQ, 1.75 to 1 for TLWL.
+    // One node has an open INVITE, the other a BYE: equal for TJSQ, 1.75 to 1 for TLWL.
     let choice = |policy, bye: u64| {
         let mut balancer = balancer(policy, &[1.0, 1.0]);
         assert_eq!(assign(&mut balancer, 0..2), [0, 1]);
@@ -192,7 +192,7 @@ fn rwma_follows_response_times() {
     assert_eq!(assign(&mut balancer, 10..14), [1; 4], "its flaw: it does not see the calls it just assigned");
 }
 
-/// Shards that hear of each other's load only every `late` calls: how uneven does it get?
+/// Imbalance of shards that learn each other's load only every `late` calls.
 fn imbalance(shards: usize, late: usize) -> u32 {
     let nodes = 8;
     let mut balancers: Vec<_> = (0..shards)
@@ -207,7 +207,7 @@ fn imbalance(shards: usize, late: usize) -> u32 {
         balancers[shard].request(Instant::ZERO, &request(call, Method::Invite, 1));
         open.push(call);
         if open.len() > 400 {
-            // Calls end in no order: which one is drawn from a fixed seed.
+            // Calls end in random order, drawn from a fixed seed.
             let ended = open.swap_remove(rng.next_u64() as usize % open.len());
             balancers[ended as usize % shards]
                 .response(Instant::ZERO, &response(ended, Method::Invite, 1, 486));
@@ -238,7 +238,7 @@ fn imbalance(shards: usize, late: usize) -> u32 {
 fn shards_that_hear_of_each_other_late_do_not_herd() {
     let alone = imbalance(1, 1);
     assert!(alone <= 8, "alone: {alone} calls apart");
-    // 400 calls on 8 nodes are 50 each. Heard a batch (64 calls) late, a herd would put 64 on one node.
+    // 400 calls on 8 nodes are 50 each. With news a batch (64 calls) late, herding would put 64 on one node.
     for shards in [2, 4] {
         let worst = imbalance(shards, 64);
         assert!(worst <= 16, "{shards} shards, 64 calls late: {worst} calls apart");

@@ -1,4 +1,4 @@
-//! The health of nodes of several pools: each pool has settings of its own, and is compared with itself alone.
+//! Health of nodes of several pools: each pool has its own settings, and is compared only with itself.
 
 use crate::common::*;
 use balance::*;
@@ -44,7 +44,7 @@ fn a_pool_without_a_living_member_is_told_of_whatever_the_others_do() {
     assert!(news(&mut cluster).contains(&HealthNews::NoneAlive { pool: PoolId(1), silent: true }));
     cluster.probed(seconds(2), Slot(0), false);
     news(&mut cluster);
-    // The first one back: the rest of its pool is expected, the dead of another pool are not.
+    // After the first one back, the rest of its pool is expected; dead nodes of another pool are not.
     cluster.probed(seconds(3), Slot(2), true);
     let expected = [0, 3].map(|slot: usize| cluster.nodes()[slot].is_expected(seconds(3)));
     assert_eq!(expected, [false, true]);
@@ -66,7 +66,7 @@ fn who_fails_is_compared_with_its_own_pool() {
         }
         (0..4).filter(|&slot: &usize| cluster.nodes()[slot].is_ejected(later)).collect::<Vec<_>>()
     };
-    // A whole pool that fails, for instance a carrier that has no route, is no sign.
+    // If a whole pool fails, for example a carrier without a route, that is no sign.
     assert_eq!(judge([failing, failing, sound, sound]), [0; 0]);
     assert_eq!(judge([sound, sound, failing, sound]), [2]);
 }

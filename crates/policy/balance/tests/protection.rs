@@ -1,4 +1,4 @@
-//! Members that have more to do than they can: what goes elsewhere, what is refused, and what never is.
+//! Overloaded members: requests that go elsewhere, requests that are refused, and requests that never are.
 
 use crate::common::*;
 use balance::policy::Tlwl;
@@ -24,8 +24,8 @@ fn balancer(
     balancer
 }
 
-/// One call after the other, 4 ms apart, each to be answered so many ms later by a member that answers one at a time,
-/// until a call is refused. Returns when that is, and the calls that are open then.
+/// Sends calls 4 ms apart until one is refused. A member answers them one at a time, `service` ms each. Returns the
+/// time of the refusal, and the calls open then.
 fn until_refused(balancer: &mut Balancer, service: u64) -> (Instant, Vec<u64>) {
     let mut queue: Vec<(u64, u64)> = Vec::new();
     let mut free = 1;
@@ -35,7 +35,7 @@ fn until_refused(balancer: &mut Balancer, service: u64) -> (Instant, Vec<u64>) {
             queue.remove(0);
             balancer.response(Instant::from_millis(at), &response(call, Method::Invite, 1, 180));
         }
-        // Little at first, so that the member is known.
+        // Few calls at first, to learn the member's response time.
         let gap = if millis < 20_000 { 40 } else { 4 };
         if millis % gap == 0 {
             match balancer.request(now, &request(millis, Method::Invite, 1)) {
@@ -65,7 +65,7 @@ fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
     assert_eq!(explained, Decision::AtLimit(NodeRefusal::Limit));
     assert_eq!(verdicts[0].refusal, Some(NodeRefusal::Limit));
     assert!(balancer.is_full(now, &call));
-    // What belongs to a call that is there goes there.
+    // Requests of an existing call go to its node.
     for method in [Method::Invite, Method::Cancel] {
         assert_eq!(slot_of(balancer.request(now, &request(open[0], method, 1))), Slot(0), "{method:?}");
     }
@@ -76,7 +76,7 @@ fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
         )),
         Slot(0)
     );
-    // An emergency call passes up to twice the limit.
+    // Emergency calls pass up to twice the limit.
     let sos = Request { has_priority: true, ..request(90_001, Method::Invite, 1) };
     let passes = (0..2_000).filter(|n| {
         let sos = Request { key: key(100_000 + n), ..sos };
@@ -128,7 +128,7 @@ fn a_request_that_a_limit_keeps_away_is_counted_once() {
     slot_of(balancer.request(now, &request(1, Method::Invite, 1)));
     assert_eq!(balancer.stats(Slot(0)).held_back, [0, 0], "it has reached its limit by this call");
     let second = request(2, Method::Invite, 1);
-    // The member that has room in a queue has none, so that the others are asked.
+    // The member with room in a queue has none now, so the others are asked.
     assert_eq!(balancer.request_to(now, &second, Slot(0)), Decision::AtLimit(NodeRefusal::Rate));
     assert_eq!(balancer.request(now, &second), Decision::AtLimit(NodeRefusal::Rate));
     assert_eq!(balancer.stats(Slot(0)).held_back, [0, 1]);
@@ -156,7 +156,7 @@ fn set_rate(cluster: &mut Cluster, max_rate: u32) {
     cluster.set_members(Instant::ZERO, &limited);
 }
 
-/// Call-IDs do not spread evenly over shards, call by call; a share of the rate for each would refuse below it.
+/// Call-IDs do not spread evenly call by call; a fixed share of the rate per shard would refuse calls below the rate.
 #[test]
 fn max_rate_is_one_for_all_shards() {
     for (gap, wanted) in [(125, 240..=240), (2, 304..=306)] {
@@ -171,8 +171,8 @@ fn max_rate_is_one_for_all_shards() {
     }
 }
 
-/// Shards take a reload over one after the other. What the member had counts on, and a node that gets its slot later
-/// has had nothing.
+/// Shards take over a reload one after the other. The member's earlier calls still count, and a new node in its slot
+/// starts at zero.
 #[test]
 fn max_rate_counts_once_over_a_reload_and_not_for_another_member() {
     let (mut cluster, mut shards) = four_shards();
@@ -199,12 +199,12 @@ fn max_rate_counts_once_over_a_reload_and_not_for_another_member() {
     shards[0].set_nodes(cluster.nodes());
     let first = (10_000..10_003).map(|n| shards[0].request(now, &request(n, Method::Invite, 1)));
     assert_eq!(first.filter(|decision| is_sent(*decision)).count(), 3);
-    // The others hear of it later: what it has got counts for them, too.
+    // The others take over the reload later: its calls count for them too.
     shards[1..].iter_mut().for_each(|shard| shard.set_nodes(cluster.nodes()));
     assert_eq!(sent(&mut shards), 2);
 }
 
-/// A busy member is no reason to give calls to one that is dead or pauses.
+/// Calls for a busy member do not go to one that is dead or pauses.
 #[test]
 fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
     let mut cluster = cluster(&[1.0; 2]);
@@ -225,7 +225,7 @@ fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
     assert_eq!(second, Decision::AtLimit(NodeRefusal::Rate));
 }
 
-/// Members that come back at once begin with little each, whatever waits for them.
+/// Members that come back together each start with a low limit, whatever load waits.
 #[test]
 fn none_is_flooded_when_all_come_back() {
     let mut cluster = cluster(&[1.0; 2]);
@@ -245,7 +245,7 @@ fn none_is_flooded_when_all_come_back() {
     assert_eq!(decisions.filter(|decision| matches!(decision, Decision::Forward { .. })).count(), 16);
 }
 
-/// The answer to a request within a dialog shows that a member is back before any probe does.
+/// A response within a dialog shows that a member is back before any probe does.
 #[test]
 fn a_member_that_is_back_by_its_own_answer_begins_with_little() {
     let mut cluster = cluster(&[1.0]);
@@ -263,7 +263,7 @@ fn a_member_that_is_back_by_its_own_answer_begins_with_little() {
     assert_eq!(decisions.filter(|decision| is_sent(*decision)).count(), 8);
 }
 
-/// A member at work has sent 100; what the 503 is about is a trunk, or who was called.
+/// A working member has sent 100; the later 503 is about a trunk or a callee.
 #[test]
 fn only_a_503_that_comes_first_is_the_members_own() {
     for (provisional, is_limited) in [(None, true), (Some(100), false), (Some(183), false)] {
@@ -281,7 +281,7 @@ fn only_a_503_that_comes_first_is_the_members_own() {
     }
 }
 
-/// Balancers of several processes measure members together: the time of day says when.
+/// Balancers of several processes measure members at the same times of day.
 #[test]
 fn members_are_measured_by_the_time_of_day() {
     for (epoch, due) in [(0, 4_000), (1_500, 2_500)] {

@@ -1,4 +1,4 @@
-//! What goes when the session table is full, and what stays.
+//! Eviction from a full session table.
 
 use crate::common::*;
 use balance::policy::Cjsq;
@@ -20,7 +20,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// An INVITE, and what answers it.
+/// Sends an INVITE, and responses to it.
 fn call(balancer: &mut Balancer, now: Instant, call: u64, statuses: &[u16]) -> Decision {
     let decision = balancer.request(now, &request(call, Method::Invite, 1));
     for &status in statuses {
@@ -49,7 +49,7 @@ fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
     let gone = |balancer: &Balancer| (0..MOST as u64).filter(|&n| !has(balancer, n)).collect::<Vec<_>>();
     let all = |rest: u64| (0..MOST as u64).filter(move |n| n % 5 == rest);
     let mut expected = Vec::new();
-    // 100 comes from the node itself: these have waited for less, so they go after those without any answer.
+    // A node sends 100 itself. These sessions have waited for less time, so they go after those without any response.
     for (step, next) in (all(2).chain(all(0)).chain(all(1))).enumerate() {
         let decision = call(&mut balancer, at(6_000 + step as u64 * 10), 1_000 + step as u64, &[200]);
         assert!(matches!(decision, Decision::Forward { why: Why::Policy, .. }));
@@ -58,17 +58,17 @@ fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
         assert_eq!(gone(&balancer), expected);
         assert_eq!(balancer.audit(), Ok(()));
     }
-    // What rings and what was answered stays; a new call is refused.
+    // Ringing and answered calls stay; a new call is refused.
     assert_eq!(call(&mut balancer, at(8_000), 2_000, &[]), Decision::NoRoom);
     assert_eq!(balancer.counts(), TableCounts { active: MOST, expired: 0 });
-    // One that ends makes room.
+    // A call that ends makes room.
     balancer.request(at(8_000), &in_dialog(1_000, Method::Bye, 2));
     balancer.response(at(8_000), &response(1_000, Method::Bye, 2, 200));
     assert!(matches!(call(&mut balancer, at(8_000), 2_000, &[]), Decision::Forward { .. }));
     assert!(!has(&balancer, 1_000));
 }
 
-/// Nobody hears of a call in the table that is full: its requests have to go on.
+/// Calls that the full table does not hold: their requests must still be forwarded.
 #[test]
 fn what_is_in_a_dialog_goes_on_without_room() {
     let mut balancer = full(&SessionSettings::default());
@@ -81,14 +81,14 @@ fn what_is_in_a_dialog_goes_on_without_room() {
         assert_eq!(decision, Decision::Forward { slot: Slot(1), why: Why::Token }, "{method:?}");
     }
     assert!(!has(&balancer, 5_000));
-    // Within a call that is known all is as ever.
+    // Within a known call nothing changes.
     balancer.request(at(1), &in_dialog(3, Method::Bye, 2));
     assert_eq!(balancer.session(key(3)).map(|session| session.state), Some(SessionState::Closing));
     run_out(&mut balancer);
     assert_eq!(loads(&balancer), [Load::default(); 2]);
 }
 
-/// The memory of a flood is bounded, and lawful calls go on beside it.
+/// The memory of a flood is bounded, and lawful calls continue.
 #[test]
 fn a_flood_does_not_disturb_calls() {
     let mut balancer = full(&SessionSettings::default());
@@ -121,7 +121,7 @@ fn a_flood_does_not_disturb_calls() {
     assert_eq!(balancer.counts(), TableCounts::default());
 }
 
-/// One Call-ID has many transactions: they are bounded as well.
+/// One Call-ID may have many transactions: they are bounded as well.
 #[test]
 fn transactions_are_bounded_with_the_sessions() {
     let mut balancer =
@@ -129,7 +129,7 @@ fn transactions_are_bounded_with_the_sessions() {
     for n in 0..20 {
         for cseq in 0..60 {
             balancer.request(at(n), &request(n, Method::Options, cseq));
-            // Each session has one at least.
+            // Each session has at least one.
             assert!(balancer.open_transactions() <= MOST + 20);
             assert!(has(&balancer, n), "its own session is not evicted for it");
         }
@@ -137,7 +137,7 @@ fn transactions_are_bounded_with_the_sessions() {
     assert_eq!(balancer.audit(), Ok(()));
 }
 
-/// A lower limit after a reload is reached soon.
+/// A lower limit after a reload is soon reached.
 #[test]
 fn a_lower_limit_is_reached_two_for_one() {
     let mut balancer = full(&SessionSettings::default());

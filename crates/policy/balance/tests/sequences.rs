@@ -1,5 +1,5 @@
-//! Whatever the messages, their order, loss and repetition, the deaths, drains and reloads:
-//! every load equals the sum of its live leases, and all return to zero when traffic ends.
+//! For any messages, order, loss and repetition, and any deaths, drains and reloads: every load equals the sum of its
+//! live leases, and all loads return to zero when traffic ends.
 
 use crate::common::*;
 use balance::*;
@@ -32,12 +32,12 @@ enum Step {
         branch: u32,
         tags: Tags,
     },
-    /// A dialog was ended by this process.
+    /// This process ends a dialog.
     End {
         call: u64,
         tags: Tags,
     },
-    /// It goes on after all.
+    /// The dialog continues after all.
     Resume {
         call: u64,
         tags: Tags,
@@ -81,7 +81,7 @@ enum Step {
         pool: u16,
         policy: usize,
     },
-    /// Of each pool the slots of its nodes, and its policy.
+    /// For each pool, the slots of its nodes, and its policy.
     Pools {
         pools: [(u8, usize); POOLS],
     },
@@ -91,7 +91,7 @@ enum Step {
     },
 }
 
-/// What comes of a probe.
+/// Outcome of a probe.
 #[derive(Debug, Clone, Copy)]
 enum Outcome {
     Answered,
@@ -135,8 +135,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 500, 503, 504, 603]);
     let (call, cseq, slot) = (0..CALLS, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
-    // Of a branch and of a dialog; one dialog is more than a session tells apart. Two parties begin calls with each
-    // Call-ID, and their requests within dialogs come from either side.
+    // Of a branch and of a dialog; there is one more dialog than a session distinguishes. Two parties start calls with
+    // each Call-ID, and requests within dialogs come from either side.
     let tags = (0..2_u64, 1..10_u64, any::<bool>()).prop_map(|(initiator, callee, swapped)| {
         let (from, to) = if swapped { (callee, initiator) } else { (initiator, callee) };
         Tags { from: tag(from), to: tag(to) }
@@ -200,7 +200,7 @@ fn pools() -> impl Strategy<Value = [(u8, usize); POOLS]> {
     prop::array::uniform3((0..1_u8 << NODES, 0..POLICIES))
 }
 
-/// Each call is for one of the pools.
+/// Each call belongs to one of the pools.
 fn pool_of(call: u64) -> PoolId {
     PoolId((call % POOLS as u64) as u16)
 }
@@ -222,7 +222,7 @@ fn policy(index: usize) -> Box<dyn Policy> {
     policies().swap_remove(index)
 }
 
-/// One shard of several, as far as the places go.
+/// One shard of several, which share the places.
 struct Bed {
     pools: [(u8, usize); POOLS],
     balancer: Balancer,
@@ -253,13 +253,13 @@ impl Bed {
         self.balancer.set_pools(pools.map(make).into());
     }
 
-    /// The process dies and comes back: the tokens are all that is left.
+    /// The process dies and comes back: only tokens remain.
     fn restart(&mut self) {
         let fresh = Self::new(self.pools);
         (self.balancer, self.call_limits) = (fresh.balancer, fresh.call_limits);
     }
 
-    /// What the control task does between two steps.
+    /// Does the work of the control task between two steps.
     fn heed(&mut self) {
         let ejected = |cluster: &Cluster, now| {
             cluster.nodes().iter().filter(|node| node.member && node.is_ejected(now)).count()
@@ -297,7 +297,7 @@ impl Bed {
     }
 }
 
-/// A request comes in: what `explain` says of it holds, and a new one goes where it may.
+/// Sends a request. The result of `explain` must be right, and a new request must go to an allowed node.
 fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
     let Bed { balancer, now, pools, .. } = bed;
     let (now, pool) = (*now, pools[facts.pool.index()]);
@@ -317,9 +317,9 @@ fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
     let all_in = verdicts.iter().map(|verdict| verdict.candidate.slot);
     assert!(all_in.eq((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot))), "explain shows the pool");
     let node = &balancer.nodes()[slot.index()];
-    // A limit is one of calls.
+    // Limits apply to calls.
     let calls = if facts.method == Method::Invite { loads[slot.index()].calls } else { 0 };
-    // What leaves a node that failed it passes the limits of the next one up to twice.
+    // A request that leaves a failed node passes limits of the next one up to twofold.
     let refuses = |verdict: &CandidateVerdict| {
         verdict.refusal.is_some_and(|refusal| why == Why::Policy || !refusal.is_of_load())
     };
@@ -334,7 +334,7 @@ fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
     assert!(node.member && !node.draining && node.health != Health::Closed);
 }
 
-/// The sessions of all Call-IDs but one.
+/// Sessions of all Call-IDs but one.
 fn sessions(balancer: &Balancer, but: u64) -> Vec<SessionView> {
     let mut others = Vec::new();
     balancer.sessions(0, usize::MAX, |session| {
@@ -345,7 +345,7 @@ fn sessions(balancer: &Balancer, but: u64) -> Vec<SessionView> {
     others
 }
 
-/// A request has been taken: there are no more sessions than may be, and no call had to go that had been answered.
+/// After a request: no more sessions than allowed, and no answered call was evicted.
 fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView], decision: Decision) {
     let all = |counts: TableCounts| counts.active + counts.expired;
     let most = balancer.settings().max_sessions;

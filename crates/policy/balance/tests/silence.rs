@@ -1,4 +1,4 @@
-//! What becomes of the calls of a member that falls silent: they count as long as it may come back with them.
+//! Calls of a member that falls silent: they count as long as it may come back with them.
 
 use crate::common::*;
 use balance::policy::Cjsq;
@@ -14,7 +14,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// A member with a limit of five, that has five calls and an INVITE in a dialog under way.
+    /// A member at its limit of five calls, with an INVITE within a dialog in progress.
     fn full() -> Self {
         let mut cluster = Cluster::new(HealthSettings { fall: 1, ..HealthSettings::default() });
         cluster.set_members(Instant::ZERO, &limited_members(&[1.0], 5));
@@ -81,7 +81,7 @@ fn calls_are_lost_with_the_process() {
     bed.cluster.unreachable(seconds(3), SLOT);
     bed.heed(seconds(3));
     assert_eq!(bed.load(), (0, 0));
-    // Also when it was silent first.
+    // Also if it was silent first.
     let mut bed = Bed::full();
     bed.probed(3, false);
     bed.cluster.unreachable(seconds(4), SLOT);
@@ -91,7 +91,7 @@ fn calls_are_lost_with_the_process() {
     assert_eq!(bed.load(), (0, 0), "a lease ends once");
 }
 
-/// Whoever called has gone as well, and sends no BYE.
+/// The caller is gone as well, and sends no BYE.
 #[test]
 fn sessions_end_with_calls_that_are_lost() {
     let mut bed = Bed::full();
@@ -110,7 +110,7 @@ fn sessions_end_with_calls_that_are_lost() {
         bed.balancer.expire(seconds(3));
     }
     assert_eq!(bed.balancer.counts(), TableCounts { active: 0, expired: 3_000 });
-    // Whoever is there after all goes on, and counts again with what shows that the call does.
+    // A party that is still there continues, and its call counts again after a confirming message.
     bed.ask(seconds(4), 7, Method::Invite, 200);
     bed.balancer
         .request(seconds(4), &Request { by_token: true, pinned: Some(SLOT), ..in_dialog(7, Method::Ack, 7) });
@@ -135,7 +135,7 @@ fn calls_are_lost_after_a_long_silence() {
         };
         silent_on(&mut bed, 302);
         assert_eq!(bed.load().0, 5);
-        // The only member gets what comes, dead or not.
+        // The only member gets all calls, dead or not.
         bed.ask(seconds(302), 0, Method::Bye, 200);
         assert_eq!(slot_of(bed.call(seconds(302), 100)), SLOT);
         silent_on(&mut bed, 303);
@@ -168,7 +168,7 @@ fn one_answer_shows_that_it_has_kept_them() {
     bed.probed(3, false);
     bed.probed(9, true);
     for (call, status) in [(0, 200), (1, 481), (2, 481), (3, 481), (4, 481)] {
-        // A stranger's requests say nothing.
+        // Requests of a stranger say nothing.
         let invented = Request { tags: tags(77), ..in_dialog(4, Method::Info, 2 + call as u32) };
         bed.balancer.request(seconds(10), &invented);
         bed.balancer.response(seconds(10), &response(4, Method::Info, invented.cseq, 481));
@@ -177,7 +177,7 @@ fn one_answer_shows_that_it_has_kept_them() {
     assert_eq!(bed.load(), (1, 0));
 }
 
-/// One shard of several may have the calls that ended meanwhile.
+/// One shard of several may have only calls that ended meanwhile.
 #[test]
 fn an_answer_on_another_shard_shows_it_too() {
     for knows in [true, false] {

@@ -1,4 +1,4 @@
-//! A node's part: its decisions, its counts of a period, and what its neighbours have told.
+//! A node's distributor: its decisions, its counts of a period, and its neighbours' notices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,47 +10,49 @@ use crate::law::{NodeLoad, PathLoad, Saturation, Share};
 use crate::notice::{AGE, Notice};
 use crate::settings::{Load, Settings};
 
-/// Where a call goes.
+/// Next hop of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextHop<N> {
-    /// To a trusted neighbour that shares out state, too.
+    /// A trusted neighbour that distributes state too.
     Neighbour(N),
-    /// Out of the network: to a user agent, a stranger, or a proxy that knows nothing of this. Also for a call whose
-    /// state this node has to keep whatever it costs: one that it forks, which needs state (RFC 3261 §16.11).
+    /// Out of the network: a user agent, a stranger, or a proxy without state distribution. Also used for a call whose
+    /// state this node must keep at any cost: a call that it forks, which needs state (RFC 3261 §16.11).
     Exit,
 }
 
 /// A new call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call<N> {
-    /// Where it came from: a neighbour that shares out state. `None` for everyone else, whose marks do not count.
+    /// Neighbour with state distribution that sent it; `None` for any other sender, whose marks do not count.
     pub from: Option<N>,
-    /// Where it goes.
+    /// Next hop.
     pub to: NextHop<N>,
-    /// Whether its mark says that somebody keeps its state.
+    /// Whether its mark says that an earlier node keeps its state.
     pub kept: bool,
-    /// A hash of what all copies of the request have in common and other requests have not: what makes its
-    /// transaction (RFC 3261 §17.2.3). Keyed, or callers could choose who keeps their state.
+    /// Hash of the parts of the request that all of its copies share and other requests do not: the identity of its
+    /// transaction (RFC 3261 §17.2.3). The hash must be keyed; otherwise callers could choose the node that keeps their
+    /// state.
     pub key: u64,
 }
 
-/// What to do with a call.
+/// Decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Keep its state, and forward it marked.
+    /// Keep its state, and forward it with the mark.
     Keep,
-    /// Forward it without state and marked, as it came.
+    /// Forward it without state, with the mark it came with.
     PassKept,
-    /// Forward it without state and not marked.
+    /// Forward it without state and without the mark.
     PassOpen,
 }
 
-/// Which way shares may move in a period. All ways, unless a node has several things to give away, one after the other.
+/// Allowed changes of shares in a period. Both directions are allowed, unless a node gives several functions away in
+/// turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moves {
-    /// More is given away.
+    /// Whether more may be given away.
     gives: bool,
-    /// What was given away is taken back.
+    /// Whether shares given away may be taken back.
     takes_back: bool,
 }
 
@@ -60,32 +62,32 @@ impl Default for Moves {
     }
 }
 
-/// Most upstream neighbours: whoever forges the addresses of trusted ones takes no more room than that.
+/// Most upstream neighbours, so that forged addresses of trusted neighbours occupy bounded memory.
 const UPSTREAM_MAX: usize = 1_024;
 
-/// A node's share of keeping state.
+/// A node's part in distributing state.
 ///
-/// New calls ask [`on_call`](Self::on_call). Each [period](Settings::period) ends with
-/// [`on_period`](Self::on_period). [`notice`](Self::notice) is what an upstream neighbour is told;
-/// [`on_notice`](Self::on_notice) takes what a downstream one tells. `N` names neighbours. The host hands over
-/// trusted ones alone; of those before us the first 1,024 count, the others as clients.
+/// Each new call asks [`on_call`](Self::on_call). Each [period](Settings::period) ends with
+/// [`on_period`](Self::on_period). [`notice`](Self::notice) creates the notice for an upstream neighbour;
+/// [`on_notice`](Self::on_notice) handles that of a downstream neighbour. `N` identifies a neighbour. The host passes
+/// trusted neighbours only. The first 1,024 upstream neighbours are distinguished; further ones count as clients.
 #[derive(Debug, Clone)]
 pub struct Distributor<N> {
     settings: Settings,
-    /// Mixed into keys, so that nodes in a row choose independently.
+    /// Mixed into keys, so that nodes on a path choose independently.
     salt: u64,
     paths: BTreeMap<N, Path>,
     upstream: BTreeMap<N, Upstream<N>>,
-    /// Where calls of clients go, who are no neighbours.
+    /// Next hops of calls from clients, which are no neighbours.
     clients: Upstream<N>,
-    /// Keys of calls that were forwarded open.
+    /// Keys of calls that were forwarded without state.
     open: Recent<u64, ()>,
     calls: u64,
     kept: u64,
     refused: u64,
-    /// Calls of clients: taken, and refused.
+    /// Calls of clients: accepted and refused.
     entry_calls: [u64; 2],
-    /// Whether calls of this period came from a neighbour without state, and went on to another one.
+    /// Whether calls without state came from a neighbour and went on to another in this period.
     is_between: bool,
     utilisation: f64,
     saturation: Saturation,
@@ -93,13 +95,13 @@ pub struct Distributor<N> {
     sequence: u64,
 }
 
-/// A way to a downstream neighbour.
+/// State of the path to a downstream neighbour.
 #[derive(Debug, Clone)]
 struct Path {
     share: Share,
-    /// Calls of this period that came without state.
+    /// Calls of this period that arrived without state.
     open: u64,
-    /// Whether there were any in the last one.
+    /// Whether there were such calls in the last period.
     was_used: bool,
     told: Option<Told>,
 }
@@ -120,18 +122,18 @@ impl Path {
     }
 }
 
-/// Where calls of an upstream neighbour go, and what it is told about that.
+/// Next hops of an upstream neighbour's calls, and the content of its notice.
 #[derive(Debug, Clone)]
 struct Upstream<N> {
-    /// In this period; `None` is the exit.
+    /// Next hops in this period; `None` is the exit.
     to: BTreeSet<Option<N>>,
-    /// In the last one that had any: what the notice is about.
+    /// Next hops in the last period with calls, to which the notice refers.
     last_to: BTreeSet<Option<N>>,
     throttled: bool,
-    /// As in the [`Notice`].
+    /// Level as in the [`Notice`].
     level: f64,
     least: f64,
-    /// When a call last came.
+    /// Time of the last call.
     seen: Instant,
 }
 
@@ -143,7 +145,7 @@ impl<N> Upstream<N> {
 }
 
 impl<N: Ord + Copy> Distributor<N> {
-    /// A node that knows nothing yet, and so keeps all state. `salt` is to be another one at each node.
+    /// Creates a distributor that keeps all state. `salt` must differ between nodes.
     pub fn new(settings: Settings, salt: u64) -> Self {
         Self {
             settings,
@@ -164,10 +166,10 @@ impl<N: Ord + Copy> Distributor<N> {
         }
     }
 
-    /// Who keeps the state of a new call. A copy of one whose state is kept here must not be asked for: it belongs to
-    /// its transaction.
+    /// Decides whether this node keeps the state of a new call. Do not call it for a copy of a call whose state is kept
+    /// here: the copy belongs to its transaction.
     pub fn on_call(&mut self, now: Instant, call: Call<N>) -> Decision {
-        // A mark from elsewhere is a stranger's.
+        // The mark of any other sender does not count.
         let kept = call.kept && call.from.is_some();
         self.note_way(now, call);
         if !kept && self.open.get(&call.key).is_some() && call.to != NextHop::Exit {
@@ -178,7 +180,7 @@ impl<N: Ord + Copy> Distributor<N> {
             return Decision::PassKept;
         }
         let NextHop::Neighbour(next) = call.to else {
-            // Nobody behind could: "the state of a call is kept at one node" ends here.
+            // No later node could keep it: this rule ensures that the state of each call is kept at a node.
             self.kept += 1;
             return Decision::Keep;
         };
@@ -193,16 +195,17 @@ impl<N: Ord + Copy> Distributor<N> {
         Decision::PassOpen
     }
 
-    /// A new call that nobody else can see to, whatever the shares: as when its credentials answer a challenge of
-    /// this node.
+    /// Counts a new call that this node must handle regardless of shares, for example because its credentials answer
+    /// this node's challenge.
     pub fn on_own_call(&mut self, now: Instant, call: Call<N>) {
         self.note_way(now, call);
         self.count(call.from);
         self.kept += 1;
     }
 
-    /// A new call whose state this node has no room for, or that it cannot see to for another reason. It goes on
-    /// without where a neighbour behind may keep it, or somebody keeps it already; `None`: it would be kept here.
+    /// Decides about a new call for which this node has no room, or which it cannot handle for another reason. The call
+    /// is forwarded without state if a later neighbour may keep it, or an earlier one does. `None` if the state would
+    /// have to be kept here.
     pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<Decision> {
         if call.kept && call.from.is_some() {
             return Some(self.on_call(now, call));
@@ -216,8 +219,8 @@ impl<N: Ord + Copy> Distributor<N> {
         Some(Decision::PassOpen)
     }
 
-    /// Overload control has refused a new call, since this node has too much to do: one that [`takes`](Self::takes) had
-    /// let in. `from` as in [`Call`].
+    /// Counts a new call that overload control refused because this node is overloaded, after [`takes`](Self::takes)
+    /// had admitted it. `from` as in [`Call`].
     pub fn on_refused(&mut self, from: Option<N>) {
         self.refused += 1;
         self.entry_calls[1] += u64::from(from.is_none());
@@ -228,8 +231,8 @@ impl<N: Ord + Copy> Distributor<N> {
         self.entry_calls[0] += u64::from(from.is_none());
     }
 
-    /// Marked calls count, too: a neighbour that keeps all state itself has to hear of the room behind, or it would
-    /// never send a call without.
+    /// Marked calls count too: a neighbour that keeps all state itself must learn of the room behind this node, or it
+    /// would never send a call without state.
     fn note_way(&mut self, now: Instant, call: Call<N>) {
         let utilisation = self.utilisation;
         let is_known = |from: &N| self.upstream.len() < UPSTREAM_MAX || self.upstream.contains_key(from);
@@ -244,8 +247,8 @@ impl<N: Ord + Copy> Distributor<N> {
         });
     }
 
-    /// A downstream neighbour has told how it is. An older notice than the one that counts says nothing new; a
-    /// smaller number counts again once that one has expired, as after a restart of the neighbour.
+    /// Handles the notice of a downstream neighbour. A notice older than the last is ignored. A smaller sequence number
+    /// counts again once the last notice has expired, as after a restart of the neighbour.
     pub fn on_notice(&mut self, now: Instant, from: N, notice: Notice) {
         let path = self.paths.entry(from).or_insert_with(|| Path::new(&self.settings));
         if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
@@ -253,24 +256,24 @@ impl<N: Ord + Copy> Distributor<N> {
         }
     }
 
-    /// Whether a downstream neighbour has told how it is, and not too long ago.
+    /// Whether a notice of a downstream neighbour is still valid.
     pub fn hears(&self, now: Instant, from: N) -> bool {
         self.paths.get(&from).is_some_and(|path| path.told(now).is_some())
     }
 
-    /// A period of this length is over, in which the processor was busy for this part of the time. Call it once in
-    /// each [`Settings::period`], whether calls came or not.
+    /// Handles the end of a period of this length, with the processor's utilisation. Call it once in each
+    /// [`Settings::period`], even without calls.
     pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         self.on_period_of(now, length, utilisation, Moves::default());
     }
 
-    /// The same of two things that a node gives away in turn: of `last` once nothing more of this one can be given, and
-    /// this one is taken back once all of `last` is.
+    /// Like [`on_period`](Self::on_period), for two functions that a node gives away in turn. `last` is given away once
+    /// no more of this function can be. This function is taken back once all of `last` is.
     pub fn on_period_before(&mut self, last: &mut Self, now: Instant, length: Duration, utilisation: f64) {
         let takes_back = last.keeps_all();
         self.on_period_of(now, length, utilisation, Moves { gives: true, takes_back });
         let moves = Moves { gives: self.gives_all(now), takes_back: true };
-        // As it was measured or computed.
+        // Utilisation as measured or computed.
         last.on_period_of(now, length, self.utilisation, moves);
     }
 
@@ -282,7 +285,7 @@ impl<N: Ord + Copy> Distributor<N> {
                 rate(self.kept) / stateful + rate(self.calls.saturating_sub(self.kept)) / stateless
             }
         };
-        // A meter that has gone wrong says nothing: the last value stays.
+        // An invalid measurement is ignored: the last value stays.
         if utilisation.is_finite() {
             self.utilisation = utilisation.clamp(0.0, 1.0);
         }
@@ -293,7 +296,7 @@ impl<N: Ord + Copy> Distributor<N> {
             refused: rate(self.refused),
             is_between: self.is_between,
         };
-        // A path that is silent and unused begins anew when it is used again, with a full share.
+        // A path without calls and notices is removed. It starts with a full share when it is used again.
         self.paths.retain(|_, path| path.open > 0 || path.told(now).is_some());
         let before: Vec<Share> = self.paths.values().map(|path| path.share).collect();
         let paths = self.paths.values_mut();
@@ -318,10 +321,10 @@ impl<N: Ord + Copy> Distributor<N> {
         for upstream in self.upstream.values_mut().chain([&mut self.clients]) {
             tell(upstream, &self.settings, now, self.utilisation, &self.paths);
         }
-        // What this node alone has too much its overload control refuses, at the same place and price.
+        // Overload control refuses the excess of this node alone, at the same node and cost.
         let ways = &self.clients.last_to;
         let used = self.paths.iter().filter(|(next, path)| path.open > 0 && ways.contains(&Some(**next)));
-        // Behind a node that keeps all state, somebody may be full by forwarding alone.
+        // If a node keeps all state, later nodes may be full by forwarding alone.
         let level =
             |path: &Path| path.told(now).filter(|_| path.share.keep >= 1.0).map_or(0.0, |it| it.level());
         let behind = used.map(|(_, path)| level(path)).reduce(f64::min);
@@ -340,25 +343,25 @@ impl<N: Ord + Copy> Distributor<N> {
         self.is_between = false;
     }
 
-    /// What an upstream neighbour is to be told; `None` for clients, who are told nothing: it shows whether all on
-    /// their calls' way is saturated. To be put into several responses to the neighbour in each period, or sent alone
-    /// once a period where there is none: it counts for [`Settings::validity`].
+    /// Notice for an upstream neighbour. `None` for clients: it is not sent, but shows whether all paths of their calls
+    /// are saturated. Put the notice into several responses to the neighbour in each period, or send it alone once a
+    /// period if there are none. It is valid for [`Settings::validity`].
     pub fn notice(&self, upstream: Option<N>) -> Notice {
         let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
         if let Some(it) = told {
             return Notice::new(it.throttled, it.level, it.least, self.sequence);
         }
-        // Whoever has sent nothing lately hears of this node alone.
+        // A neighbour without recent calls gets the values of this node alone.
         let (throttled, busy) = (self.utilisation >= self.settings.high, self.utilisation);
         Notice::new(throttled, busy, busy, self.sequence)
     }
 
-    /// Share of the calls without state to this neighbour that get it here.
+    /// Share of the calls to this neighbour arriving without state that get it here.
     pub fn keep(&self, next: N) -> f64 {
         self.paths.get(&next).map_or(Share::first(&self.settings).keep, |path| path.share.keep)
     }
 
-    /// The paths that had calls without state in the last period: shares of the others stay as they were.
+    /// Paths with calls without state in the last period. The shares of other paths have not changed.
     fn used(&self) -> impl Iterator<Item = &Path> {
         self.paths.values().filter(|path| path.was_used)
     }
@@ -368,43 +371,44 @@ impl<N: Ord + Copy> Distributor<N> {
         self.used().next().is_some()
     }
 
-    /// Whether nothing has been given away.
+    /// Whether nothing is given away.
     fn keeps_all(&self) -> bool {
         self.used().all(|path| path.share.keep >= 1.0)
     }
 
-    /// Whether nothing more can be given away, by `now`: all of it is, or the neighbour asks for no more.
+    /// Whether nothing more can be given away now: all of it is, or the neighbour asks for no more.
     fn gives_all(&self, now: Instant) -> bool {
         let is_throttled = |path: &Path| path.told(now).is_some_and(|notice| notice.throttled);
         self.used().all(|path| path.share.keep <= 0.0 || is_throttled(path))
     }
 
-    /// Share of new calls that this node should take of clients, from 0 to 1. Below 1 nobody on their way has room,
-    /// and the host refuses the rest. Calls of neighbours are not to be refused: they were taken at their entry.
+    /// Share of clients' new calls that this node should accept, from 0 to 1. Below 1 no node on their paths has room,
+    /// and the host refuses the rest. Calls of neighbours must not be refused: they were admitted at their entry.
     pub fn takes(&self) -> f64 {
         self.entry.share
     }
 
-    /// How busy the node was in the last period, as it was measured or computed.
+    /// Utilisation of the node in the last period, as measured or computed.
     pub fn utilisation(&self) -> f64 {
         self.utilisation
     }
 
-    /// What it works with.
+    /// Settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The upstream neighbours that [`notice`](Self::notice) has something for.
+    /// Upstream neighbours that should get a [`notice`](Self::notice).
     pub fn upstream(&self) -> impl Iterator<Item = N> + '_ {
         self.upstream.keys().copied()
     }
 }
 
-/// Makes the notice for one upstream neighbour.
+/// Updates the notice for one upstream neighbour.
 ///
-/// One more call without state that leaves here is kept here; one that goes on is kept here or behind, by whoever is
-/// less busy. The level is the worst of these, since the neighbour cannot choose; the least decides about throttling.
+/// The state of one more call is kept here if the call leaves the network here; otherwise here or at a later node,
+/// whichever is less busy. The level is the worst of the neighbour's paths, since the neighbour cannot choose the path.
+/// The least decides about throttling.
 fn tell<N: Ord + Copy>(
     upstream: &mut Upstream<N>,
     settings: &Settings,
@@ -420,7 +424,7 @@ fn tell<N: Ord + Copy>(
         let busy = match way {
             None => utilisation,
             Some(next) => {
-                // Of one that is silent nobody has said that it is full.
+                // Without a valid notice, a neighbour does not count as full.
                 let told = paths.get(next).and_then(|path| path.told(now));
                 let (behind, least_behind) = told.map_or((0.0, 0.0), |it| (it.level(), it.least()));
                 least = least.min(least_behind + AGE);
@@ -434,7 +438,7 @@ fn tell<N: Ord + Copy>(
     upstream.throttled = least >= mark;
 }
 
-/// A number from 0 up to 1 by a key, equally spread: the finaliser of splitmix64.
+/// Number from 0 to 1 (exclusive), uniformly distributed over keys: the finalizer of splitmix64.
 fn part(key: u64) -> f64 {
     let mut mixed = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

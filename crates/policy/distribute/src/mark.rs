@@ -1,33 +1,34 @@
-//! What a request carries: for which functions somebody on its path has seen to it.
+//! Marks in requests: the functions that earlier nodes of the path perform.
 //!
-//! The value of the Via parameter `done` that a node adds to its own Via of a request to a trusted neighbour:
+//! Value of the Via parameter `done`, which a node adds to its own Via of a request to a trusted neighbour:
 //!
 //! ```text
 //! done = "done" EQUAL HEXDIG    ; a sum: 1 for state, 2 for authentication, 4 for dialogs,
 //!                               ; 8 for a caller who has to be authenticated yet
 //! ```
 //!
-//! It is short, since a message that grows costs each proxy on its way. The digit is one of a `token` (RFC 3261 §25.1), so the
-//! parameter is a `via-extension`, and a proxy that does not know it ignores it (§8.2.2 asks no support of parameters).
+//! It is short, since each proxy on the path pays for a longer message. The digit is valid in a `token` (RFC 3261
+//! §25.1), so the parameter is a `via-extension`. A proxy that does not know it ignores it (§8.2.2 requires no support
+//! of parameters).
 
 use core::fmt;
 
-/// What one node of a path does for a call.
+/// Function that one node of a path performs for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Function {
-    /// Keeps its state.
+    /// Keeps the transaction state.
     State,
     /// Has authenticated the caller.
     Authentication,
-    /// Keeps its dialogs, and writes its call record. Whoever does so keeps its state as well.
+    /// Keeps the dialogs, and writes the call record. Such a node keeps the transaction state as well.
     Dialog,
 }
 
 impl Function {
-    /// All of them, in the order in which they are written.
+    /// All functions, in the order in which they are written.
     pub const ALL: [Self; 3] = [Self::State, Self::Authentication, Self::Dialog];
 
-    /// What it adds to the number of a [`Mark`].
+    /// Bit in the number of a [`Mark`].
     const fn bit(self) -> u8 {
         1 << self as u8
     }
@@ -42,7 +43,7 @@ impl Function {
     }
 }
 
-/// For which functions somebody has seen to a call.
+/// Functions that earlier nodes perform for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark(u8);
 
@@ -50,39 +51,38 @@ impl Mark {
     /// Name of the Via parameter of requests.
     pub const PARAMETER: &'static str = "done";
 
-    /// What [`asking`](Self::asking) adds.
+    /// Value added by [`asking`](Self::asking).
     const ASKS: u8 = 8;
 
-    /// Whether somebody has seen to it.
+    /// Whether an earlier node performs this function.
     pub fn has(self, function: Function) -> bool {
         self.0 & function.bit() != 0
     }
 
-    /// The same mark with this function, too.
+    /// Mark with this function added.
     #[must_use]
     pub fn with(self, function: Function) -> Self {
         Self(self.0 | function.bit())
     }
 
-    /// The same mark without this function.
+    /// Mark with this function removed.
     #[must_use]
     pub fn without(self, function: Function) -> Self {
         Self(self.0 & !function.bit())
     }
 
-    /// Whether its sender demands that the caller is authenticated: by us, or by somebody behind us.
+    /// Whether its sender requires the caller to be authenticated by this node or a later one.
     pub fn asks(self) -> bool {
         self.0 & Self::ASKS != 0
     }
 
-    /// The same mark, with that demand or without.
+    /// Mark with or without that requirement.
     #[must_use]
     pub fn asking(self, asks: bool) -> Self {
         Self(if asks { self.0 | Self::ASKS } else { self.0 & !Self::ASKS })
     }
 
-    /// Reads the value of the parameter. `None` for what is no such value: the neighbour speaks another language, and
-    /// the call counts as one that nobody has seen to.
+    /// Parses the value of the parameter; `None` if it is invalid. The call then counts as unmarked.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let [digit] = value else { return None };
         char::from(*digit).to_digit(16).map(|number| Self(number as u8))

@@ -1,6 +1,6 @@
-//! What a node tells an upstream neighbour: how much room there is on the way behind, and whether to hold back.
+//! Notices to upstream neighbours: the room on the paths behind a node, and whether to send fewer calls without state.
 //!
-//! The value of a Via parameter of responses, in the Via of the neighbour that gets it
+//! Value of a Via parameter of responses, in the Via of the neighbour that receives it
 //! ([`Function::notice_parameter`](crate::Function::notice_parameter)):
 //!
 //! ```text
@@ -14,45 +14,44 @@
 
 use core::fmt;
 
-/// How much busier a node counts with each hop that its utilisation is told on. Small, so that a node three hops away
-/// counts for what it is; what only goes round among nodes dies out in 50 periods at most.
+/// Increase of a reported utilisation with each hop. Small, so that the value of a node three hops away is nearly
+/// exact. A value that only circulates vanishes in 50 periods at most.
 pub const AGE: f64 = 0.02;
 
 /// Thousandths in a whole.
 const WHOLE: u16 = 1000;
 
-/// What a node tells an upstream neighbour.
+/// Notice of a node to an upstream neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether the neighbour should send no more calls without state than it does (paper, section 3).
+    /// Whether the neighbour should not increase its calls without state (paper, section 3).
     pub throttled: bool,
     /// In thousandths, at most 1000.
     level: u16,
     least: u16,
-    /// Grows with time; one that is smaller than another is older.
+    /// Increases with time: the smaller of two numbers is older.
     pub sequence: u64,
 }
 
 impl Notice {
-    /// Shares from 0 to 1; out of range is cut.
+    /// Creates a notice. Values outside 0 to 1 are limited.
     pub fn new(throttled: bool, level: f64, least: f64, sequence: u64) -> Self {
-        // A cast of NaN is 0, and one of what is out of range the nearest there is.
+        // A cast turns NaN into 0, and saturates values out of range.
         let whole = |share: f64| ((share * f64::from(WHOLE)).round() as u16).min(WHOLE);
         Self { throttled, level: whole(level), least: whole(least), sequence }
     }
 
-    /// How busy those are who would have to keep the state of one more call, on the way where this is worst: from 0
-    /// to 1.
+    /// Utilisation of the nodes that would keep the state of one more call, on the worst path, from 0 to 1.
     pub fn level(&self) -> f64 {
         f64::from(self.level) / f64::from(WHOLE)
     }
 
-    /// How busy the least busy node is on all ways: from 0 to 1.
+    /// Utilisation of the least busy node on all paths, from 0 to 1.
     pub fn least(&self) -> f64 {
         f64::from(self.least) / f64::from(WHOLE)
     }
 
-    /// Reads the value of the parameter; `None` for what is no such value.
+    /// Parses the value of the parameter; `None` if it is invalid.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = value.split(|byte| *byte == b'.');
         let throttled = match parts.next()? {
@@ -68,7 +67,7 @@ impl Notice {
     }
 }
 
-/// A decimal number of at most so many digits.
+/// Parses a decimal number of at most `digits_max` digits.
 fn number(digits: &[u8], digits_max: usize) -> Option<u64> {
     if digits.is_empty() || digits.len() > digits_max || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,4 +1,4 @@
-//! What a node makes of notices and marks: order, silence, strangers.
+//! Handling of notices and marks: order, silence, strangers.
 
 use base::Instant;
 use core::time::Duration;
@@ -12,7 +12,7 @@ fn call(key: u64) -> Call<u8> {
     Call { from: None, to: NextHop::Neighbour(1), kept: false, key }
 }
 
-/// A node at 95 %, with calls to neighbour 1 that has told `notice`.
+/// A node at 95 %, with calls to neighbour 1, which has sent `notice`.
 fn node(notice: Notice) -> (Distributor<u8>, Instant) {
     let mut node = Distributor::new(Settings::default(), 5);
     let now = Instant::ZERO + SECOND;
@@ -28,7 +28,7 @@ fn period(node: &mut Distributor<u8>, now: Instant) {
     node.on_period(now, SECOND, 0.95);
 }
 
-/// Line 2 of the paper's algorithm: what the node carries is told, and what it does is counted.
+/// Line 2 of the paper's algorithm: the capacities are configured, and the calls are counted.
 #[test]
 fn utilisation_is_computed_from_calls_where_it_is_not_measured() {
     let load = Load::Computed { stateful: 200.0, stateless: 400.0 };
@@ -69,7 +69,7 @@ fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
     assert!(node.keep(1) < kept, "and calls are passed on open again");
 }
 
-/// A notice outlives the two after it, and a neighbour with few calls where periods are short.
+/// A notice outlives the two after it, and covers a neighbour with few calls if periods are short.
 #[test]
 fn a_notice_counts_for_some_periods_and_no_less_than_some_seconds() {
     for (period, validity) in [(200, 3_500), (1_000, 3_500), (2_000, 7_000), (60_000, 210_000)] {
@@ -83,7 +83,7 @@ fn a_notice_counts_for_some_periods_and_no_less_than_some_seconds() {
     }
 }
 
-/// `deltaC` of the paper is given away once a period, however long that is.
+/// The paper's `deltaC` is given away once a period, whatever its length.
 #[test]
 fn the_paper_s_law_gives_away_delta_c_in_each_period() {
     for period in [Duration::from_millis(500), Duration::from_secs(4)] {
@@ -107,12 +107,12 @@ fn an_older_notice_says_nothing_new_until_the_newer_one_has_expired() {
     node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 899));
     period(&mut node, now);
     assert!(node.notice(None).throttled, "899 was under way for longer");
-    // The neighbour starts anew, and counts from the beginning.
+    // The neighbour restarts, and counts from the beginning.
     now += Duration::from_secs(4);
     node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 1));
     period(&mut node, now);
     assert!(!node.notice(None).throttled);
-    // A hop away, it counts for a little busier.
+    // One hop away, it counts as slightly busier.
     assert!((node.notice(None).least() - 0.22).abs() < 1e-9);
 }
 
@@ -126,7 +126,7 @@ fn a_strangers_mark_does_not_count() {
     assert_eq!(node.on_call(Instant::ZERO, leaves), Decision::Keep);
 }
 
-/// Neighbour 9 sends to 1 alone, neighbour 8 to 2 alone: each hears of its own way.
+/// Neighbour 9 sends only to 1, neighbour 8 only to 2: each gets the values of its own path.
 #[test]
 fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     let mut node = Distributor::<u8>::new(Settings::default(), 5);
@@ -140,15 +140,15 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     assert!(node.notice(Some(9)).throttled);
     assert!(!node.notice(Some(8)).throttled);
     assert_eq!(node.upstream().collect::<Vec<_>>(), [8, 9]);
-    // Whoever sends nothing any more is not told of any longer.
+    // A neighbour that sends nothing any more gets no more notices.
     let later = now + Duration::from_secs(4);
     node.on_period(later, SECOND, f64::NAN);
     assert_eq!(node.upstream().count(), 0);
     assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "a meter that fails changes nothing");
 }
 
-/// Half of the calls of neighbour 9 leave here, half go on to a node with room. It cannot send more of the ones
-/// without more of the others, so the level is that of this node; but it is not throttled, since there is room.
+/// Half of neighbour 9's calls leave here, half go on to a node with room. It cannot send more of one kind without more
+/// of the other, so the level is that of this node. It is not throttled, since there is room.
 #[test]
 fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
     let mut node = Distributor::<u8>::new(Settings::default(), 5);
@@ -164,7 +164,7 @@ fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
 }
 
 proptest! {
-    /// Nothing that comes over the wire panics, and what is taken for a value is written as one of the same meaning.
+    /// No bytes from the wire cause a panic, and an accepted value is written with the same meaning.
     #[test]
     fn any_bytes_are_read_or_refused(
         bytes in prop_oneof![
@@ -183,8 +183,8 @@ proptest! {
     }
 }
 
-/// Where nobody behind has room, the entry takes fewer; with no calls, or calls that leave the network, it takes all
-/// again.
+/// When no later node has room, the entry accepts fewer calls. Without calls, or with calls that leave the network, it
+/// accepts all again.
 #[test]
 fn an_entry_without_ways_takes_all_again() {
     for leaves in [false, true] {
@@ -210,7 +210,7 @@ fn an_entry_without_ways_takes_all_again() {
     }
 }
 
-/// Of two things in turn, what has no calls holds up neither that the other is given away nor that it is taken back.
+/// With two functions in turn, a function without calls delays neither giving the other away nor taking it back.
 #[test]
 fn what_is_not_used_holds_nothing_up() {
     let (mut first, mut now) = node(Notice::new(false, 0.2, 0.2, 1));

@@ -1,28 +1,28 @@
-//! What a registrar answers.
+//! Responses of a registrar.
 
-/// A final response, but for what every response copies from its request.
+/// Final response, without the header fields that every response copies from its request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// 200, or 400 to 599: a registrar has no 6xx. [10.3-1]
+    /// Status: 200, or 400 to 599. A registrar sends no 6xx. [10.3-1]
     pub status: u16,
-    /// The reason phrase.
+    /// Reason phrase.
     pub reason: &'static str,
     /// Header fields in order: name and value.
     pub headers: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Answer {
-    /// Without header fields.
+    /// Creates a response without header fields.
     pub(crate) fn bare(status: u16, reason: &'static str) -> Self {
         Self { status, reason, headers: Vec::new() }
     }
 
-    /// With one header field.
+    /// Creates a response with one header field.
     pub(crate) fn with(status: u16, reason: &'static str, name: &'static str, value: Vec<u8>) -> Self {
         Self { status, reason, headers: vec![(name, value)] }
     }
 
-    /// The values of all header fields called `name`.
+    /// Values of all header fields named `name`.
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.headers
             .iter()

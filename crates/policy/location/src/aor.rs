@@ -2,19 +2,19 @@
 
 use wire::{Host, Scheme, SipUri, unescape};
 
-/// An address-of-record, the index into the bindings: `sip:user@host`.
+/// Address-of-record, the key of its bindings: `sip:user@host`.
 ///
-/// [10.3-8] RFC 3261 §10.3 step 5: without URI parameters, escapes decoded. Beyond that, what §19.1.4 has for equal
-/// is written alike: the scheme and a host name in small letters, without a dot at the end; an address as Rust prints
-/// it; a port only if it is another than that of the scheme. Password and headers are left out. The user part keeps
-/// its case.
+/// [10.3-8] RFC 3261 §10.3 step 5: without URI parameters, escapes decoded. In addition, URIs that are equal by §19.1.4
+/// get one form: scheme and host name in lower case without a final dot, IP addresses as Rust prints them. The port is
+/// kept only if it differs from the default of the scheme. Password and headers are left out. The user part keeps its
+/// case.
 ///
-/// It is a key and nothing else: decoded escapes may be any bytes, so it must not be written into a message.
+/// Use it as a key only: decoded escapes may be any bytes, so it must not be written into a message.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Aor(Box<[u8]>);
 
 impl Aor {
-    /// That of a URI; `None` for what is no SIP or SIPS URI.
+    /// Address-of-record of a URI; `None` if it is no SIP or SIPS URI.
     pub fn of(uri: &[u8]) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         let (scheme, default_port) = match uri.scheme {
@@ -33,36 +33,36 @@ impl Aor {
         Some(Self(text.into()))
     }
 
-    /// From the key that [`key`](Self::key) gave, as a store keeps it.
+    /// Restores the value from its [`key`](Self::key), as a store keeps it.
     pub fn from_key(key: &[u8]) -> Self {
         Self(key.into())
     }
 
-    /// The canonical form.
+    /// Canonical form.
     pub fn key(&self) -> &[u8] {
         &self.0
     }
 
-    /// The user part, without escapes; empty where there is none. No host has an `@` in it, so the last one ends it.
+    /// User part without escapes; empty if there is none. A host contains no `@`, so the last `@` ends the user part.
     pub fn user(&self) -> &[u8] {
         let rest = self.bare();
         rest.iter().rposition(|&b| b == b'@').map_or(&[], |at| &rest[..at])
     }
 
-    /// Host, with its port if that is not the usual one.
+    /// Host, with its port if that is not the default.
     pub fn host(&self) -> &[u8] {
         let rest = self.bare();
         rest.iter().rposition(|&b| b == b'@').map_or(rest, |at| &rest[at + 1..])
     }
 
-    /// Without the scheme: `user@host`.
+    /// Canonical form without the scheme: `user@host`.
     pub fn bare(&self) -> &[u8] {
         let colon = self.0.iter().position(|&b| b == b':').map_or(0, |at| at + 1);
         &self.0[colon..]
     }
 }
 
-/// A host in its canonical form.
+/// Appends a host in canonical form.
 pub(crate) fn push_host(host: &Host<'_>, out: &mut Vec<u8>) {
     match host {
         Host::Name(name) => {

@@ -1,35 +1,35 @@
-//! Questions to a store as data, for those who cannot wait.
+//! Requests to a store as data, for callers that must not block.
 
 use crate::{Aor, Record, Replaced, Store, StoreError};
 use base::UnixTime;
 
-/// A question to a store.
+/// Request to a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// [`Store::read`].
     Read(Aor),
     /// [`Store::replace`].
     Replace {
-        /// Whose record.
+        /// Address-of-record of the record.
         aor: Aor,
-        /// What has to be there.
+        /// Record that must be present; `None` for no record.
         expected: Option<Record>,
-        /// What is to be there.
+        /// New record; `None` to remove.
         new: Option<Record>,
     },
 }
 
-/// The answer of a store.
+/// Reply of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// To [`Ask::Read`].
+    /// Reply to [`Ask::Read`].
     Read(Result<Option<Record>, StoreError>),
-    /// To [`Ask::Replace`].
+    /// Reply to [`Ask::Replace`].
     Replaced(Result<Replaced, StoreError>),
 }
 
 impl Ask {
-    /// Asks a store that answers at once, or on a thread that may wait.
+    /// Sends the request to a store that replies at once, or on a thread that may block.
     pub fn put_to<S: Store + ?Sized>(&self, store: &mut S, now: UnixTime) -> Reply {
         match self {
             Self::Read(aor) => Reply::Read(store.read(aor)),
@@ -39,7 +39,7 @@ impl Ask {
         }
     }
 
-    /// The reply when the store cannot answer.
+    /// Reply for a store that failed with `error`.
     pub fn failed(&self, error: StoreError) -> Reply {
         match self {
             Self::Read(_) => Reply::Read(Err(error)),
@@ -47,7 +47,7 @@ impl Ask {
         }
     }
 
-    /// Whose record it is about: questions about one address-of-record have to reach the store in order.
+    /// Address-of-record of the request. Requests for one address-of-record must reach the store in order.
     pub fn aor(&self) -> &Aor {
         match self {
             Self::Read(aor) | Self::Replace { aor, .. } => aor,

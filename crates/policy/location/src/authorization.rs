@@ -1,25 +1,25 @@
-//! Whose bindings a REGISTER may change (RFC 3261 §10.3 step 4).
+//! Authorization of a REGISTER to change bindings (RFC 3261 §10.3 step 4).
 
 use crate::Aor;
 
-/// Who sends a REGISTER, as the authentication has found out (RFC 3261 §10.3 step 3).
+/// Sender of a REGISTER as authenticated (RFC 3261 §10.3 step 3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Authorization {
-    /// Nobody was asked: whoever sends a REGISTER may change the bindings of every address-of-record.
+    /// No authentication: any sender may change the bindings of any address-of-record.
     Open,
-    /// This user has proved to know the password.
+    /// The sender has proved to know this user's password.
     As {
-        /// The user name to the letter, `alice` or `alice@example.com`.
+        /// Exact user name, `alice` or `alice@example.com`.
         user: Box<[u8]>,
-        /// The realm that the user name belongs to: `alice` of another realm is another user.
+        /// Realm of the user name: `alice` of another realm is another user.
         realm: Box<[u8]>,
     },
 }
 
 impl Authorization {
-    /// Whether the bindings of this address-of-record may be changed. The realm has to be the domain of the
-    /// address-of-record, or `shared_realm`. The user name has to be its user part; where the name ends with `@host`,
-    /// `host` has to be that domain. User parts are compared to the letter, domains are not.
+    /// Whether the sender may change the bindings of this address-of-record. The realm must be the domain of the
+    /// address-of-record, or `shared_realm`. The user name must equal its user part, or `user@host` with that domain.
+    /// User parts are compared exactly, domains in any case.
     pub fn covers(&self, aor: &Aor, shared_realm: Option<&[u8]>) -> bool {
         let Self::As { user, realm } = self else { return true };
         let is_ours = realm.eq_ignore_ascii_case(aor.host()) || shared_realm == Some(realm);

@@ -1,38 +1,38 @@
-//! The registrar and the location service: which contacts an address-of-record has (RFC 3261 §10, RFC 3327).
+//! Registrar and location service: the contacts of an address-of-record (RFC 3261 §10, RFC 3327).
 //!
-//! Pure: no sockets, no clock, no files. Time is an argument, stores are asked and answer.
+//! Pure: no sockets, no clock, no files. Time is an argument; stores are reached by requests and replies.
 //!
-//! - [`Register`] is what one REGISTER says, [`Registrar::decide`] what becomes of it: a function of the request and
-//!   of the bindings that there are, with the new bindings and the answer as its result.
-//! - [`Registration`] takes one REGISTER through a store: read, decide, replace, answer.
-//! - [`targets`] are the contacts of an address-of-record in the order in which they are tried.
-//! - [`Store`] is what a store has to do, [`MemoryStore`] the one in memory; `invariants::store` checks any of them.
+//! - [`Register`] holds the content of one REGISTER. [`Registrar::decide`] computes the new bindings and the response
+//!   from it and the present bindings.
+//! - [`Registration`] processes one REGISTER with a store: read, decide, replace, respond.
+//! - [`targets`] lists the contacts of an address-of-record in the order in which they are tried.
+//! - [`Store`] is the interface of a store, [`MemoryStore`] a store in memory; `invariants::store` checks any store.
 //!
 //! # Stores
-//! A store keeps one [`Record`] for each address-of-record: all of its bindings, encoded. It has two operations, and
-//! both exist as a call ([`Store`]) and as data ([`Ask`], [`Reply`]):
+//! A store keeps one [`Record`] for each address-of-record: all of its bindings, encoded. It has two operations. Both
+//! exist as a call ([`Store`]) and as data ([`Ask`], [`Reply`]):
 //!
-//! - *read* gives the record;
-//! - *replace* puts a record in the place of another, if that other one is still there, byte for byte.
+//! - *read* returns the record;
+//! - *replace* replaces a record by another, if the stored record is still the expected one, byte for byte.
 //!
-//! RFC 3261 §10.3 wants each REGISTER processed whole or not at all, and one after the other. Since what is decided
-//! depends on the former record alone, it is enough that this record has not changed in between; else the registrar
-//! reads again and decides again. So two shards, or two proxies on one server, need no lock and no version numbers,
-//! and a store needs to know nothing of SIP. A REGISTER is answered with 200 once *replace* has been answered, and a
-//! durable store answers when the record is on the disk.
+//! RFC 3261 §10.3 requires each REGISTER to be processed completely or not at all, and one after the other. A decision
+//! depends on the former record alone, so it suffices that this record has not changed meanwhile. Otherwise the
+//! registrar reads and decides again. So two shards, or two proxies on one server, need no lock and no version numbers,
+//! and a store needs no knowledge of SIP. A REGISTER is answered with 200 after the reply to *replace*, and a durable
+//! store replies when the record is on disk.
 //!
-//! A shard never waits: it emits an [`Ask`] with its own number, goes on with other requests, and gets the [`Reply`]
-//! as an input later. A store in the same memory answers at once, by [`Ask::put_to`].
+//! A shard never waits: it emits an [`Ask`] with its own number, continues with other requests, and gets the [`Reply`]
+//! later as an input. A store in the same memory replies at once, by [`Ask::put_to`].
 //!
-//! There is no cache and no feed of changes on top of a remote store. A look-up costs a round trip to it (tenths of a
-//! millisecond in one site), and in turn a binding is seen by every proxy as soon as it is stored: a feed that loses
-//! a message, or a cache that outlives a change, would send calls to where nobody is.
+//! There is no cache, and no feed of changes from a remote store. A look-up costs a round trip to the store (tenths of
+//! a millisecond within a site), and every proxy sees a binding as soon as it is stored. A feed that loses a message,
+//! or a cache that outlives a change, would send calls to a contact that is gone.
 //!
-//! Records may outlive their bindings: whoever reads them passes over what has expired, and a store drops a record
-//! that has expired as a whole when it likes.
+//! Records may outlive their bindings. Readers ignore expired bindings, and a store may drop a record at any time after
+//! all of its bindings have expired.
 //!
-//! Marks in brackets, a section and a number, are the rules of `docs/rfc/3261-10.md`, `docs/rfc/3327.md` and
-//! `docs/rfc/5626.md`; a test compares them.
+//! Marks in brackets, a section and a number, are the rules of `3261-10.md`, `3327.md` and `5626.md` in
+//! `docs/evidence/rfc/`; a test compares them.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -5,12 +5,12 @@ use base::UnixTime;
 use core::ops::Bound;
 use std::collections::BTreeMap;
 
-/// How much a store in memory keeps.
+/// Capacity of a store in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryLimits {
-    /// Bindings.
+    /// Most bindings.
     pub bindings: usize,
-    /// Bytes of keys and records; what the map itself takes is about a third more.
+    /// Most bytes of keys and records. The map itself takes about a third more.
     pub bytes: usize,
 }
 
@@ -21,28 +21,28 @@ impl Default for MemoryLimits {
     }
 }
 
-/// Records looked at for each that is replaced: the store is swept as it is used. At any time at most a few in a
-/// hundred are too old if all are refreshed once in their time.
+/// Records checked for each replaced one, so that the store is swept as it is used. If each record is refreshed once in
+/// its lifetime, a few percent at most are expired at any time.
 const SWEPT: usize = 4;
 
-/// A map of records. The cost of everything grows with the logarithm of their number.
+/// Ordered map of records. The cost of each operation grows with the logarithm of their number.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     records: BTreeMap<Aor, Record>,
     limits: MemoryLimits,
     bindings: usize,
     bytes: usize,
-    /// The sweep goes on behind this one.
+    /// Key at which the last sweep ended.
     swept: Option<Aor>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(limits: MemoryLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// How many bindings there are, those that have expired and are not swept yet too.
+    /// Number of bindings, including expired ones that are not yet swept.
     pub fn bindings(&self) -> usize {
         self.bindings
     }
@@ -57,21 +57,21 @@ impl MemoryStore {
         self.records.iter()
     }
 
-    /// The record of an address-of-record.
+    /// Record of an address-of-record.
     pub fn get(&self, aor: &Aor) -> Option<&Record> {
         self.records.get(aor)
     }
 
-    /// Whether `new` can take the place of the record that is there.
+    /// Whether there is room to replace the present record by `new`.
     pub fn has_room(&self, aor: &Aor, new: &Record) -> bool {
         let (bindings, bytes) = self.records.get(aor).map_or((0, 0), |old| (old.len(), size(aor, old)));
-        // What takes less than before has room even where the limits were lowered.
+        // A record that does not grow always has room, even after the limits were lowered.
         let fits = |had: usize, old: usize, new: usize, limit: usize| had - old + new <= limit || new <= old;
         fits(self.bindings, bindings, new.len(), self.limits.bindings)
             && fits(self.bytes, bytes, size(aor, new), self.limits.bytes)
     }
 
-    /// Sets a record, or removes it, whatever is there.
+    /// Sets or removes a record unconditionally.
     pub fn set(&mut self, aor: &Aor, new: Option<Record>) {
         if let Some(old) = self.records.remove(aor) {
             self.bindings -= old.len();
@@ -84,10 +84,10 @@ impl MemoryStore {
         }
     }
 
-    /// Looks at so many records behind the key `from`, and names those of which all bindings have expired. Gives
-    /// their keys, and the key that was looked at last, where the next call goes on. Takes nothing out.
+    /// Checks up to `steps` records after the key `from`. Returns the keys of the records whose bindings have all
+    /// expired, and the last key checked, from which the next call continues. Removes nothing.
     pub fn expired(&self, now: UnixTime, from: Option<&Aor>, steps: usize) -> (Vec<Aor>, Option<Aor>) {
-        // Round: at the end it goes on at the start at once, else keys that are added at the end would hold it there.
+        // Wraps around at the end. Otherwise keys added at the end could hold the sweep there.
         let behind = from.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.records.range((behind, Bound::Unbounded));
         let start = from.into_iter().flat_map(|from| self.records.range(..=from));
@@ -101,8 +101,8 @@ impl MemoryStore {
         (expired, last.cloned())
     }
 
-    /// Looks at so many records, where the last sweep ended, and takes out those of which all bindings have expired.
-    /// Gives their keys.
+    /// Checks up to `steps` records from the end of the last sweep on, and removes those whose bindings have all
+    /// expired. Returns their keys.
     pub fn sweep(&mut self, now: UnixTime, steps: usize) -> Vec<Aor> {
         let (expired, last) = self.expired(now, self.swept.as_ref(), steps);
         self.swept = last;

@@ -1,10 +1,10 @@
 //! Registrations of one user agent over several flows (RFC 5626 §6). Marks in brackets are the rules of
-//! `docs/rfc/5626.md`.
+//! `docs/evidence/rfc/5626.md`.
 
 use crate::{Answer, Contact, Register};
 use wire::{NameAddr, SipUri};
 
-/// What a binding is known by, in place of its URI: an instance and one of its registrations.
+/// Identity of a binding in place of its URI: an instance and the number of its registration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlowId<'a> {
     instance: &'a [u8],
@@ -12,7 +12,7 @@ pub(crate) struct FlowId<'a> {
 }
 
 impl<'a> FlowId<'a> {
-    /// By the parameters of a contact. [6-3] `None`: it has no instance, or no `reg-id`.
+    /// Identity from the parameters of a contact. [6-3] `None` without an instance or `reg-id`.
     pub(crate) fn of(params: &'a [u8]) -> Option<Self> {
         let reg_id = param(params, b"reg-id")?;
         let is_number = !reg_id.is_empty() && reg_id.iter().all(u8::is_ascii_digit);
@@ -20,13 +20,13 @@ impl<'a> FlowId<'a> {
     }
 }
 
-/// The value of `+sip.instance` without its quotes.
+/// Value of `+sip.instance` without quotes.
 pub(crate) fn instance(params: &[u8]) -> Option<&[u8]> {
     let quoted = param(params, b"+sip.instance")?;
     quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")
 }
 
-/// The value of a parameter; each has a semicolon before it, and a value in quotes may have some of its own.
+/// Value of a parameter. Each parameter is preceded by a semicolon; a quoted value may contain semicolons.
 fn param<'a>(params: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut is_quoted = false;
     let parts = params.split(|&byte| {
@@ -40,26 +40,26 @@ fn param<'a>(params: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 impl Register {
-    /// What a contact is known by; `None`: by its URI (RFC 3261 §10.3 step 7). [6-2] Where a proxy on the way does
-    /// not support flows, `reg-id` is ignored.
+    /// Identity of a contact; `None` if its URI identifies it (RFC 3261 §10.3 step 7). [6-2] If a proxy on the path
+    /// does not support flows, `reg-id` is ignored.
     pub(crate) fn flow_id<'a>(&self, contact: &'a Contact) -> Option<FlowId<'a>> {
         FlowId::of(&contact.params).filter(|_| self.is_direct || self.has_edge())
     }
 
-    /// Whether the first element of the path sends requests by the flow of the client.
+    /// Whether the first element of the path sends requests over the client's flow.
     fn has_edge(&self) -> bool {
         let first = NameAddr::parse(&self.path).and_then(|first| SipUri::parse(first.uri).ok());
         first.is_some_and(|first| first.param("ob").is_some())
     }
 
-    /// Whether the client is told that its flow is kept ([6-5]): it asks for that, and its flow is a connection, or
-    /// another element keeps it. Over UDP it would have to be kept alive by STUN, which is not there.
+    /// Whether the response confirms that the flow is kept ([6-5]). The client must ask for it, and its flow must be a
+    /// connection or be kept by another element. A UDP flow would need STUN keep-alives, which are not implemented.
     pub(crate) fn keeps_flow(&self, contacts: &[Contact]) -> bool {
         let has_flow = self.has_edge() || self.source.is_some_and(|source| source.connection.is_some());
         self.supports_outbound && has_flow && contacts.iter().any(|contact| self.flow_id(contact).is_some())
     }
 
-    /// Checks what RFC 5626 §6 forbids.
+    /// Checks the restrictions of RFC 5626 §6.
     pub(crate) fn check_flows(&self, contacts: &[Contact]) -> Result<(), Answer> {
         let has_flow_id = |contact: &&Contact| FlowId::of(&contact.params).is_some();
         let added = contacts.iter().filter(|contact| contact.expires.or(self.expires) != Some(0));

@@ -1,4 +1,4 @@
-//! All bindings of an address-of-record, encoded: what a store keeps.
+//! All bindings of an address-of-record, encoded as a store keeps them.
 
 use crate::binding::remaining;
 use crate::{Binding, Source};
@@ -7,11 +7,10 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// First byte of a record. Another form of records gets another one.
+/// First byte of a record: version of the encoding.
 const FORM: u8 = 2;
 
-/// The bindings of an address-of-record as bytes, the same for every store. Numbers stand with their highest byte
-/// first:
+/// Bindings of an address-of-record as bytes, the same for every store. Numbers are big-endian:
 ///
 /// ```text
 /// record   form (2)  count (2)  binding*
@@ -24,7 +23,7 @@ const FORM: u8 = 2;
 pub struct Record(Box<[u8]>);
 
 impl Record {
-    /// Encodes bindings; `None` when there is none to keep, or one has a part of more than 65,535 bytes.
+    /// Encodes bindings; `None` if there are none, or a part has more than 65,535 bytes.
     pub fn of(bindings: &[Binding]) -> Option<Self> {
         let count = u16::try_from(bindings.len()).ok().filter(|count| *count > 0)?;
         let mut out = vec![FORM];
@@ -43,44 +42,44 @@ impl Record {
         Some(Self(out.into()))
     }
 
-    /// From what a store kept; `None` when these bytes are no record.
+    /// Restores a record from the bytes of a store; `None` if they are not a record.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         read(bytes)?;
         Some(Self(bytes.into()))
     }
 
-    /// The bytes to keep.
+    /// Bytes to store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// All bindings, those that have expired too.
+    /// All bindings, including expired ones.
     pub fn bindings(&self) -> Vec<Binding> {
         read(&self.0).unwrap_or_default()
     }
 
-    /// How many bindings there are.
+    /// Number of bindings.
     pub fn len(&self) -> usize {
         self.0.get(1..3).map_or(0, |count| usize::from(u16::from_be_bytes([count[0], count[1]])))
     }
 
-    /// Never: a record has a binding.
+    /// Always false: a record has a binding.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// When the last of its bindings expires.
+    /// Expiry time of the binding that expires last.
     pub fn expires_at(&self) -> UnixTime {
         let ends = self.lives().map(|(updated, expires)| updated + Duration::from_secs(expires.into()));
         ends.max().unwrap_or_default()
     }
 
-    /// Whether one of its bindings is good at this time ([`Binding::is_live`]). Copies nothing.
+    /// Whether one of its bindings is valid at this time ([`Binding::is_live`]). Copies nothing.
     pub fn is_live(&self, now: UnixTime) -> bool {
         self.lives().any(|(updated, expires)| !remaining(updated, expires, now).is_zero())
     }
 
-    /// When each binding was updated, and for how many seconds it was granted.
+    /// Update time and lifetime in seconds of each binding.
     fn lives(&self) -> impl Iterator<Item = (UnixTime, u32)> {
         let mut reader = Reader(self.0.get(3..).unwrap_or_default());
         core::iter::from_fn(move || reader.life())
@@ -116,7 +115,7 @@ fn read(bytes: &[u8]) -> Option<Vec<Binding>> {
         return None;
     }
     let count = reader.number(2)?;
-    // What is claimed reserves nothing: a binding has at least 27 bytes.
+    // The claimed count reserves no memory: a binding has at least 27 bytes.
     let bindings: Option<Vec<_>> = (0..count).map(|_| reader.binding()).collect();
     bindings.filter(|bindings| reader.0.is_empty() && !bindings.is_empty())
 }
@@ -147,7 +146,7 @@ impl<'a> Reader<'a> {
         Some(SocketAddr::new(address, self.number(2)? as u16))
     }
 
-    /// A source of this family, whose number has been read.
+    /// Reads a source of this family, whose byte has been read.
     fn source(&mut self, family: u8) -> Option<Source> {
         if family != 4 && family != 6 {
             return None;
@@ -158,7 +157,7 @@ impl<'a> Reader<'a> {
         Some(Source { transport, peer, local, connection })
     }
 
-    /// The life of the next binding; the rest of it is passed over.
+    /// Reads update time and lifetime of the next binding; skips the rest.
     fn life(&mut self) -> Option<(UnixTime, u32)> {
         let life = (UnixTime::from_millis(self.number(8)?), self.number(4)? as u32);
         // CSeq and q.
@@ -208,7 +207,7 @@ mod tests {
         let connection = any::<u32>().prop_map(|number| NonZeroU32::new(number % 1_000).map(Connection));
         let parts = (0..5_usize, socket(), socket(), connection);
         let source = prop::option::of(parts.prop_map(|(transport, peer, local, connection)| {
-            // A source has addresses of one family; IPv4 is shown as IPv6 by the socket where they differ.
+            // A source has addresses of one family; if they differ, the socket shows IPv4 as IPv6.
             let local = if peer.is_ipv4() == local.is_ipv4() { local } else { peer };
             Source { transport: Transport::ALL[transport], peer, local, connection }
         }));

@@ -1,83 +1,83 @@
-//! What one REGISTER says.
+//! Content of one REGISTER.
 
 use crate::{Answer, Aor, Authorization, Source};
 use wire::{ContactValue, Message, NameAddr};
 
-/// Most contacts that are read of one request.
+/// Most contacts read from one request.
 const CONTACTS_MAX: usize = 64;
 
-/// Longest contact URI that is taken, in bytes: some hundred are usual.
+/// Longest accepted contact URI, in bytes; usual ones have some hundred.
 const URI_MAX: usize = 1024;
 
-/// Longest Path that is taken, in bytes: each call to the user carries it as Route.
+/// Longest accepted Path, in bytes. Each call to the user carries it as Route.
 const PATH_MAX: usize = 2048;
 
-/// Most parameters of a contact URI. To compare two URIs takes as many steps as the product of both numbers.
+/// Most parameters of a contact URI. Comparing two URIs takes as many steps as the product of both numbers.
 const PARAMS_MAX: usize = 32;
 
-/// A contact to be added, refreshed or removed.
+/// Contact to be added, refreshed or removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
-    /// The URI.
+    /// Contact URI.
     pub uri: Box<[u8]>,
-    /// Its parameters but for `q` and `expires`, each with a semicolon before it.
+    /// Parameters without `q` and `expires`, each preceded by a semicolon.
     pub params: Box<[u8]>,
     /// Preference in thousandths.
     pub q: u16,
-    /// Its own interval in seconds.
+    /// Own interval in seconds.
     pub expires: Option<u32>,
 }
 
-/// What the Contact fields ask for.
+/// Content of the Contact header fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Contacts {
-    /// `*` alone: remove all.
+    /// `*` alone: remove all bindings.
     All,
-    /// These; none is a question for the bindings.
+    /// These contacts; an empty list queries the bindings.
     List(Vec<Contact>),
 }
 
-/// What a REGISTER is to do with the bindings that there are.
+/// Purpose of a REGISTER.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// Add some, or refresh them.
+    /// Add or refresh bindings.
     Add,
-    /// Remove some or all, and add none.
+    /// Remove some or all bindings, and add none.
     Remove,
-    /// Nothing: it asks which there are (RFC 3261 §10.2.3).
+    /// Query the bindings (RFC 3261 §10.2.3).
     Fetch,
 }
 
-/// A REGISTER whose form is right.
+/// A well-formed REGISTER.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Register {
-    /// Whose bindings.
+    /// Address-of-record whose bindings it concerns.
     pub aor: Aor,
     /// Call-ID.
     pub call_id: Box<[u8]>,
     /// CSeq number.
     pub cseq: u32,
-    /// What is to be done.
+    /// Contacts.
     pub contacts: Contacts,
-    /// The interval in seconds for contacts without their own.
+    /// Interval in seconds for contacts without an own interval.
     pub expires: Option<u32>,
-    /// Values of Path, with commas between.
+    /// Values of Path, joined by commas.
     pub path: Box<[u8]>,
-    /// The client supports Path.
+    /// Whether the client supports Path.
     pub supports_path: bool,
-    /// The client supports flows (RFC 5626).
+    /// Whether the client supports flows (RFC 5626).
     pub supports_outbound: bool,
-    /// It came from the client itself, by its Via.
+    /// Whether it came directly from the client, according to its Via.
     pub is_direct: bool,
-    /// Where the request came from.
+    /// Source of the request.
     pub source: Option<Source>,
-    /// Who sends it.
+    /// Authenticated sender.
     pub authorization: Authorization,
 }
 
 impl Register {
-    /// What an operator's removal is to the registrar: a REGISTER of no client, so that no CSeq of one is in its way.
-    /// Of this contact, or of all.
+    /// Removal by an operator, of this contact or of all. It is a REGISTER with a Call-ID of no client, so that no
+    /// client's CSeq prevents it.
     pub fn removal(aor: Aor, contact: Option<&[u8]>) -> Self {
         let removed = |uri: &[u8]| {
             let (uri, params) = (uri.into(), Box::default());
@@ -98,7 +98,7 @@ impl Register {
         }
     }
 
-    /// What it is for.
+    /// Purpose.
     pub fn purpose(&self) -> Purpose {
         match &self.contacts {
             Contacts::All => Purpose::Remove,
@@ -110,7 +110,7 @@ impl Register {
         }
     }
 
-    /// Reads a REGISTER without fault; else gives what to answer. Record-Route is not looked at. [10.3-2]
+    /// Reads a well-formed REGISTER; the error is the response to send. Ignores Record-Route. [10.3-2]
     pub fn read(
         message: &Message<'_>,
         source: Option<Source>,
@@ -127,7 +127,7 @@ impl Register {
             if !path.is_empty() {
                 path.push(b',');
             }
-            // A fold is a space.
+            // A line fold becomes a space.
             path.extend(value.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }));
         }
         if path.len() > PATH_MAX {
@@ -157,13 +157,13 @@ fn is_outbound(tag: &[u8]) -> bool {
     tag.eq_ignore_ascii_case(b"outbound")
 }
 
-/// [10.3-4] §8.2.2.3: what the client wants understood and is not is named in Unsupported.
+/// [10.3-4] §8.2.2.3: required option tags that are not supported are listed in Unsupported.
 fn required(message: &Message<'_>) -> Result<(), Answer> {
     let unknown: Vec<_> = message.option_tags("Require").filter(|tag| !is_path(tag)).collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    // No byte of it can end the line: fields of several lines are told apart before.
+    // Line ends are removed, so the value stays on one line.
     let tags = unknown.join(&b", "[..]).into_iter().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
     Err(Answer::with(420, "Bad Extension", "Unsupported", tags))
 }
@@ -175,7 +175,7 @@ fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
         match value.map_err(|_| Answer::bare(400, "Bad Contact"))? {
             ContactValue::Star => star = true,
             ContactValue::Address(address) => {
-                // Every parameter has a semicolon before it; one in the user part counts too, which is rare.
+                // Counts each semicolon as the start of a parameter. One in the user part counts too, which is rare.
                 let params = address.uri.split(|&b| b == b';').skip(1);
                 if address.uri.len() > URI_MAX || params.count() > PARAMS_MAX {
                     return Err(Answer::bare(403, "Contact Too Long"));
@@ -200,7 +200,7 @@ fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
     if !star {
         return Ok(Contacts::List(list));
     }
-    // [10.3-9] `*` with others, or with another interval than 0, is invalid.
+    // [10.3-9] `*` with other contacts, or with an interval other than 0, is invalid.
     let is_alone = list.is_empty() && message.contacts().count() == 1;
     if !is_alone || message.expires() != Some(0) {
         return Err(Answer::bare(400, "Contact * Needs Expires 0 and No Other Contact"));

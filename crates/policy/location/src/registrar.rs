@@ -1,4 +1,4 @@
-//! The registrar's decision about one REGISTER (RFC 3261 §10.3).
+//! Decision of the registrar about one REGISTER (RFC 3261 §10.3).
 
 use crate::outbound::FlowId;
 use crate::{Answer, Binding, Contact, Contacts, Record, Register, Source};
@@ -6,56 +6,56 @@ use base::{Transport, UnixTime};
 use std::net::{IpAddr, SocketAddr};
 use wire::{NameAddr, SipUri, same_uri};
 
-/// An hour: who asks for as much is never told that it is too brief (RFC 3261 §10.3 step 7).
+/// An hour: an interval this long is never rejected as too brief (RFC 3261 §10.3 step 7).
 const HOUR: u32 = 3600;
 
-/// What becomes of Path from a client that does not say that it knows it (RFC 3327 §5.3).
+/// Handling of Path from a client that does not announce support for it (RFC 3327 §5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PathRule {
-    /// 420, so that the client learns that somebody on the way has added it. The recommended policy.
+    /// 420, so that the client learns that an element on the path has added it. The recommended policy.
     #[default]
     Refuse,
-    /// It is stored all the same.
+    /// Store it all the same.
     Accept,
 }
 
-/// Where requests for a contact go.
+/// Destination of requests for a contact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// To the address that its REGISTER came from, wherever the contact leads: clients behind a NAT are reached, and
-    /// nobody has requests sent to somebody else. With a Path, to its first element, which has to be the sender.
+    /// The source address of its REGISTER, whatever the contact URI. Reaches clients behind a NAT, and prevents a user
+    /// from having requests sent to other hosts. With a Path, the first element, which must be the sender.
     #[default]
     Source,
-    /// Where the Path leads, or the contact. Whoever may register can have requests sent anywhere.
+    /// The Path, or the contact URI. Any registered user can have requests sent to any address.
     Contact,
 }
 
-/// What a registrar goes by.
+/// Settings of a registrar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Hosts whose addresses-of-record are kept here, small letters, with the port where it is not the usual one.
+    /// Hosts of the addresses-of-record kept here, in lower case, with the port if it is not the default.
     pub domains: Vec<Box<[u8]>>,
-    /// A realm whose users have the address-of-record of their name in each of the domains; any other realm counts
-    /// for the domain of that name alone.
+    /// Realm whose users own the address-of-record of their name in each of the domains. Any other realm is valid only
+    /// for the domain of that name.
     pub shared_realm: Option<Box<[u8]>>,
     /// Shortest interval in seconds, at most an hour.
     pub expires_min: u32,
-    /// The interval of contacts that ask for none.
+    /// Interval of contacts that request none, in seconds.
     pub expires_default: u32,
-    /// Longest interval; who asks for more gets this.
+    /// Longest interval in seconds; longer ones are reduced to it.
     pub expires_max: u32,
     /// Most bindings of an address-of-record, and most contacts of a request.
     pub contacts_max: usize,
     /// Most bytes of a record, at most 65,535.
     pub record_max: usize,
-    /// Path from clients that do not know it.
+    /// Handling of Path from clients that do not support it.
     pub path: PathRule,
-    /// Where requests for contacts go.
+    /// Destination of requests for contacts.
     pub reach: Reach,
 }
 
 impl Default for Settings {
-    /// A minute to two hours, one hour if not asked; ten bindings in at most 16 KiB.
+    /// Intervals from one minute to two hours, one hour by default; ten bindings in at most 16 KiB.
     fn default() -> Self {
         Self {
             domains: Vec::new(),
@@ -71,13 +71,12 @@ impl Default for Settings {
     }
 }
 
-/// What becomes of a REGISTER.
+/// Result of a REGISTER.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Nothing changes; answer this.
+    /// No change; send this response.
     Answer(Answer),
-    /// Put this record in the place of the one that was looked at, `None` for no bindings; once that is done, answer
-    /// this.
+    /// Replace the record that was read by this one (`None` for no bindings), and then send this response.
     Replace(Option<Record>, Answer),
 }
 
@@ -88,18 +87,18 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// With these settings.
+    /// Creates a registrar.
     pub fn new(settings: Settings) -> Self {
         Self { settings }
     }
 
-    /// What it goes by.
+    /// Settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Whether bindings are kept for this Request-URI (§10.3 step 1). Others are forwarded as any request is.
-    /// [10.3-3]
+    /// Whether bindings are kept for this Request-URI (§10.3 step 1). REGISTER requests for other URIs are forwarded
+    /// like any request. [10.3-3]
     pub fn serves(&self, request_uri: &[u8]) -> bool {
         crate::Aor::of(request_uri).is_some_and(|aor| self.has_domain(aor.host()))
     }
@@ -108,8 +107,8 @@ impl Registrar {
         self.settings.domains.iter().any(|domain| **domain == *host)
     }
 
-    /// Decides about a request, given the record of its address-of-record. Whatever the result, nothing has changed
-    /// yet: a request is processed whole or not at all. [10.3-5]
+    /// Decides about a request, given the present record of its address-of-record. Changes nothing itself: a request is
+    /// processed completely or not at all. [10.3-5]
     pub fn decide(&self, now: UnixTime, register: &Register, present: Option<&Record>) -> Decision {
         match self.settle(now, register, present) {
             Ok(decision) => decision,
@@ -123,11 +122,11 @@ impl Registrar {
         register: &Register,
         present: Option<&Record>,
     ) -> Result<Decision, Answer> {
-        // [10.3-7] Step 5, before the user's right: whose domain is not ours, nobody here has a right to.
+        // [10.3-7] Step 5, before authorization: no user here has a right to another domain.
         if !self.has_domain(register.aor.host()) {
             return Err(Answer::bare(404, "Not Found"));
         }
-        // [10.3-6] Step 4: a user has the right to the address-of-record of that name and domain.
+        // [10.3-6] Step 4: a user owns the address-of-record of that name and domain.
         if !register.authorization.covers(&register.aor, self.settings.shared_realm.as_deref()) {
             return Err(Answer::bare(403, "Forbidden"));
         }
@@ -139,14 +138,14 @@ impl Registrar {
             Contacts::List(contacts) if contacts.is_empty() => {
                 return Ok(Decision::Answer(success(now, register, &live)));
             }
-            // Before any two are compared: the number of comparisons is bounded by the square of the limit.
+            // Checked before any comparison, so that the number of comparisons is at most the square of the limit.
             Contacts::List(contacts) if contacts.len() > self.settings.contacts_max => {
                 return Err(Answer::bare(403, "Too Many Contacts"));
             }
             Contacts::List(contacts) => self.update(now, register, contacts, &live)?,
             Contacts::All => remove_all(register, &live)?,
         };
-        // [10.3-17] What cannot be stored changes nothing.
+        // [10.3-17] If the result cannot be stored, nothing changes.
         let record = Record::of(&bindings);
         let size = record.as_ref().map_or(0, |record| record.as_bytes().len());
         if bindings.len() > self.settings.contacts_max || size > self.settings.record_max.min(0xffff) {
@@ -156,14 +155,14 @@ impl Registrar {
             return Err(Answer::bare(403, "Contact Too Long"));
         }
         let answer = success(now, register, &bindings);
-        // Nothing to remove, and nothing removed: no reason to write.
+        // There was no record and there is none, so no write is needed.
         if record.is_none() && is_empty {
             return Ok(Decision::Answer(answer));
         }
         Ok(Decision::Replace(record, answer))
     }
 
-    /// Step 7: each contact in turn.
+    /// Step 7: processes each contact in turn.
     fn update(
         &self,
         now: UnixTime,
@@ -182,14 +181,14 @@ impl Registrar {
         let mut bindings = live.to_vec();
         for contact in contacts {
             let expires = self.interval(register, contact)?;
-            // [10.3-14] By URI comparison, as RFC 3261 §19.1.4 has it. [6-6] A flow by what it is known by; its URI
-            // finds what was bound without.
+            // [10.3-14] Compares by the rules of RFC 3261 §19.1.4. [6-6] A flow is found by its identity; its URI finds
+            // a binding without one.
             let flow_id = register.flow_id(contact);
             let is_it = |known: &Binding| match (flow_id, FlowId::of(&known.params)) {
                 (Some(ours), Some(known)) => ours == known,
                 _ => same_uri(&known.uri, &contact.uri),
             };
-            // Order is judged by what was there before: a contact that stands twice in one request is in order.
+            // The order is checked against the previous bindings, so that a contact may appear twice in one request.
             if live.iter().any(|known| is_out_of_order(register, known) && is_it(known)) {
                 return Err(out_of_order());
             }
@@ -201,12 +200,11 @@ impl Registrar {
         Ok(bindings)
     }
 
-    /// [10.3-11] [10.3-12] The contact's own interval, else that of the request, else the default; not longer than
-    /// the longest.
+    /// [10.3-11] [10.3-12] Interval of the contact, else of the request, else the default; limited to the longest.
     fn interval(&self, register: &Register, contact: &Contact) -> Result<u32, Answer> {
         let requested = contact.expires.or(register.expires).unwrap_or(self.settings.expires_default);
         let shortest = self.settings.expires_min.min(HOUR);
-        // [10.3-13] If and only if more than zero, less than an hour, and less than the minimum.
+        // [10.3-13] Only if more than zero, less than an hour, and less than the minimum.
         if (1..shortest).contains(&requested) {
             let shortest = shortest.to_string().into_bytes();
             return Err(Answer::with(423, "Interval Too Brief", "Min-Expires", shortest));
@@ -214,10 +212,10 @@ impl Registrar {
         Ok(requested.min(self.settings.expires_max))
     }
 
-    /// [10.3-16] With the Call-ID and CSeq of the request.
+    /// [10.3-16] Binding with the Call-ID and CSeq of the request.
     fn binding(&self, now: UnixTime, register: &Register, contact: &Contact, expires: u32) -> Binding {
-        // Where a path leads to the client, its last element knows how to reach it.
-        // [6-7] A connection is kept: that of a browser, to which nobody connects, and of whoever asks for it.
+        // With a path, its last element knows how to reach the client. [6-7] A connection is kept if the client is a
+        // browser, which accepts no connections, or if the client asks for it.
         let is_hidden = |source: &Source| {
             let is_sought = match self.settings.reach {
                 Reach::Source => source.connection.is_some() || hides(&contact.uri, source.peer),
@@ -244,13 +242,13 @@ impl Registrar {
     }
 }
 
-/// Whether a contact leads elsewhere than to its sender, as behind a NAT. A name may lead anywhere.
+/// Whether the contact differs from the sender's address, as behind a NAT. True for a host name.
 fn hides(contact: &[u8], peer: SocketAddr) -> bool {
     address(contact).is_none_or(|(ip, port)| ip != peer.ip().to_canonical() || port != peer.port())
 }
 
-/// Whether the first element of a path is another one than the sender. It may send from another port than it listens
-/// on.
+/// Whether the first element of a path is not the sender. Ports are ignored, since an element may send from another
+/// port than it listens on.
 fn leads_elsewhere(path: &[u8], source: Option<&Source>) -> bool {
     if path.is_empty() {
         return false;
@@ -259,23 +257,23 @@ fn leads_elsewhere(path: &[u8], source: Option<&Source>) -> bool {
     first.map(|(ip, _)| ip) != source.map(|source| source.peer.ip().to_canonical())
 }
 
-/// The address that a URI leads to; none for a name, and where `maddr` leads elsewhere.
+/// IP address and port of a URI; `None` for a host name or with `maddr`.
 pub(crate) fn address(uri: &[u8]) -> Option<(IpAddr, u16)> {
     let uri = SipUri::parse(uri).ok().filter(|uri| uri.param("maddr").is_none())?;
     Some((uri.host.ip()?.to_canonical(), uri.port.unwrap_or(5060)))
 }
 
-/// [10.3-15] The same Call-ID with a CSeq that is not higher.
+/// [10.3-15] Whether the Call-ID is the same and the CSeq is not higher.
 fn is_out_of_order(register: &Register, known: &Binding) -> bool {
     known.call_id == register.call_id && register.cseq <= known.cseq
 }
 
-/// The update is aborted and the request fails.
+/// Response when the update is aborted and the request fails.
 fn out_of_order() -> Answer {
     Answer::bare(500, "CSeq Out of Order")
 }
 
-/// Step 6: `*` removes all, unless one of them is newer. [10.3-10]
+/// Step 6: `*` removes all bindings, unless one of them is newer. [10.3-10]
 fn remove_all(register: &Register, live: &[Binding]) -> Result<Vec<Binding>, Answer> {
     if live.iter().any(|known| is_out_of_order(register, known)) {
         Err(out_of_order())
@@ -284,8 +282,8 @@ fn remove_all(register: &Register, live: &[Binding]) -> Result<Vec<Binding>, Ans
     }
 }
 
-/// [10.3-18] Step 8: 200 with all bindings and what is left of their intervals. [5.3-2] RFC 3327 §5.3: and with the
-/// Path of the request.
+/// [10.3-18] Step 8: 200 with all bindings and their remaining intervals. [5.3-2] RFC 3327 §5.3: also with the Path of
+/// the request.
 fn success(now: UnixTime, register: &Register, bindings: &[Binding]) -> Answer {
     let mut answer = Answer::bare(200, "OK");
     for binding in bindings {

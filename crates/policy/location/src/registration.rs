@@ -1,43 +1,43 @@
-//! One REGISTER on its way through a store.
+//! Processing of one REGISTER with a store.
 
 use crate::{Answer, Ask, Decision, Purpose, Record, Register, Registrar, Replaced, Reply, StoreError};
 use base::UnixTime;
 
-/// How often a decision is made anew because somebody else was faster. Each time one of them gets through, so more
-/// than this is a flood of requests for one address-of-record.
+/// Most decisions for one REGISTER when other requests change the record first. Each time one of them succeeds, so more
+/// tries mean a flood of requests for one address-of-record.
 const TRIES_MAX: u8 = 5;
 
-/// What is to be done next.
+/// Next step of a registration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Ask the store, and give its answer to [`Registration::reply`].
+    /// Send this request to the store, and pass its reply to [`Registration::reply`].
     Ask(Ask),
-    /// Answer the request; this registration is over.
+    /// Send this response; the registration is over.
     Done(Answer),
 }
 
-/// A REGISTER under way: read, decide, replace; from the beginning when the record has changed in between.
+/// A REGISTER in progress: read, decide, replace. Starts again if the record has changed meanwhile.
 #[derive(Clone, Debug)]
 pub struct Registration {
     register: Register,
-    /// The answer to give once the replacement is done.
+    /// Response to send after the replacement.
     promised: Option<Answer>,
     tries: u8,
 }
 
 impl Registration {
-    /// Begins, and asks for the record. The registrar has to serve the Request-URI ([`Registrar::serves`]).
+    /// Starts a registration by reading the record. The registrar must serve the Request-URI ([`Registrar::serves`]).
     pub fn begin(register: Register) -> (Self, Step) {
         let first = Step::Ask(Ask::Read(register.aor.clone()));
         (Self { register, promised: None, tries: 0 }, first)
     }
 
-    /// What the REGISTER is for.
+    /// Purpose of the REGISTER.
     pub fn purpose(&self) -> Purpose {
         self.register.purpose()
     }
 
-    /// The store has answered.
+    /// Handles a reply of the store.
     pub fn reply(&mut self, now: UnixTime, registrar: &Registrar, reply: Reply) -> Step {
         match (reply, self.promised.take()) {
             (Reply::Read(Ok(record)), None) => self.decide(now, registrar, record),
@@ -45,7 +45,7 @@ impl Registration {
             (Reply::Replaced(Ok(Replaced::Conflict)), Some(_)) if self.tries < TRIES_MAX => {
                 Step::Ask(Ask::Read(self.register.aor.clone()))
             }
-            // [10.3-17] The back end's commit failed: 500, or 503 where another registrar, or a later time, may help.
+            // [10.3-17] The back end's commit failed: 500; or 503 if another registrar or a later try may succeed.
             (Reply::Read(Err(error)) | Reply::Replaced(Err(error)), _) => Step::Done(failure(&error)),
             _ => Step::Done(Answer::with(500, "Too Many Updates at Once", "Retry-After", b"1".to_vec())),
         }

@@ -1,26 +1,26 @@
-//! What a store of records has to do.
+//! Interface of a store of records.
 
 use crate::{Aor, Record};
 use base::UnixTime;
 use core::fmt;
 
-/// What became of a replacement.
+/// Result of a replacement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replaced {
-    /// It is stored, and every read from now on, by whomever, gives it.
+    /// Stored. Every later read by any reader returns it.
     Done,
-    /// Another record is there than was expected: read again.
+    /// Another record than expected is stored: read again.
     Conflict,
 }
 
-/// Why a store cannot answer. Texts are for the operator.
+/// Error of a store. The texts are for the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreError {
-    /// A limit of the store is reached: nothing more can be added. What is there can be read and removed.
+    /// A limit of the store is reached. Records can be read and removed, but not added.
     Full,
-    /// The store cannot be reached, or has failed. Nothing is known of a replacement that was under way.
+    /// The store cannot be reached, or has failed. The result of a replacement in progress is unknown.
     Unavailable(String),
-    /// What the store keeps for this address-of-record is no record.
+    /// The stored bytes for this address-of-record are no record.
     Corrupt(String),
 }
 
@@ -34,13 +34,13 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// A store that is called and answers; `invariants::store::check` says what it has to fulfil.
+/// A store with blocking calls; `invariants::store::check` checks its rules.
 pub trait Store {
-    /// The record of an address-of-record. It may hold bindings that have expired.
+    /// Record of an address-of-record. It may contain expired bindings.
     fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError>;
 
-    /// Puts `new` in the place of `expected`, if that is what is there now; `None` stands for no record. A record may
-    /// be dropped once it is not [live](Record::is_live).
+    /// Replaces `expected` by `new` if `expected` is stored now; `None` stands for no record. A record may be dropped
+    /// once it is not [live](Record::is_live).
     fn replace(
         &mut self,
         now: UnixTime,

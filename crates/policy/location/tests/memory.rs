@@ -1,4 +1,4 @@
-//! What a binding costs in memory.
+//! Memory of a binding.
 
 use allocation_counter::measure;
 use base::{Transport, UnixTime};
@@ -31,7 +31,7 @@ fn a_million_bindings_fit_into_300_bytes_each() {
     let mut store = MemoryStore::new(MemoryLimits { bindings: BINDINGS, bytes: 1 << 30 });
     let now = UnixTime::from_secs(1_700_000_000);
     let info = measure(|| {
-        // In no order, as users come.
+        // In random order, as users register.
         for n in 0..BINDINGS {
             let n = n * 7_919 % BINDINGS;
             let aor = Aor::of(format!("sip:{n:07}@example.com").as_bytes()).unwrap();

@@ -36,7 +36,7 @@ fn contacts_are_bound_and_all_are_told() {
     );
     assert_eq!(bed.uris(100), ["sip:alice@192.0.2.1", "sip:alice@192.0.2.2;transport=tcp"]);
     assert_eq!(bed.uris(220), ["sip:alice@192.0.2.1"], "the other has expired");
-    // The same address in other words is the same binding.
+    // An equal URI in another spelling is the same binding.
     let answer = bed.register(300, "a", 2, &["m: \"A\" <sip:%61lice@192.0.2.1;x=y>;expires=60"]);
     assert_eq!(values(&answer, "Contact"), ["<sip:%61lice@192.0.2.1;x=y>;expires=60"]);
 }
@@ -66,7 +66,7 @@ fn what_a_request_is_for() {
     assert_eq!(of(&[gone, HOME]), Ok(Purpose::Add));
 }
 
-/// Whatever CSeq its client has come to: an operator's word is newer.
+/// Whatever CSeq the client has reached: an operator's removal is newer.
 #[test]
 fn an_operator_removes_one_contact_or_all() {
     let mut bed = bed();
@@ -83,7 +83,7 @@ fn an_operator_removes_one_contact_or_all() {
     assert_eq!(bed.take(1, Register::removal(elsewhere, None)).status, 404);
 }
 
-/// A phone registers between the operator's look and his removal: neither is lost.
+/// A phone registers between the operator's read and removal: neither is lost.
 #[test]
 fn a_removal_that_meets_a_registration_decides_again() {
     let mut bed = bed();
@@ -166,15 +166,15 @@ fn what_is_out_of_order_fails_as_a_whole() {
             assert_eq!(bed.store.get(&alice()).cloned(), before, "the other contact is not added either");
         }
     }
-    // One part that is wrong keeps out the others.
+    // One wrong contact rejects the whole request.
     assert_eq!(bed.register(1, "a", 6, &[WORK, &format!("{HOME};expires=1")]).status, 423);
     assert_eq!(bed.store.get(&alice()).cloned(), before);
-    // A client that has restarted has another Call-ID, and its CSeq begins anew.
+    // A restarted client has another Call-ID, and its CSeq starts anew.
     assert_eq!(bed.register(2, "b", 1, &[HOME]).status, 200);
     assert_eq!((bed.targets(2)[0].cseq, string(&bed.targets(2)[0].call_id)), (1, "b".to_owned()));
     assert_eq!(bed.register(3, "a", 1, &[&format!("{HOME};expires=0")]).status, 200);
     assert_eq!(bed.uris(3), [""; 0]);
-    // A contact that stands twice in a request is in order with itself.
+    // A contact may appear twice in a request.
     assert_eq!(bed.register(4, "c", 1, &[HOME, HOME, &format!("{HOME};q=0.1")]).status, 200);
     assert_eq!(bed.targets(4).iter().map(|target| target.q).collect::<Vec<_>>(), [100]);
 }
@@ -228,7 +228,7 @@ fn only_who_has_the_right() {
     assert_eq!(bed.store.get(&Aor::of(b"sip:alice@example.org").unwrap()), None);
 }
 
-/// A user of one domain must not take over the user of that name in another.
+/// A user of one domain must not take over the user of the same name in another.
 #[test]
 fn a_user_has_the_right_to_one_address_of_record() {
     // [10.3-6]
@@ -306,12 +306,12 @@ fn what_cannot_be_stored_changes_nothing() {
     let long = format!("Contact: <sip:1@h;x={}>", "y".repeat(300));
     assert_eq!(bed.register(2, "a", 10, &[&long]).status, 403);
     assert_eq!(bed.uris(2).len(), 3);
-    // Those that have expired take no room.
+    // Expired bindings take no room.
     assert_eq!(bed.register(4000, "b", 1, &[&contact(7)]).status, 200);
     assert_eq!(bed.uris(4000), ["sip:7@h"]);
 }
 
-/// What costs many comparisons is refused before there is any.
+/// Contacts that need many comparisons are refused before any comparison.
 #[test]
 fn contacts_that_are_dear_to_compare_are_refused() {
     let mut bed = bed();
@@ -356,7 +356,7 @@ fn who_is_behind_a_nat_is_reached_where_it_came_from() {
     assert_eq!(source(&mut bed(), &[HOME]), None, "not asked for");
 }
 
-/// Else whoever may register has the requests for an address-of-record sent to whom he likes.
+/// Otherwise any registered user could have requests for an address-of-record sent to any host.
 #[test]
 fn a_path_begins_at_its_sender() {
     for path in
@@ -376,14 +376,14 @@ fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     let mut bed = bed();
     bed.register(10_000, "a", 1, &[HOME]);
     assert_eq!(bed.targets(6_400)[0].remaining_secs(at(6_400)), 3600);
-    // By more than an hour: nobody knows how old it is.
+    // By more than an hour: the age of the binding is unknown.
     assert_eq!(bed.uris(6_399), [""; 0]);
     let record = bed.store.get(&alice()).cloned().unwrap();
     assert!(record.is_live(at(6_400)) && !record.is_live(at(6_399)));
     assert_eq!(bed.store.sweep(at(6_399), 1), [alice()], "it takes no room for years");
 }
 
-/// A REGISTER over TCP by this connection, from alice's host.
+/// A REGISTER over this TCP connection, from alice's host.
 fn connected(call_id: &str, cseq: u32, connection: u32, lines: &[&str]) -> Register {
     let mut register = read(&text(call_id, cseq, lines)).expect("a REGISTER");
     let connection = core::num::NonZeroU32::new(connection).map(base::Connection);
@@ -413,7 +413,7 @@ fn a_flow_takes_the_place_of_the_one_before() {
         bed.targets(30).into_iter().map(of).collect::<Vec<_>>()
     };
     assert_eq!(connections(&mut bed), [11, 9]);
-    // Whoever does not ask for it is told of none, and what ends is that flow alone.
+    // A client that does not ask for outbound gets no confirmation, and only its own flow ends.
     let removed = format!("{second};expires=0");
     let answer = bed.take(40, connected("c", 2, 11, &[&removed]));
     assert_eq!(values(&answer, "Require"), [""; 0]);
@@ -441,7 +441,7 @@ fn a_flow_that_a_proxy_does_not_keep_is_none() {
     assert_eq!((status(&answer), values(&answer, "Require")), (200, Vec::new()));
 }
 
-/// A contact at the very port that its connection comes from is not one that listens there.
+/// A contact with exactly the source port of its connection is not listening there.
 #[test]
 fn a_connection_is_kept_whatever_the_contact_is() {
     for (reach, contact, is_kept) in [

@@ -1,5 +1,4 @@
-//! The store in memory fulfils the contract, keeps its limits, and forgets; and what a registration makes of stores
-//! that fail.
+//! The store in memory: its contract, limits and sweeps. Registrations with failing stores.
 use crate::common::{Bed, alice, at, read, settings, text, values};
 use invariants::store as contract;
 use location::{
@@ -45,7 +44,7 @@ fn what_has_expired_is_swept_as_the_store_is_used() {
         store.replace(at(0), &key(n), None, Some(&record(0))).unwrap();
     }
     assert_eq!((store.bindings(), store.bytes()), (1000, 1000 * (22 + record(0).as_bytes().len())));
-    // Each that comes sweeps a few.
+    // Each new record sweeps a few.
     for n in 1000..1300 {
         store.replace(at(4000), &key(n), None, Some(&record(4000))).unwrap();
     }
@@ -57,7 +56,7 @@ fn what_has_expired_is_swept_as_the_store_is_used() {
     assert_eq!(store.bytes(), 0);
 }
 
-/// The answers of a store that somebody else uses, too.
+/// A registration whose store is also used by others.
 fn begun() -> (Registration, Registrar) {
     let (registration, step) =
         Registration::begin(read(&text("a", 1, &["Contact: <sip:a@h>"])).expect("a request"));
@@ -124,7 +123,7 @@ fn nothing_is_acknowledged_that_is_not_stored() {
         };
         assert_eq!((answer.status, values(&answer, "Contact").len()), (status, 0));
     }
-    // An answer to something that was not asked is no success.
+    // A reply to another request is no success.
     let (mut registration, registrar) = begun();
     let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
     else {

@@ -2,55 +2,55 @@
 
 use wire::Method;
 
-/// What a message is to a server with more work than time. Declared in the order of service: what
-/// finishes work that has begun comes before what begins new work.
+/// Class of a message at a server with more work than time. Declared in the order of service: messages that finish work
+/// come before messages that start new work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum MessageClass {
-    /// A timer of a transaction: without it state is never cleared.
+    /// A transaction timer: without it, state is never cleared.
     Timer,
-    /// A response: the work behind it is already done.
+    /// A response: its work is already done.
     Response,
-    /// ACK, CANCEL, BYE: they end work, and refusing them only brings them again.
+    /// ACK, CANCEL or BYE: they end work, and if refused they come again.
     Closing,
     /// Any other request within a dialog.
     InDialog,
-    /// The retransmission of a request that was accepted: cheap, and silence only brings the next one.
+    /// The retransmission of an accepted request: cheap to handle, and without an answer it comes again.
     Repeat,
-    /// A new request of an emergency call or with a Resource-Priority that counts (RFC 4412; RFC 7339 §5.10.1).
+    /// A new request of an emergency call, or with a Resource-Priority above routine (RFC 4412; RFC 7339 §5.10.1).
     Priority,
-    /// A new request outside a dialog that is no INVITE (REGISTER, MESSAGE, SUBSCRIBE, ...).
+    /// A new request outside a dialog other than INVITE (REGISTER, MESSAGE, SUBSCRIBE, ...).
     NewOther,
     /// An INVITE of a new call.
     NewInvite,
-    /// An OPTIONS outside a dialog: a question about health, that can wait, and that says the truth if it does.
+    /// An OPTIONS outside a dialog: a health check. It can wait, and a late answer correctly shows the load.
     Probe,
 }
 
-/// What a classifier has to know of a request.
+/// Facts of a request that a classifier needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestInfo {
     /// Its method.
     pub method: Method,
-    /// It has a To tag.
+    /// Whether it has a To tag.
     pub in_dialog: bool,
-    /// A transaction that was accepted knows it.
+    /// Whether it belongs to an accepted transaction.
     pub repeat: bool,
-    /// An emergency call (RFC 5031), or a Resource-Priority that the host honours.
+    /// Whether it is an emergency call (RFC 5031), or has a Resource-Priority that the host honours.
     pub priority: bool,
 }
 
-/// In which order classes are rejected.
+/// Order in which classes are rejected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Tier {
     /// New requests.
     First,
-    /// New requests with priority, once all of the first tier is rejected.
+    /// New requests with priority, rejected after all of the first tier.
     Later,
-    /// Requests within dialogs, once there is nothing else: only a neighbour's feedback can ask for that.
+    /// Requests within dialogs, rejected last. Only a neighbour's feedback can require that.
     Last,
-    /// What costs more to refuse than to serve.
+    /// Messages that cost more to refuse than to serve.
     Never,
 }
 
@@ -68,7 +68,7 @@ impl MessageClass {
         Self::Probe,
     ];
 
-    /// The class of a request.
+    /// Class of a request.
     pub const fn of(facts: RequestInfo) -> Self {
         match facts {
             RequestInfo { method: Method::Ack | Method::Cancel | Method::Bye, .. } => Self::Closing,
@@ -81,8 +81,8 @@ impl MessageClass {
         }
     }
 
-    /// The lane of a triage queue, 0 served first: timers; responses and requests within dialogs; repetitions
-    /// of what is accepted; new requests with priority; new requests; questions about health.
+    /// Lane of a triage queue, 0 served first: timers; responses and requests within dialogs; retransmissions of
+    /// accepted requests; new requests with priority; new requests; health checks.
     pub const fn lane(self) -> usize {
         match self {
             Self::Timer => 0,
@@ -94,10 +94,10 @@ impl MessageClass {
         }
     }
 
-    /// Lanes that [`lane`](Self::lane) tells apart.
+    /// Number of lanes ([`lane`](Self::lane)).
     pub const LANES: usize = 6;
 
-    /// When it is rejected.
+    /// Tier in which it is rejected.
     pub const fn tier(self) -> Tier {
         match self {
             Self::NewInvite | Self::NewOther | Self::Probe => Tier::First,
@@ -107,13 +107,13 @@ impl MessageClass {
         }
     }
 
-    /// Whether it asks for new work: what local controllers decide on.
+    /// Whether it is a new request. Local controllers decide on these.
     pub const fn is_new(self) -> bool {
         matches!(self.tier(), Tier::First | Tier::Later)
     }
 }
 
-/// Whether a request is an emergency call or text (RFC 5031 §4.1): an INVITE or MESSAGE to `urn:service:sos`, or to a
+/// Whether a request is an emergency call or text (RFC 5031 §4.1): an INVITE or MESSAGE to `urn:service:sos` or a
 /// service below it.
 pub fn is_emergency(method: Method, uri: &[u8]) -> bool {
     const SOS: &[u8] = b"urn:service:sos";
@@ -123,8 +123,7 @@ pub fn is_emergency(method: Method, uri: &[u8]) -> bool {
         && matches!(uri.get(SOS.len()), None | Some(b'.'))
 }
 
-/// Whether the value of a Resource-Priority asks for more than routine (RFC 4412 §3.1, §10): some of its
-/// `namespace.priority` does.
+/// Whether a Resource-Priority has a value above routine (RFC 4412 §3.1, §10). One such `namespace.priority` suffices.
 pub fn is_above_routine(resource_priority: &[u8]) -> bool {
     resource_priority.split(|byte| *byte == b',').any(|value| {
         let dot = value.iter().rposition(|byte| *byte == b'.');

@@ -1,15 +1,15 @@
-//! Which requests a busy server takes, and what it asks of those who send them.
+//! Overload control: decides which requests a busy server takes, and limits the traffic of its neighbours.
 //!
-//! Pure: time, load and randomness are arguments; queues and SIP text belong to the host. A host
-//! - puts each message in a [`MessageClass`] and, if it likes, serves its queue by the rules of [`Triage`];
+//! Pure: time, load and randomness are arguments; the host owns queues and SIP text. A host
+//! - puts each message in a [`MessageClass`] and may serve its queue by the rules of [`Triage`];
 //! - feeds the meters of [`signal`] and gives a [`signal::HostLoad`] to its [`local::Controller`] at each period;
-//! - as a server answers with the [`hop::Feedback`] of a [`hop::Receiver`]; as a client keeps a [`hop::Sender`]
-//!   and a [`retry_after::Backoff`] for each downstream neighbour, and asks them before it forwards;
-//! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path;
-//! - and for each server that knows nothing of all this a [`member::MemberLimit`].
+//! - as a server, answers with the [`hop::Feedback`] of a [`hop::Receiver`];
+//! - as a client, asks a [`hop::Sender`] and a [`retry_after::Backoff`] of each downstream neighbour before it forwards;
+//! - or keeps an [`end_to_end::Targets`] if feedback travels the whole path;
+//! - and keeps a [`member::MemberLimit`] for each server without overload control.
 //!
-//! [`OverloadSettings`] says which of these a host runs, and a [`Guard`] puts them together. A [`TurnControl`] asks
-//! the guard of a host that serves each request as it comes.
+//! [`OverloadSettings`] selects these parts, and a [`Guard`] combines them. A [`TurnControl`] uses the guard of a host
+//! that serves each request as it comes.
 #![forbid(unsafe_code)]
 
 mod class;
@@ -38,9 +38,9 @@ pub use verdict::{RejectAt, RejectState, Verdict};
 
 use core::time::Duration;
 
-/// RFC 3261 §17.1.1.1: the estimate of a round trip, and the first wait before a request is sent again.
+/// RFC 3261 §17.1.1.1: estimate of the round-trip time, and the wait before the first retransmission.
 pub const T1: Duration = Duration::from_millis(500);
 
-/// How many neighbours are told apart in each direction; what others send and get is not controlled. Some hundred
-/// bytes each, and more than any server has that hears of overload from its neighbours.
+/// Most neighbours that are distinguished in each direction; traffic with further neighbours is not controlled. Each
+/// takes some hundred bytes. No server has as many neighbours that report overload.
 pub const NEIGHBOURS_MAX: usize = 4096;

@@ -1,17 +1,17 @@
-//! Which requests are rejected, by a fraction or by a rate.
+//! Choice of requests to reject, by a fraction or a rate.
 
 use crate::{MessageClass, Tier};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
 
-/// Which messages a fraction or a rate speaks of.
+/// Messages that a fraction or a rate counts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Scope {
     /// New requests only: the acceptance probability of INVITEs of the Overload paper (VI-B, VII-A).
     #[default]
     NewRequests,
-    /// Every request, new or within a dialog: what `oc` means on the wire (RFC 7339 §5.3, RFC 7415 §3.4).
+    /// Every request, new or within a dialog: the meaning of `oc` on the wire (RFC 7339 §5.3, RFC 7415 §3.4).
     AllRequests,
 }
 
@@ -27,8 +27,8 @@ impl Scope {
     }
 }
 
-/// Rejects a fraction of requests, lower tiers first (RFC 7339 §7.2): with the share of each tier in the
-/// recent traffic it turns "10 % less" into "25 % of the 40 % that may be rejected".
+/// Rejects a fraction of requests, lower tiers first (RFC 7339 §7.2). From the share of each tier in the recent traffic
+/// it turns "10 % less" into "25 % of the 40 % that may be rejected".
 #[derive(Clone, Debug)]
 pub struct Mix {
     scope: Scope,
@@ -36,18 +36,17 @@ pub struct Mix {
     aged: Instant,
 }
 
-/// RFC 7339 §7.2 samples the mix "every 5-10 seconds"; here the counts halve that often, so that a
-/// young sample never replaces a good one at once.
+/// RFC 7339 §7.2 samples the mix "every 5-10 seconds". Here the counts halve at this interval, so that a new sample
+/// never replaces a good one at once.
 const HALF_LIFE: Duration = Duration::from_secs(5);
 
 impl Mix {
-    /// Nothing seen yet: one new request is assumed, so that the very first emergency call is not
-    /// taken for all the traffic there is.
+    /// Starts with one assumed new request, so that the very first emergency call is not taken for all of the traffic.
     pub const fn new(scope: Scope) -> Self {
         Self { scope, counts: [1.0, 0.0, 0.0, 0.0], aged: Instant::ZERO }
     }
 
-    /// Notes a request, whether or not anything is being rejected: the mix has to be known when rejections start.
+    /// Counts a request, whether or not requests are being rejected: the mix must be known when rejections start.
     pub fn note(&mut self, now: Instant, class: MessageClass) {
         let halvings = now.saturating_since(self.aged).as_nanos() / HALF_LIFE.as_nanos();
         if halvings > 0 {
@@ -60,13 +59,14 @@ impl Mix {
         }
     }
 
-    /// The probability that a request of this tier is kept when `acceptance` (0 to 1) of all is to be kept.
+    /// Probability that a request of this tier is kept, if a fraction `acceptance` (0 to 1) of all requests is to be
+    /// kept.
     pub fn keep(&self, tier: Tier, acceptance: f64) -> f64 {
         let total: f64 = self.counts.iter().sum();
         if tier == Tier::Never || total <= 0.0 {
             return if tier == Tier::Never { 1.0 } else { acceptance };
         }
-        // What the tiers before this one cannot reject is left for this one.
+        // The part that lower tiers cannot cover is left for this tier.
         let before: f64 = self.counts[..tier as usize].iter().sum();
         let to_reject = (1.0 - acceptance) * total - before;
         if to_reject <= 0.0 {
@@ -75,11 +75,11 @@ impl Mix {
         (1.0 - to_reject / self.counts[tier as usize]).max(0.0)
     }
 
-    /// Notes a request that asks to be sent, and draws whether it is accepted.
+    /// Counts a request, and draws whether it is accepted.
     pub fn draw(&mut self, now: Instant, class: MessageClass, acceptance: f64, rng: &mut Rng) -> bool {
         self.note(now, class);
         let keep = if self.scope.counts(class) { self.keep(class.tier(), acceptance) } else { 1.0 };
-        // A draw is made whatever the fraction, so that two runs with one seed differ only where the laws do.
+        // Draws in any case, so that two runs with one seed differ only where their laws do.
         rng.random::<f64>() < keep
     }
 }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn lower_tiers_are_shed_first_and_the_total_is_what_was_asked_for() {
-        // The example of RFC 7339 §7.2: 10 % less of all, 40 % may be rejected: 25 % of those.
+        // Example of RFC 7339 §7.2: 10 % less of all, of which 40 % may be rejected, is 25 % of the latter.
         let mix = mix(&[
             (MessageClass::NewInvite, 39),
             (MessageClass::Priority, 20),

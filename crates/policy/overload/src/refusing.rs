@@ -1,15 +1,14 @@
-//! How much of its time a host may spend on refusals.
+//! Limit of the time that a host spends on refusals.
 
 use crate::Tier;
 use base::Instant;
 use core::time::Duration;
 
-/// The part of a host's time that goes into refusing requests. Where it is above [`Refusing::MOST`], refusing leaves too
-/// little for what is accepted, and a new request that is to be refused is dropped instead: dropping costs next to
-/// nothing.
+/// Share of a host's time spent on refusing requests. Above [`Refusing::MOST`], refusals leave too little time for
+/// accepted requests. A new request is then dropped instead of refused, which costs almost nothing.
 ///
-/// A dropped request comes back up to six times (RFC 3261 §17.1.1.2), so a refusal is the better answer as long as there
-/// is time for it.
+/// A dropped request comes back up to six times (RFC 3261 §17.1.1.2), so refusing is better as long as there is time
+/// for it.
 #[derive(Clone, Debug, Default)]
 pub struct Refusing {
     since: Instant,
@@ -17,30 +16,30 @@ pub struct Refusing {
     share: f64,
 }
 
-/// Short against T1, and some hundred refusals long.
+/// Short compared with T1; as long as some hundred refusals.
 const WINDOW: Duration = Duration::from_millis(50);
-/// Weight of a new window: the share is that of about the last 500 ms, so that a burst of refusals is no reason to drop any.
+/// Weight of a new window. The share covers about the last 500 ms, so that a burst of refusals does not cause drops.
 const WEIGHT: f64 = 0.1;
 
 impl Refusing {
-    /// The most that may go into refusals of requests without priority. The other half serves what was accepted.
+    /// Largest share for refusals of requests without priority. The other half serves accepted requests.
     pub const MOST: f64 = 0.5;
-    /// The most that may go into refusals of all requests: those with priority may be a flood of a stranger as well.
+    /// Largest share for refusals of all requests. Requests with priority may be a stranger's flood too.
     pub const MOST_WITH_PRIORITY: f64 = 0.8;
 
-    /// So long was spent on a refusal until now.
+    /// Adds time spent on a refusal that ended now.
     pub fn on_refused(&mut self, now: Instant, spent: Duration) {
         self.spent += spent;
         self.roll(now);
     }
 
-    /// Whether one more request of this tier may be refused rather than dropped.
+    /// Whether one more request of this tier is refused rather than dropped.
     pub fn may_refuse(&mut self, now: Instant, tier: Tier) -> bool {
         self.roll(now);
         self.share <= if tier == Tier::First { Self::MOST } else { Self::MOST_WITH_PRIORITY }
     }
 
-    /// The part of the time, 0 to 1.
+    /// Share of the time, 0 to 1.
     pub fn share(&self) -> f64 {
         self.share
     }
@@ -67,7 +66,7 @@ mod tests {
     fn half_of_the_time_goes_into_refusals_at_most() {
         let mut refusing = Refusing::default();
         let (mut now, mut refused, mut served) = (Instant::ZERO, Duration::ZERO, Duration::ZERO);
-        // Ten requests of 100 us to refuse for each of 300 us that is served, which is more than half.
+        // Ten requests of 100 us to refuse for each 300 us of service: more than half of the time.
         for _ in 0..3_000 {
             for _ in 0..10 {
                 if refusing.may_refuse(now, Tier::First) {

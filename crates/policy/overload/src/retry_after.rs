@@ -1,4 +1,4 @@
-//! 503 with Retry-After, on both sides (Overload paper, V-C): on/off control.
+//! 503 with Retry-After, on both sides: on/off control (Overload paper, V-C).
 
 use crate::local::Controller;
 use crate::local::bang_bang::{self, Hysteresis};
@@ -7,12 +7,12 @@ use crate::{MessageClass, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 
-/// When a server sends a 503 with Retry-After, and for how long it asks.
+/// Settings of a server that sends 503 with Retry-After.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryAfterSettings {
-    /// Where it starts and where it stops.
+    /// Watermarks at which it starts and stops.
     pub watermarks: bang_bang::BangBangSettings,
-    /// How long it asks its neighbour to stay away. The header counts whole seconds.
+    /// Pause that it asks for. The header field has whole seconds.
     pub pause: Duration,
 }
 
@@ -23,8 +23,8 @@ impl Default for RetryAfterSettings {
     }
 }
 
-/// The server's side: above the high watermark every new request is answered with a 503 with Retry-After,
-/// until the queue is below the low one.
+/// Server side: above the high watermark every new request gets a 503 with Retry-After, until the queue is below the
+/// low watermark.
 #[derive(Clone, Debug)]
 pub struct RetryAfter {
     state: Hysteresis,
@@ -32,7 +32,7 @@ pub struct RetryAfter {
 }
 
 impl RetryAfter {
-    /// Accepts everything at first.
+    /// Creates a controller that accepts everything at first.
     pub const fn new(settings: RetryAfterSettings) -> Self {
         Self { state: Hysteresis::new(settings.watermarks), pause: settings.pause }
     }
@@ -60,26 +60,25 @@ impl Controller for RetryAfter {
     }
 }
 
-/// What a 503 with Retry-After means that comes while its sender is at rest already.
+/// Meaning of a 503 with Retry-After that comes during a pause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum During {
-    /// The pause lasts until the later end: each 503 asks for a duration of its own (RFC 3261 §21.5.4).
+    /// The pause lasts until the later end: each 503 requests a duration of its own (RFC 3261 §21.5.4).
     #[default]
     Prolong,
-    /// Nothing new, as it answers a request from before the pause: the one that runs ends in its time (Overload
-    /// paper, III-A: "for the specified amount of time and starts again after this time is over").
+    /// No change, since the 503 answers a request from before the pause (Overload paper, III-A: "for the specified
+    /// amount of time and starts again after this time is over").
     Ignore,
 }
 
-/// The client's side, one for each downstream neighbour: no requests for as long as the neighbour asked
-/// (RFC 3261 §21.5.4).
+/// Client side, one for each downstream neighbour: sends no requests for the requested time (RFC 3261 §21.5.4).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Backoff {
     until: Instant,
 }
 
 impl Backoff {
-    /// The neighbour answered 503. Without a Retry-After only that request is affected.
+    /// Handles a 503 of the neighbour. Without Retry-After it concerns that request only.
     pub fn on_503(&mut self, now: Instant, retry_after: Option<Duration>, during: During) {
         if let Some(pause) = retry_after
             && (during == During::Prolong || self.is_open(now))
@@ -93,7 +92,7 @@ impl Backoff {
         now >= self.until
     }
 
-    /// The end of the pause; in the past if there is none.
+    /// End of the pause; in the past if there is none.
     pub const fn until(&self) -> Instant {
         self.until
     }

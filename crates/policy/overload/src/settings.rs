@@ -1,4 +1,4 @@
-//! All that a host can be told about overload control.
+//! Settings of a host's overload control.
 
 use crate::end_to_end::Targets;
 use crate::hop::{Law, Receiver, Sender};
@@ -7,7 +7,7 @@ use crate::retry_after::{self, During, RetryAfter};
 use crate::{RejectAt, RejectState, Scope, Triage};
 use core::time::Duration;
 
-/// The local law of a host, with its constants.
+/// Local law of a host, with its constants.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum LocalLaw {
     /// Nothing is rejected.
@@ -15,7 +15,7 @@ pub enum LocalLaw {
     None,
     /// Watermarks of the queue.
     BangBang(bang_bang::BangBangSettings),
-    /// Watermarks of the queue, and a pause for the neighbour.
+    /// Watermarks of the queue, with a pause requested from neighbours.
     RetryAfter(retry_after::RetryAfterSettings),
     /// Utilisation.
     Occupancy(occupancy::OccupancySettings),
@@ -24,7 +24,7 @@ pub enum LocalLaw {
 }
 
 impl LocalLaw {
-    /// A controller of this law.
+    /// Creates a controller of this law.
     pub(crate) fn controller(&self) -> Box<dyn Controller> {
         match *self {
             Self::None => Box::new(NoControl),
@@ -36,43 +36,42 @@ impl LocalLaw {
     }
 }
 
-/// What a host tells those who send to it, and takes from those that it sends to.
+/// Feedback that a host gives upstream neighbours and takes from downstream neighbours.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum FeedbackLaw {
     /// Nothing.
     #[default]
     None,
-    /// Each neighbour a fraction, a rate or a window.
+    /// A fraction, a rate or a window for each neighbour.
     Hop(Law),
-    /// The f of the local law for each target, along the path.
+    /// The acceptance f of the local law for each target, along the whole path.
     EndToEnd,
 }
 
-/// Everything about overload that a host can be told. The default is no control at all.
+/// Settings of overload control. The default is no control.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct OverloadSettings {
-    /// What it decides on its own.
+    /// Local law.
     pub local: LocalLaw,
-    /// When it decides.
+    /// Time of the decision.
     pub reject_at: RejectAt,
-    /// How it rejects.
+    /// Form of the rejection.
     pub reject_state: RejectState,
-    /// What travels between neighbours.
+    /// Feedback between neighbours.
     pub feedback: FeedbackLaw,
-    /// What fractions and rates count; the same in all of a network.
+    /// Messages that fractions and rates count; the same throughout a network.
     pub scope: Scope,
-    /// Whether a request that a downstream neighbour rejected with a 503 is tried at another one (Overload paper,
+    /// Whether a request that a downstream neighbour rejected with 503 is tried at another neighbour (Overload paper,
     /// VI-C, case 3).
     pub alternate: bool,
-    /// What a 503 with Retry-After means to this host while it spares the neighbour already.
+    /// Meaning of a 503 with Retry-After from a neighbour that is pausing already.
     pub during: During,
-    /// The rules of the queue; first come first served without.
+    /// Rules of the queue; `None`: first come, first served.
     pub triage: Option<Triage>,
 }
 
 impl OverloadSettings {
-    /// What a server does unless it is told otherwise: new requests are taken by their wait, and what finishes calls
-    /// comes first.
+    /// Default of a server: new requests are accepted by their wait, and messages that finish calls are served first.
     pub fn by_wait() -> Self {
         let local = LocalLaw::Delay(delay::DelaySettings::default());
         Self { local, triage: Some(Triage::default()), ..Self::default() }
@@ -83,7 +82,7 @@ impl OverloadSettings {
         *self == Self { alternate: self.alternate, ..Self::default() }
     }
 
-    /// The wait from which on a new request is late: where the law `delay` begins to refuse; T1/16 with the others.
+    /// Wait from which a new request counts as late: the onset of the law `delay`, or T1/16 with other laws.
     pub fn late(&self) -> Duration {
         match self.local {
             LocalLaw::Delay(settings) => settings.onset,
@@ -91,12 +90,12 @@ impl OverloadSettings {
         }
     }
 
-    /// The local controller.
+    /// Creates the local controller.
     pub(crate) fn controller(&self) -> Box<dyn Controller> {
         self.local.controller()
     }
 
-    /// The server's side of hop-by-hop feedback, if there is any.
+    /// Creates the server side of hop-by-hop feedback; `None` if it is not used.
     pub(crate) fn receiver<N: Ord + Copy>(&self) -> Option<Receiver<N>> {
         match self.feedback {
             FeedbackLaw::Hop(law) => Some(Receiver::new(law, self.scope)),
@@ -104,12 +103,12 @@ impl OverloadSettings {
         }
     }
 
-    /// The client's side of hop-by-hop feedback, for one downstream neighbour, if there is any.
+    /// Creates the client side of hop-by-hop feedback for one downstream neighbour; `None` if it is not used.
     pub(crate) fn sender(&self) -> Option<Sender> {
         matches!(self.feedback, FeedbackLaw::Hop(_)).then(|| Sender::new(self.scope))
     }
 
-    /// The table of end-to-end feedback, if there is any.
+    /// Creates the table of end-to-end feedback; `None` if it is not used.
     pub(crate) fn targets<N: Ord + Copy>(&self) -> Option<Targets<N>> {
         (self.feedback == FeedbackLaw::EndToEnd).then(Targets::default)
     }

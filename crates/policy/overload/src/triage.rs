@@ -1,17 +1,17 @@
-//! The order in which an overloaded host serves what waits, and what it rejects instead.
+//! Order in which an overloaded host serves its queue, and rejection of messages that waited too long.
 
 use crate::{MessageClass, T1};
 use core::time::Duration;
 
-/// The rules of a triage queue; the queue itself is the host's. Lanes are [`MessageClass::lane`], first come first
-/// served within a lane.
+/// Rules of a triage queue; the host owns the queue. It has the lanes of [`MessageClass::lane`], each first come, first
+/// served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Triage {
-    /// A new request that waited this long is rejected instead of served. At T1 its sender sends it again, and
-    /// all that was gained by taking it is a longer queue.
+    /// Wait after which a new request is rejected instead of served. At T1 its sender retransmits it, so accepting it
+    /// only lengthens the queue.
     pub reject_after: Duration,
-    /// A new request that waited this long is dropped: its sender has given up (Timer B or F, 64*T1, RFC 3261
-    /// §17.1.1.2), so that nobody reads an answer.
+    /// Wait after which a new request is dropped: its sender has given up (Timer B or F, 64*T1, RFC 3261 §17.1.1.2) and
+    /// ignores any response.
     pub drop_after: Duration,
 }
 
@@ -22,32 +22,32 @@ impl Default for Triage {
     }
 }
 
-/// What to do with a message that leaves the queue.
+/// Decision about a message that leaves the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// Serve it.
     Serve,
     /// Answer it with a 503.
     Reject,
-    /// Forget it.
+    /// Drop it without a response.
     Drop,
 }
 
 impl Triage {
-    /// What becomes of a message that waited for `age`.
+    /// Fate of a message that waited for `age`.
     pub fn fate(&self, class: MessageClass, age: Duration) -> Fate {
         match class {
             _ if !class.is_new() => Fate::Serve,
             _ if age >= self.drop_after => Fate::Drop,
-            // An emergency call is late rather than refused.
+            // A late emergency call is better than a refused one.
             MessageClass::Priority => Fate::Serve,
             _ if age >= self.reject_after => Fate::Reject,
             _ => Fate::Serve,
         }
     }
 
-    /// Whether a copy of a message that is still queued (same transaction, same method or status) can be
-    /// dropped: the first one's answer answers both. Two firings of a timer are two events, not copies.
+    /// Whether a copy of a queued message (same transaction, same method or status) may be dropped: the response to the
+    /// first answers both. Two firings of a timer are two events, not copies.
     pub const fn coalesces(class: MessageClass) -> bool {
         !matches!(class, MessageClass::Timer)
     }

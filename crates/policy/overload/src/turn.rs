@@ -1,49 +1,49 @@
-//! Which new requests a host takes that learns how long each message has waited in the buffers before it.
+//! Admission at a host that learns how long each message waited in the buffers in front of it.
 
 use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, T1, Triage};
 use base::{Instant, Rng};
 use core::time::Duration;
 
-/// Decides about new requests when their turn comes, with the [`Guard`] of the host: by the wait that stays, and by
-/// the share that is taken of a request's sender.
+/// Decides about new requests when their turn comes, using the host's [`Guard`]: by the standing wait, and by the share
+/// of client requests to admit.
 #[derive(Clone, Debug)]
 pub struct TurnControl {
     standing: Standing,
-    /// What kinds of requests come from senders of which a share is taken.
+    /// Classes of requests from clients.
     entry: Mix,
-    /// Requests that were refused by the share.
+    /// Number of requests refused by the share.
     outside: u64,
     rng: Rng,
 }
 
-/// Whom a new request comes from.
+/// Sender of a new request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Origin {
-    /// A client. This share of what clients send is taken, 0 to 1.
+    /// A client. This share of client requests is admitted, 0 to 1.
     Client(f64),
-    /// A host of the same chain. It has worked for the request, and so have those before it; refused, all of that is
-    /// lost. So by the law `delay` its request may wait half as long again, and clients are refused first, calls with
+    /// A host of the same chain. It and the hosts before it have already worked for the request, and a refusal wastes
+    /// that work. So by the law `delay` its request may wait half as long again. Clients are refused first, calls with
     /// priority last.
     Chain,
 }
 
-/// Why a new request is not taken.
+/// Refusal of a new request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnRefusal {
-    /// How it is answered.
+    /// Response.
     pub rejection: Rejection,
-    /// Whether the share had let it in, so that the host itself has refused it.
+    /// Whether the share admitted the request, so that the host's own law refused it.
     pub is_by_law: bool,
 }
 
 impl TurnControl {
-    /// One that has seen no request. `rng` draws by the share.
+    /// Creates a control without requests. `rng` draws by the share.
     pub fn new(rng: Rng) -> Self {
         Self { standing: Standing::default(), entry: Mix::new(Scope::NewRequests), outside: 0, rng }
     }
 
-    /// A message of this class, whose turn is now, has waited so long. Messages with priority are served first and
-    /// probes last, so that their waits do not tell how long others wait.
+    /// Reports the wait of a message of this class whose turn is now. Only new requests without priority count:
+    /// priority is served first and probes last, so their waits say nothing about other messages.
     pub fn on_waited<N: Ord + Copy>(
         &mut self,
         guard: &mut Guard<N>,
@@ -60,7 +60,7 @@ impl TurnControl {
         guard.on_waited(now, if counts { waited } else { Duration::ZERO });
     }
 
-    /// Whether a new request is taken. A host without any law refuses nothing by the share of clients either.
+    /// Decides whether a new request is accepted. A host without any law admits all client requests too.
     pub fn admit<N: Ord + Copy>(
         &mut self,
         guard: &mut Guard<N>,
@@ -91,34 +91,34 @@ impl TurnControl {
     }
 }
 
-/// What a request gets that has waited too long.
+/// Rejection of a request that waited too long.
 const REFUSED: Rejection = Rejection { status: 503, retry_after: 0 };
 
-/// The longest Retry-After, in seconds, of a request that the share refuses. Callers are told each number of seconds
-/// up to it in turn, so that they do not come back together.
+/// Longest Retry-After of a request refused by the share, in seconds. Callers get each number of seconds in turn, so
+/// that they do not come back together.
 const PAUSE_MAX: u64 = 5;
 
-/// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its
-/// processor, a process that starts) delays once what came during it, and is no reason to refuse anything: the wait
-/// falls until that is made up for. With too many requests it stays.
+/// Whether new requests without priority have a standing wait. A pause of the thread (another program on its processor,
+/// a starting process) delays only the messages of that time, and the wait then falls until the backlog is gone. That
+/// is no reason to refuse anything. Under overload the wait does not fall.
 #[derive(Clone, Debug, Default)]
 struct Standing {
     noted: Instant,
-    /// Since when messages are late whose wait does not fall, and how long the first of them had waited.
+    /// Start of a time in which messages were late and the wait did not fall, and the first message's wait.
     late_since: Option<(Instant, Duration)>,
     calm_since: Option<Instant>,
     is_on: bool,
 }
 
-/// So long messages have to be late in a row: much longer than a pause takes to be made up for, short against T1.
+/// Time for which messages must be late: much longer than the recovery from a pause, short compared with T1.
 const LATE_FOR: Duration = Duration::from_millis(100);
-/// So long none may have been late until waits count no more.
+/// Time without late messages after which waits stop counting.
 const CALM_FOR: Duration = Duration::from_secs(1);
 
 impl Standing {
-    /// Whether this wait counts. Above `late` a message is late.
+    /// Whether this wait counts. A wait above `late` is late.
     fn counts(&mut self, now: Instant, waited: Duration, late: Duration) -> bool {
-        // Where nothing came for a while, nothing waited.
+        // Without messages for a while, nothing waited.
         if now.saturating_since(core::mem::replace(&mut self.noted, now)) > LATE_FOR {
             self.late_since = None;
         }
@@ -126,7 +126,7 @@ impl Standing {
             self.calm_since = None;
             let (since, first) = *self.late_since.get_or_insert((now, waited));
             if now.saturating_since(since) >= LATE_FOR {
-                // Callers repeat what has waited for T1, so that more comes than is made up for.
+                // Requests that waited for T1 are retransmitted, so the backlog may not fall.
                 self.is_on |= waited >= first.min(T1);
                 self.late_since = Some((now, waited));
             }
@@ -143,7 +143,7 @@ impl Standing {
 mod tests {
     use super::*;
 
-    /// Whether the last of these waits counts, each in milliseconds at a time in milliseconds.
+    /// Whether the last of these waits counts. Pairs of time and wait, in milliseconds.
     fn counts(standing: &mut Standing, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
         let late = Duration::from_millis(31);
         let note =
@@ -167,7 +167,7 @@ mod tests {
             turn.admit(guard, at, MessageClass::NewInvite, &path, origin)
         };
         assert_eq!(admit(&mut turn, &mut guard, now, Origin::Chain), Ok(()));
-        // Nobody from outside is let in, and they come back at different times.
+        // No client is admitted, and clients come back at different times.
         let refused = |retry_after, is_by_law| {
             Err(TurnRefusal { rejection: Rejection { retry_after, ..REFUSED }, is_by_law })
         };
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(admit(&mut turn, &mut guard, now, Origin::Client(0.0)), refused(retry_after, false));
         }
         assert_eq!(admit(&mut turn, &mut guard, now, Origin::Client(1.0)), Ok(()));
-        // A minute's wait that stays: whoever is let in is refused all the same.
+        // A standing wait of a minute: admitted requests are refused all the same.
         let later = now + LATE_FOR;
         for at in [now, later] {
             turn.on_waited(&mut guard, at, Duration::from_mins(1), MessageClass::NewInvite);
@@ -213,7 +213,7 @@ mod tests {
                 [0, 0]
             );
         }
-        // Whoever lets it in, an emergency call has more room.
+        // From either origin, an emergency call may wait longer.
         for origin in [everybody, Origin::Chain] {
             assert!(taken(94, MessageClass::Priority, origin) > 20, "{origin:?}");
         }
@@ -222,16 +222,16 @@ mod tests {
     #[test]
     fn a_wait_counts_that_stays_and_a_pause_does_not() {
         let mut standing = Standing::default();
-        // A pause of 300 ms, of which the messages that came in it are read within 20 ms.
+        // A pause of 300 ms, whose messages are read within 20 ms.
         assert!(!counts(&mut standing, (0..20).map(|at| (1_000 + at, 300 - at * 15))));
-        // One of 400 ms at 70 % load, which takes longer to make up for.
+        // A pause of 400 ms at 70 % load, from which recovery takes longer.
         assert!(!counts(&mut standing, (0..100).map(|at| (1_500 + at * 10, 400 - at * 3))));
-        // Two pauses with nothing between.
+        // Two pauses without messages between.
         assert!(!counts(&mut standing, [(3_000, 50), (3_500, 50)]));
-        // Too many requests.
+        // Overload.
         assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));
         assert!(counts(&mut standing, [(4_100, 50)]));
-        // The wait falls as some are refused.
+        // The wait falls as some requests are refused.
         assert!(counts(&mut standing, (0..99).map(|at| (4_110 + at * 10, 20))));
         assert!(!counts(&mut standing, (0..10).map(|at| (5_100 + at * 10, 20))));
     }

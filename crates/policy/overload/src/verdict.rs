@@ -1,15 +1,15 @@
-//! What becomes of a request at an overloaded host.
+//! Decision about a request at an overloaded host.
 
 use core::time::Duration;
 
-/// What becomes of a request.
+/// Decision about a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is taken.
+    /// The request is accepted.
     Accept,
-    /// It is answered with a 503 here and now.
+    /// The request is answered with a 503 now.
     Reject {
-        /// The Retry-After of that 503. Without one the 503 speaks of this request alone (Overload paper, III-A).
+        /// Retry-After of the 503. Without it the 503 concerns this request only (Overload paper, III-A).
         retry_after: Option<Duration>,
     },
 }
@@ -18,7 +18,7 @@ impl Verdict {
     /// A rejection of this request alone: a 503 without Retry-After.
     pub const REJECT: Self = Self::Reject { retry_after: None };
 
-    /// Whether the request is taken.
+    /// Whether the request is accepted.
     pub const fn is_accept(self) -> bool {
         matches!(self, Self::Accept)
     }
@@ -28,22 +28,22 @@ impl Verdict {
     }
 }
 
-/// When a host asks its local controller (Overload paper, VI-A).
+/// Time at which a host asks its local controller (Overload paper, VI-A).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RejectAt {
-    /// Before the request enters the queue ("early"): what is rejected never waits behind what is accepted.
+    /// Before the request enters the queue ("early"): rejected requests never wait behind accepted ones.
     #[default]
     Arrival,
     /// When the request leaves the queue ("late").
     Service,
 }
 
-/// How a host answers a request that it rejects (Overload paper, VI-A).
+/// Form of a rejection (Overload paper, VI-A).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RejectState {
-    /// No transaction is looked up or made; cheapest, and the ACK that comes back is absorbed by its branch.
+    /// Without a transaction; cheapest. The returning ACK is recognised by its branch.
     #[default]
     Stateless,
-    /// Through a server transaction, as any other final response.
+    /// Through a server transaction, like any other final response.
     Stateful,
 }

@@ -1,4 +1,4 @@
-//! The rules of RFC 7339 and 7415 for the two ends of hop-by-hop feedback.
+//! Rules of RFC 7339 and 7415 for both ends of hop-by-hop feedback.
 
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -18,7 +18,7 @@ fn feedback(limit: Option<Limit>, sequence: u64) -> Feedback {
     Feedback { limit, validity: limit.map_or(Duration::ZERO, |_| SECOND), sequence }
 }
 
-/// How many of 1000 new INVITEs at one moment are sent; each is confirmed at once.
+/// Number of INVITEs sent among 1000 new ones at one moment; each is confirmed at once.
 fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
     (0..1_000)
         .filter(|_| {
@@ -60,7 +60,7 @@ fn values_that_come_out_of_order_are_ignored_unless_the_numbers_began_anew() {
     sender.on_feedback(at(1_100), &feedback(Some(Limit::Loss(0.0)), number + 1), &mut rng);
     sender.on_feedback(at(1_200), &feedback(None, 1), &mut rng);
     assert_eq!(sent(&mut sender, at(1_200), &mut rng), 1_000, "§4.4: an overflow");
-    // The end of a control has a number too: what was sent before it is tardy.
+    // The end of a control has a number too: feedback sent before it is late.
     sender.on_feedback(at(1_300), &feedback(None, number + 9), &mut rng);
     sender.on_feedback(at(1_400), &feedback(Some(Limit::Loss(0.0)), number + 8), &mut rng);
     assert_eq!(sent(&mut sender, at(1_400), &mut rng), 1_000);
@@ -91,7 +91,7 @@ fn what_a_limit_counts_is_the_scope() {
             let now = at(millis);
             if sender.judge(now, MessageClass::NewInvite, 1.0, &mut rng).is_accept() {
                 invites += 1;
-                // Each INVITE is followed by its ACK and BYE, which pass whatever the limit says.
+                // Each INVITE is followed by its ACK and BYE, which pass any limit.
                 for _ in 0..2 {
                     assert!(sender.judge(now, MessageClass::Closing, 1.0, &mut rng).is_accept());
                 }
@@ -179,7 +179,7 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
     assert!((shares[299] - 160.0).abs() < 1.0, "all of it: {}", shares[299]);
 }
 
-/// Lets a server refuse for ten seconds whatever its window lets in, and says how much that was.
+/// A server refuses for ten seconds every request that its window lets in; returns the number.
 fn refused(sender: &mut Sender, rng: &mut Rng) -> usize {
     let mut asked = 0;
     for millis in 0..10_000_u64 {
@@ -205,7 +205,7 @@ fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
     let asked = refused(&mut sender, &mut rng);
     assert!((10..=16).contains(&asked), "six at first, then one a second: {asked}");
     assert_eq!(sender.under_way(), 0);
-    // A second later at the latest one is let in, and what it brings opens the window for good.
+    // After a second at most one is let in, and its answer opens the window for good.
     sender.on_feedback(at(10_000), &feedback(Some(Limit::Window(8.0)), 10_001), &mut rng);
     let now =
         (10_000..11_001).find(|ms| sender.judge(at(*ms), MessageClass::NewInvite, 1.0, &mut rng).is_accept());
@@ -258,7 +258,7 @@ fn no_law_has_a_dead_end() {
         let mut receiver = Receiver::new(law, Scope::NewRequests);
         let mut senders = [0; 4].map(|_| Sender::new(Scope::NewRequests));
         storm(&mut receiver, &mut senders, &mut rng);
-        // The server has nothing to do, and those who are let through are answered.
+        // The server is idle, and requests that are let through are answered.
         let mut free = [None; 4];
         for millis in (30_000..75_000).step_by(10) {
             let now = at(millis);

@@ -1,4 +1,4 @@
-//! What each law promises, on the server of the harness.
+//! Promises of each law, on the server of the harness.
 
 use crate::harness::*;
 use core::time::Duration;
@@ -30,7 +30,7 @@ fn with_rate_or_window_feedback_goodput_is_95_percent_of_capacity_at_any_overloa
                 let seconds = storm(local, feedback, times);
                 let (good, wait) = (goodput(&seconds[60..80]), wait_max(&seconds[40..80]));
                 assert!(good >= 0.95 * CAPACITY, "{local} {feedback} {times}: {good}");
-                // Also in the second of the step no message waits so long that it would be sent again.
+                // Also in the second of the step no message waits long enough to be retransmitted.
                 assert!(wait < T1 / 2, "{local} {feedback} {times}: {wait:?}");
                 assert_eq!(dropped(&seconds), 0);
             }
@@ -67,7 +67,7 @@ fn occupancy_converges_to_its_target() {
     let mean = |value: fn(&Second) -> f64| tail.iter().map(value).sum::<f64>() / tail.len() as f64;
     let utilisation = mean(|second| second.utilisation);
     assert!((utilisation - 0.9).abs() < 0.015, "{utilisation}");
-    // At the fixed point the work adds up: 6 ms a call accepted and 1/6 ms a call rejected make 90 % of a second.
+    // At the fixed point the work adds up: 6 ms per accepted call and 1/6 ms per rejected call make 90 % of a second.
     let fraction = mean(|second| second.acceptance);
     let offered = CAPACITY * 1.5;
     let work = offered * (fraction * 0.006 + (1.0 - fraction) * REJECT.as_secs_f64());
@@ -82,11 +82,11 @@ fn bang_bang_swings_between_its_watermarks() {
     assert_eq!(dropped(steady), 0);
     assert!(steady.windows(5).all(|some| some.iter().any(|second| second.queue_max > 800)));
     assert!(steady.iter().all(|second| second.queue_max < 900));
-    // Between the marks lie 200 messages: whole seconds pass on one side, then on the other.
+    // There are 200 messages between the marks: whole seconds pass on one side, then on the other.
     let taken = steady.iter().filter(|second| second.rejected == 0).count();
     let refused = steady.iter().filter(|second| second.accepted < 40).count();
     assert!(taken >= 4 && refused >= 4, "{taken} seconds of taking, {refused} of refusing");
-    // The queue is never far below 600, so everything waits longer than T1: UDP would send it again.
+    // The queue is never far below 600, so every message waits longer than T1: over UDP it would be retransmitted.
     assert!(steady.iter().all(|second| second.wait_max > T1));
 }
 
@@ -121,7 +121,8 @@ fn after_the_storm_everything_is_taken_again() {
 fn senders_share_fairly() {
     for feedback in ["rate", "window"] {
         let mut plan = plan("none", feedback, &[], 120.0);
-        // Two want much, one twice as much, one little: it gets all of it, and the others an equal share of the rest.
+        // Two senders want much, one twice as much, one little. The last gets all it wants, the others equal shares of
+        // the rest.
         plan.schedule = vec![(0.0, vec![200.0, 200.0, 400.0, 10.0])];
         let seconds = run(plan, 4);
         let rate = |sender: usize| {
@@ -158,7 +159,7 @@ fn a_priced_ack_makes_local_control_useless_and_feedback_worth_more() {
     };
     for seed in 1..=4 {
         assert!(good("delay", "none", seed) < 0.1 * CAPACITY);
-        // A server that has come to do nothing but refuse finds back.
+        // A server that only refuses recovers.
         for feedback in ["rate", "window"] {
             let good = good("delay", feedback, seed);
             assert!(good > 0.95 * CAPACITY, "{feedback} {seed}: {good}");
@@ -168,7 +169,7 @@ fn a_priced_ack_makes_local_control_useless_and_feedback_worth_more() {
 
 #[test]
 fn refusing_does_not_become_all_that_a_server_with_many_neighbours_does() {
-    // A window of one for each of them is more than the server can take, so it has to refuse.
+    // A window of one per neighbour exceeds the server's capacity, so it must refuse requests.
     for (feedback, senders, least) in
         [("window", 40, 0.6), ("window", 100, 0.6), ("rate", 40, 0.95), ("rate", 100, 0.95)]
     {

@@ -1,25 +1,25 @@
-//! What a solution of the program means for the nodes.
+//! Conversion of a solution into a plan for the nodes.
 
 use serde::Serialize;
 
 use crate::program::{Flow, Program, Solution};
 use crate::topology::Function;
 
-/// A load, and who does what to carry it.
+/// Plan for a load: the work of each node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// Calls a second.
+    /// Load in calls a second.
     pub load: f64,
     /// In the order of the topology's nodes.
     pub nodes: Vec<NodePlan>,
-    /// What is done with the calls of each way of each visit; ways without calls are left out.
+    /// Treatment of the calls on each link of each visit; links without calls are left out.
     pub ways: Vec<WayPlan>,
 }
 
-/// What a node does. Rates are calls a second.
+/// Work of a node. Rates are calls a second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodePlan {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Calls that pass: `t_i` of the paper.
     pub calls: f64,
@@ -29,25 +29,25 @@ pub struct NodePlan {
     pub forwarded: f64,
     /// Calls that it authenticates.
     pub authenticated: f64,
-    /// Share of the calls that come without state and go on to another node whose state it keeps, from 0 to 1: what
-    /// `keep` of a proxy's `[distribution]` takes. `None` where the share differs by the way that calls take, which a
-    /// proxy with one share for all of them cannot do.
+    /// Share of the calls arriving without state and going on to another node whose state this node keeps, from 0 to 1.
+    /// It is the value of `keep` in a proxy's `[distribution]`. `None` if the share differs by next hop, which a proxy
+    /// with a single share cannot do.
     pub keep: Option<f64>,
     /// `U_i`, from 0 to 1.
     pub utilisation: f64,
-    /// Whether more calls would need a faster node here: no plan for this load leaves it idle for a ten-thousandth of
-    /// its time.
+    /// Whether a larger load would need a faster node here: in every plan for this load it is idle for less than a
+    /// ten-thousandth of the time.
     pub bottleneck: bool,
 }
 
-/// What a visit's node does with the calls that go one way on. Rates are calls a second.
+/// Treatment of the calls of a visit that take one link. Rates are calls a second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WayPlan {
     /// Index of the visit.
     pub visit: usize,
-    /// Index of the visit that follows; `None` for those that leave the network.
+    /// Index of the next visit; `None` for calls that leave the network.
     pub to: Option<usize>,
-    /// Calls whose state somebody before keeps already.
+    /// Calls whose state an earlier node keeps.
     pub kept_before: f64,
     /// Calls whose state is kept here.
     pub kept_here: f64,
@@ -56,7 +56,7 @@ pub struct WayPlan {
 }
 
 impl WayPlan {
-    /// Share of the calls without state that get it here; 1 where there are none.
+    /// Share of the calls without state that get it here; 1 if there are none.
     pub fn keep(&self) -> f64 {
         let came = self.kept_here + self.open;
         if came > 0.0 { self.kept_here / came } else { 1.0 }
@@ -64,8 +64,8 @@ impl WayPlan {
 }
 
 impl Plan {
-    /// The same plan for another load: utilisation is in proportion to it, and no other plan has a less busy busiest
-    /// node, or it would carry more than this one at full utilisation.
+    /// Scales the plan to another load. Utilisation is proportional to the load. In no other plan is the busiest node
+    /// less busy; otherwise that plan would carry more at full utilisation.
     #[must_use]
     pub fn at(&self, load: f64) -> Self {
         let factor = load / self.load;
@@ -89,7 +89,7 @@ impl Plan {
     }
 }
 
-/// A plan in calls a second. What the program leaves out for rounding is put back.
+/// Converts a solution to calls a second. Adds back the margin that the program leaves for rounding.
 pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight: &[bool]) -> Plan {
     let unit = program.unit * load / solution.load;
     let visits = &program.topology.visits;
@@ -120,7 +120,7 @@ pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight:
     for node in &mut nodes {
         node.forwarded = (node.calls - node.kept).max(0.0);
     }
-    // Less than the solver's error is nothing.
+    // Rates below the solver's error count as zero.
     ways.retain(|way| way.kept_before + way.kept_here + way.open > unit * 1e-9);
     for (index, node) in nodes.iter_mut().enumerate() {
         let on = ways.iter().filter(|way| visits[way.visit].node == index && way.to.is_some());
@@ -129,15 +129,15 @@ pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight:
     Plan { load: load * program.unit, nodes, ways }
 }
 
-/// Shares that differ by less are the same: calls are counted, and the solver has an error.
+/// Largest difference of shares that count as equal: calls are counted, and the solver has an error.
 const SHARE_ERROR: f64 = 1e-6;
 
-/// The share that is kept on each of these ways, if it is one and the same; all where there is no way.
+/// The share kept on each of these links, if all shares are equal; 1 without links.
 fn one_share<'w>(ways: impl Iterator<Item = &'w WayPlan>) -> Option<f64> {
     let shares: Vec<f64> = ways.map(WayPlan::keep).collect();
     let Some(first) = shares.first() else { return Some(1.0) };
     let same = shares.iter().all(|share| (share - first).abs() <= SHARE_ERROR);
-    // No digits that mean nothing, and never a share that is above 1 by rounding.
+    // Drops digits without meaning, and limits rounding to at most 1.
     same.then(|| ((first / SHARE_ERROR).round() * SHARE_ERROR).clamp(0.0, 1.0))
 }
 
@@ -155,7 +155,7 @@ fn empty(node: &crate::Node, bottleneck: bool) -> NodePlan {
     }
 }
 
-/// Whether the node of a flow does this for its calls.
+/// Whether the node of a flow performs this function for its calls.
 fn does(program: &Program<'_>, flow: Flow, function: Function) -> bool {
     let node = &program.topology.nodes[program.topology.visits[flow.visit].node];
     let every = program.does_all() && program.topology.functions().contains(&function);

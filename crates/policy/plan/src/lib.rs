@@ -1,14 +1,14 @@
-//! The most calls that a network of proxies carries, and which of them keeps the state of how many.
+//! Planning: the largest load that a network of proxies carries, and the share of state that each proxy keeps.
 //!
-//! Pure: a topology is an argument, a plan is the result. The program is that of the SERvartuka paper (section 2.3,
-//! equations 1 to 5). A proxy forwards a call, and forwarding costs more where it keeps the call's state; the state
-//! of every call is kept at one proxy of the call's path. [`solve`] finds the largest load and a way to share out the
-//! state that carries it.
+//! Pure: the argument is a topology, the result a plan. The linear program is that of the SERvartuka paper (section
+//! 2.3, equations 1 to 5). A proxy forwards calls, and forwarding costs more if the proxy keeps the call's state. The
+//! state of every call is kept at one proxy of its path. [`solve`] finds the largest load, and a distribution of state
+//! that carries it.
 //!
-//! Two things are more exact than in the paper. Its equation 5 asks that as much state is kept in all as calls come
-//! in. In a network that forks, that would allow state to be kept twice on one branch and nowhere on another; here
-//! the calls whose state nobody keeps yet are followed along the edges. And a second function of the same kind,
-//! [`Function::Authentication`], is shared out with the first (section 7 of the paper names it).
+//! Two things are more exact than in the paper. Its equation 5 requires only that the total of kept state equals the
+//! number of calls. In a network that forks, this would allow state to be kept twice on one branch and not at all on
+//! another. Here the calls without state are followed along the links. A second function of the same kind,
+//! [`Function::Authentication`], is distributed together with the first (section 7 of the paper names it).
 //!
 //! ```
 //! use plan::{Node, Routing, Topology, solve};

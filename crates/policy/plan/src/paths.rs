@@ -1,27 +1,27 @@
-//! A plan path by path: where along each the state is kept.
+//! A plan by paths: the nodes of each path that keep its state.
 
 use serde::Serialize;
 
 use crate::answer::{Plan, WayPlan};
 use crate::topology::Topology;
 
-/// What happens to the calls of one path.
+/// Treatment of the calls of one path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PathPlan {
-    /// Indices of the nodes that it passes, in order.
+    /// Indices of its nodes, in order.
     pub nodes: Vec<usize>,
     /// Calls a second.
     pub calls: f64,
-    /// Share of its calls whose state each of these nodes keeps; 1 in all.
+    /// Share of its calls whose state each of these nodes keeps; the sum is 1.
     pub kept: Vec<f64>,
 }
 
 impl Plan {
-    /// Where state is kept on each path that has calls. `None` where there are more than
-    /// [`PATHS_MAX`](crate::PATHS_MAX).
+    /// Distribution of state on each path with calls. `None` if there are more than [`PATHS_MAX`](crate::PATHS_MAX)
+    /// paths.
     pub fn paths(&self, topology: &Topology) -> Option<Vec<PathPlan>> {
         let paths = topology.paths()?.into_iter().map(|(visits, _)| self.path(topology, &visits));
-        // A path that free routing does not use is none.
+        // Leaves out paths that free routing does not use.
         Some(paths.filter(|path| path.calls > self.load * 1e-9).collect())
     }
 
@@ -33,7 +33,7 @@ impl Plan {
             let ways = || self.ways.iter().filter(|way| way.visit == *visit);
             let total = |part: fn(&WayPlan) -> f64| ways().map(part).sum::<f64>();
             let here = |part: fn(&WayPlan) -> f64| ways().filter(|way| way.to == to).map(part).sum::<f64>();
-            // Of what came open or kept, the part that takes this way in this manner.
+            // The part of the calls, open or kept, that takes this link in this way.
             let of = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
             let came_open = total(|way| way.open + way.kept_here);
             let goes_on = of(here(|way| way.kept_before), total(|way| way.kept_before));

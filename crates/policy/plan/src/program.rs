@@ -1,16 +1,16 @@
-//! The linear program.
+//! Linear program.
 //!
-//! Calls are told apart by what is still to be done for them: the *open* functions. With state alone there are two
-//! classes, "no state yet" and "kept". For each visit, each way on (the exit is one) and each pair of classes there
-//! is a variable: how many calls a second take this way, were of the first class when they came and are of the second
-//! when they leave. What a node does for a call is the difference. The rows are:
+//! Calls are divided into classes by their *open* functions: those still to be performed. With state alone there are
+//! two classes, "no state yet" and "kept". There is a variable for each visit, each link from it (the exit counts as
+//! one) and each pair of classes. It is the rate of calls that take this link, arrive in the first class and leave in
+//! the second. The difference is the work of the node. The rows are:
 //!
-//! - of each visit, class and way: what leaves is the way's fraction of what came (equations 1 and 2); with free
-//!   routing it is one row for all ways;
-//! - of each node: its utilisation is at most 1 (equations 3 and 4);
-//! - at exits nothing is open any more (equation 5, for each call instead of the sum of all).
+//! - for each visit, class and link: departures are the link's fraction of arrivals (equations 1 and 2); with free
+//!   routing, one row for all links;
+//! - for each node: its utilisation is at most 1 (equations 3 and 4);
+//! - at exits no function is open (equation 5, for each call instead of the sum of all).
 //!
-//! Flows are in units of the slowest node's rate: what is carried is some times that, however fast the others are.
+//! Flows are in units of the slowest node's rate. So loads are moderate numbers, however fast the other nodes are.
 
 use std::fmt;
 
@@ -19,28 +19,28 @@ use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, SolveOpt
 use crate::answer::{Plan, plan};
 use crate::topology::{Function, Routing, Topology};
 
-/// Who keeps state, and authenticates.
+/// Rule for the nodes that keep state and authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Each node as much as is best for all.
+    /// The optimum over all nodes.
     Optimum,
     /// Every node, for every call, as far as it can.
     All,
-    /// The node where a call enters, as in networks whose edge has the state.
+    /// The node where a call enters, as in networks that keep state at the edge.
     First,
     /// The node where a call leaves.
     Last,
-    /// Nobody: only how many calls could be forwarded.
+    /// No node: the largest load of forwarding alone.
     Nobody,
 }
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanError {
-    /// Some calls pass no node that has this function, or where the rule wants it.
+    /// Some calls pass no node that has this function, or none where the rule requires it.
     NobodyHas(Function),
-    /// The solver gave up. This is a fault of the numbers (rates more than six orders of magnitude apart) or of the
-    /// program, never of the network.
+    /// The solver failed. The cause is extreme numbers (rates more than six orders of magnitude apart) or a bug of the
+    /// program, never the network.
     Solver(String),
 }
 
@@ -62,14 +62,15 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// The largest load of a network, and how to carry it.
+/// Computes the largest load of a network, and a plan for it.
 ///
-/// Where many plans carry it, the one is taken in which the busiest node that is no bottleneck is least busy.
+/// Among several plans for this load, takes the one with the least utilisation of the busiest node that is no
+/// bottleneck.
 pub fn solve(topology: &Topology) -> Result<Plan, PlanError> {
     solve_with(topology, Rule::Optimum)
 }
 
-/// The largest load of a network by a rule.
+/// Computes the largest load of a network under a rule.
 pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
     let program = Program::new(topology, rule);
     let most = program.run(&Goal::Load)?;
@@ -81,7 +82,7 @@ pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
         let missing = program.functions.iter().copied().find(|function| alone(*function));
         return Err(PlanError::NobodyHas(missing.unwrap_or(Function::State)));
     }
-    // A little less than the most, so that rounding makes nothing infeasible.
+    // A little less than the largest load, so that rounding makes no program infeasible.
     let load = most.load * (1.0 - 1e-8);
     let slack = program.run(&Goal::Slack { load })?;
     let tight: Vec<bool> = slack.slacks.iter().map(|slack| *slack < SLACK / 2.0).collect();
@@ -93,54 +94,54 @@ pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
     Ok(plan(&program, most.load, &flows, &tight))
 }
 
-/// Loads below this, in units of the slowest node, are none.
+/// Smallest load that counts, in units of the slowest node.
 const LOAD_MIN: f64 = 1e-6;
 
-/// How much each row may be off. Where a little room at one node moves much at others, a load is off by some times
-/// that.
+/// Largest error of each row. If a little room at one node affects much at others, the load has a multiple of this
+/// error.
 const TOLERANCE: f64 = 1e-9;
 
-/// A node that can be so much below full utilisation at the largest load is no bottleneck.
+/// A node whose utilisation can be this much below 1 at the largest load is no bottleneck.
 const SLACK: f64 = 1e-4;
 
-/// What is asked of the program; the load is in units of the slowest node.
+/// Objective of the program; loads are in units of the slowest node.
 enum Goal<'g> {
     /// The largest load.
     Load,
-    /// At a load, which nodes need not be full: a bit of slack at as many as can have some.
+    /// At this load, nodes that need not be full: a little slack at as many nodes as possible.
     Slack { load: f64 },
-    /// At a load, the least utilisation of the busiest node that is not `tight`.
+    /// At this load, the least utilisation of the busiest node that is not `tight`.
     Balance { load: f64, tight: &'g [bool] },
 }
 
-/// A set of functions, as bits by place in [`Program::functions`].
+/// Set of open functions, as bits by place in [`Program::functions`].
 pub(crate) type Class = usize;
 
-/// A network and a rule, ready to become a linear program.
+/// A network and a rule, from which linear programs are built.
 #[derive(Clone)]
 pub(crate) struct Program<'t> {
     pub(crate) topology: &'t Topology,
     rule: Rule,
     pub(crate) functions: Vec<Function>,
-    /// Calls a second that are 1 in the program.
+    /// Unit of rates in the program, in calls a second.
     pub(crate) unit: f64,
 }
 
-/// What one variable stands for: calls that take a way, of one class before and of another behind.
+/// Meaning of a variable: calls that take a link, with their class on arrival and on departure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
     pub(crate) visit: usize,
-    /// Place among the visit's ways; the number of ways stands for the exit.
+    /// Index of the link; the number of links stands for the exit.
     pub(crate) way: usize,
     pub(crate) before: Class,
     pub(crate) behind: Class,
 }
 
-/// A solution.
+/// Solution of the program.
 pub(crate) struct Solution {
     pub(crate) load: f64,
     pub(crate) flows: Vec<(Flow, f64)>,
-    /// Of each node, where they were asked for.
+    /// Slack of each node, if requested.
     slacks: Vec<f64>,
 }
 
@@ -152,17 +153,17 @@ impl<'t> Program<'t> {
         Self { topology, rule, functions, unit }
     }
 
-    /// Whether every node does everything for every call.
+    /// Whether every node performs every function for every call.
     pub(crate) fn does_all(&self) -> bool {
         self.rule == Rule::All
     }
 
-    /// The class of calls for which nothing has been done.
+    /// Class of calls with all functions open.
     pub(crate) fn all_open(&self) -> Class {
         (1 << self.functions.len()) - 1
     }
 
-    /// Part of a second that a node spends on a call; `None` if it cannot do that.
+    /// Seconds that a node spends on a call; `None` if it lacks a function.
     pub(crate) fn cost(&self, flow: Flow) -> Option<f64> {
         let node = &self.topology.nodes[self.topology.visits[flow.visit].node];
         let mut cost = node.forward_cost();
@@ -174,7 +175,7 @@ impl<'t> Program<'t> {
         done.map(|bit| node.extra_cost(self.functions[bit])).try_fold(cost, |sum, extra| Some(sum + extra?))
     }
 
-    /// All flows that the rule and the nodes allow, in order of visit, way and class.
+    /// All flows that the rule and the nodes allow, in order of visit, link and class.
     fn flows(&self) -> Vec<Flow> {
         let mut flows = Vec::new();
         for (index, visit) in self.topology.visits.iter().enumerate() {
@@ -231,17 +232,17 @@ impl<'t> Program<'t> {
         })
     }
 
-    /// Equations 1, 2 and 5, for each class.
+    /// Adds equations 1, 2 and 5, for each class.
     fn add_routing(&self, problem: &mut Problem, load: Variable, flows: &[(Flow, Variable)]) {
         let classes = self.all_open() + 1;
-        // What comes to each visit of each class.
+        // Arrivals at each visit, by class.
         let mut coming = vec![Vec::new(); self.topology.visits.len() * classes];
         for (visit, at) in self.topology.visits.iter().zip(0..) {
             if visit.entry > 0.0 {
                 coming[at * classes + self.all_open()].push((load, visit.entry));
             }
         }
-        // What leaves each of them, by way.
+        // Departures from each visit and class, by link.
         let mut leaving = vec![Vec::new(); coming.len()];
         for (flow, variable) in flows {
             leaving[flow.visit * classes + flow.before].push((flow.way, *variable));
@@ -271,13 +272,13 @@ impl<'t> Program<'t> {
         }
     }
 
-    /// Share of a visit's calls that take a way, with fixed routing.
+    /// Share of a visit's calls that take a link, with fixed routing.
     fn share(&self, visit: usize, way: usize) -> f64 {
         let next = self.topology.visits[visit].next.get(way);
         next.map_or_else(|| self.topology.exit(visit), |way| way.share)
     }
 
-    /// Equations 3 and 4. Returns the slack of each node, where it is asked for.
+    /// Adds equations 3 and 4. Returns the slack variable of each node, if requested.
     fn add_utilisation(
         &self,
         problem: &mut Problem,

@@ -1,18 +1,18 @@
-//! Which proxies there are, what they carry, and how calls pass them.
+//! Topology: the proxies, their capacities, and the paths of calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Shares that should add up to 1 may be off by so much: three times 0.333 is close enough.
+/// Largest error of shares that should add up to 1: three times 0.333 is close enough.
 const SHARE_ERROR: f64 = 0.0015;
 
-/// What arithmetic makes of shares that add up to 1. What is less than that by more leaves the network.
+/// Largest rounding error of shares that add up to 1. With a smaller sum, the rest of the calls leaves the network.
 const ROUNDING: f64 = 1e-9;
 
-/// More paths than these are not told apart.
+/// Most paths that are listed.
 pub const PATHS_MAX: usize = 1000;
 
-/// What one proxy of a path does for a call, and all others need not.
+/// Function that one proxy of a path performs for a call, and the others need not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     /// Keeps the state of its transactions or its dialog (paper, section 2).
@@ -24,72 +24,71 @@ pub enum Function {
 /// A proxy. Rates are calls a second at full utilisation, above 0 and finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// When it only forwards: `T_SL` of the paper.
+    /// Rate of forwarding alone: `T_SL` of the paper.
     pub stateless: f64,
-    /// When it keeps the state of every call: `T_SF` of the paper; at most `stateless`. `None`: it never keeps any.
+    /// Rate of keeping the state of every call: `T_SF` of the paper; at most `stateless`. `None` if it keeps no state.
     pub stateful: Option<f64>,
-    /// When it authenticates every call and keeps no state; at most `stateless`. `None`: it cannot.
+    /// Rate of authenticating every call without keeping state; at most `stateless`. `None` if it does not
+    /// authenticate.
     pub authenticating: Option<f64>,
 }
 
 impl Node {
-    /// One that does not authenticate.
+    /// Creates a node that does not authenticate.
     pub fn new(name: impl Into<String>, stateless: f64, stateful: f64) -> Self {
         Self { name: name.into(), stateless, stateful: Some(stateful), authenticating: None }
     }
 
-    /// Part of a second that forwarding a call takes: `f^SL` of equation 4, for one call a second.
+    /// Seconds for forwarding a call: `f^SL` of equation 4, for one call a second.
     pub fn forward_cost(&self) -> f64 {
         1.0 / self.stateless
     }
 
-    /// Part of a second that a function takes on top; `None` where the node does not have it. `f^SF` of equation 4 is
-    /// the sum of both.
+    /// Additional seconds for a function; `None` if the node lacks it. `f^SF` of equation 4 is the sum of both.
     pub fn extra_cost(&self, function: Function) -> Option<f64> {
         let rate = match function {
             Function::State => self.stateful,
             Function::Authentication => self.authenticating,
         };
-        // Rates that are equal cost nothing more, whatever the rounding.
+        // With equal rates the additional cost is zero in spite of rounding.
         rate.map(|rate| (1.0 / rate - 1.0 / self.stateless).max(0.0))
     }
 }
 
-/// Who decides which way calls go.
+/// Origin of the fractions of calls on each link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Routing {
-    /// Fractions are as given: the phi of equation 1.
+    /// As given: the phi of equation 1.
     #[default]
     Fixed,
-    /// The program chooses the fractions. They may differ for calls whose state is kept already.
+    /// Chosen by the program. They may differ for calls whose state is already kept.
     Free,
 }
 
-/// Calls that pass one node on the same terms: where they come from or go to may tell them apart from others that
-/// pass it. A node is visited more than once where paths pass it in different orders, and has one capacity for all
-/// visits.
+/// A passage of calls through a node, distinguished by where they come from or go to. A node has several visits if
+/// paths pass it in different orders, with one capacity for all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Visit {
     /// Index of the node.
     pub node: usize,
     /// Share of all calls that enter the network here.
     pub entry: f64,
-    /// Where calls go from here. What the shares leave over leaves the network.
+    /// Links to the next visits. If the shares add up to less than 1, the rest leaves the network.
     pub next: Vec<Link>,
 }
 
-/// One of the ways from a visit.
+/// A link from a visit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// Index of the visit that follows.
+    /// Index of the next visit.
     pub to: usize,
-    /// Share of the calls that go there; of no meaning with [`Routing::Free`].
+    /// Share of the calls that take it; ignored with [`Routing::Free`].
     pub share: f64,
 }
 
-/// A network that has been checked.
+/// A checked network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     pub(crate) nodes: Vec<Node>,
@@ -98,22 +97,22 @@ pub struct Topology {
     pub(crate) authenticated: bool,
 }
 
-/// What is wrong with a topology.
+/// Error in a topology.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TopologyError {
     /// There is no node, or no visit.
     Empty,
     /// A rate of this node is not above 0, not finite, or larger than its rate without the function.
     Rate(usize),
-    /// A visit, or a way from it, leads to what does not exist.
+    /// A visit, or a link from it, has an index that does not exist.
     Absent(usize),
-    /// The shares of a visit's ways, or its entry, are negative, not finite, or more than 1 together.
+    /// The shares of a visit's links, or its entry, are negative, not finite, or more than 1 together.
     Share(usize),
-    /// The shares that enter do not add up to 1 but to this.
+    /// The entry shares add up to this instead of 1.
     Entries(f64),
-    /// Calls go round in a circle through this visit.
+    /// Calls can run in a circle through this visit.
     Circle(usize),
-    /// With free routing nobody can say how many calls leave at a visit that has ways on.
+    /// With free routing, calls cannot leave at a visit that has links.
     Leaves(usize),
 }
 
@@ -141,7 +140,7 @@ impl fmt::Display for TopologyError {
 impl std::error::Error for TopologyError {}
 
 impl Topology {
-    /// Checks a network. Shares that add up to nearly 1 are made to.
+    /// Checks a network. Shares that add up to nearly 1 are normalised.
     pub fn new(nodes: Vec<Node>, visits: Vec<Visit>, routing: Routing) -> Result<Self, TopologyError> {
         if nodes.is_empty() || visits.is_empty() {
             return Err(TopologyError::Empty);
@@ -159,9 +158,9 @@ impl Topology {
         Ok(topology)
     }
 
-    /// From whole paths: the nodes of each in order, and its share of the calls. Each has visits of its own, so nodes
-    /// know the path of every call; this is the program of the paper for several flows, and asks for no order among
-    /// nodes.
+    /// Builds a network from whole paths: the nodes of each path in order, and its share of the calls. Each path has
+    /// its own visits, so nodes know the path of every call. This is the program of the paper for several flows; it
+    /// needs no order among nodes.
     pub fn of_paths(
         nodes: Vec<Node>,
         paths: &[(Vec<usize>, f64)],
@@ -178,7 +177,7 @@ impl Topology {
         Self::new(nodes, visits, routing)
     }
 
-    /// The same network whose calls have to be authenticated, too, at one node of their path.
+    /// Same network, with each call also authenticated at one node of its path.
     #[must_use]
     pub fn authenticated(self) -> Self {
         Self { authenticated: true, ..self }
@@ -194,7 +193,7 @@ impl Topology {
         &self.visits
     }
 
-    /// What is shared out.
+    /// Functions to distribute.
     pub(crate) fn functions(&self) -> &'static [Function] {
         if self.authenticated { &[Function::State, Function::Authentication] } else { &[Function::State] }
     }
@@ -239,7 +238,7 @@ impl Topology {
         Ok(())
     }
 
-    /// The visits, each before those that follow it.
+    /// Visits in topological order.
     pub(crate) fn order(&self) -> Result<Vec<usize>, TopologyError> {
         let mut before = vec![0_usize; self.visits.len()];
         self.visits.iter().flat_map(|visit| &visit.next).for_each(|way| before[way.to] += 1);
@@ -260,8 +259,8 @@ impl Topology {
         }
     }
 
-    /// Every path: its visits, and its share of the calls, which is 0 for all with free routing. `None` where there
-    /// are more than [`PATHS_MAX`].
+    /// All paths: their visits, and their share of the calls, which is 0 with free routing. `None` if there are more
+    /// than [`PATHS_MAX`].
     pub fn paths(&self) -> Option<Vec<(Vec<usize>, f64)>> {
         let entries = self.visits.iter().enumerate().filter(|(_, visit)| visit.entry > 0.0);
         let mut open: Vec<_> = entries.map(|(at, visit)| (vec![at], visit.entry)).collect();
@@ -287,14 +286,14 @@ impl Topology {
         Some(paths)
     }
 
-    /// The same network with visits of its own for each path, so that a node decides by the whole path of a call and
-    /// not only by where the call goes next. `None` where there are too many paths, or routing is free.
+    /// Same network with separate visits for each path, so that a node decides by the whole path of a call instead of
+    /// the next visit only. `None` if there are too many paths, or routing is free.
     #[must_use]
     pub fn by_path(&self) -> Option<Self> {
         if self.routing == Routing::Free {
             return None;
         }
-        // Paths with the same nodes are one, whichever visits they make there.
+        // Paths through the same nodes count as one, whatever their visits.
         let mut shares: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
         for (path, share) in self.paths()? {
             let nodes = path.iter().map(|visit| self.visits[*visit].node).collect();

@@ -1,4 +1,4 @@
-//! The program on networks whose answer is known: the paper's, forks, joins, nodes that are unlike.
+//! The program on networks with a known answer: the paper's, forks, joins, different nodes.
 
 use plan::{
     Function, Link, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, solve, solve_with,
@@ -19,7 +19,7 @@ fn in_series(nodes: Vec<Node>) -> Topology {
     Topology::of_paths(nodes, &[(path, 1.0)], Routing::Fixed).expect("a good network")
 }
 
-/// One visit a node: who gets the calls of each, in shares.
+/// One visit per node, with the nodes that get its calls and their shares.
 fn graph(nodes: Vec<Node>, entries: &[f64], next: &[&[(usize, f64)]], routing: Routing) -> Topology {
     let ways = |next: &[(usize, f64)]| next.iter().map(|&(to, share)| Link { to, share }).collect();
     let visits = entries.iter().zip(next).enumerate();
@@ -45,13 +45,13 @@ fn servers_in_series_carry_what_the_paper_computes() {
     }
 }
 
-/// The most calls a second that nodes in series carry, when each call's state is kept at one of them. `None` for no
-/// node, or where one of them never keeps state.
+/// Largest load, in calls a second, of nodes in series when each call's state is kept at one of them. `None` without
+/// nodes, or if one of them never keeps state.
 ///
-/// With `f_i` the cost of forwarding and `x_i` the extra cost of state, a load t leaves node i room for
-/// `(1 - f_i t) / x_i` calls with state. Together they have to keep t (equation 5 of the paper):
+/// With `f_i` the cost of forwarding and `x_i` the extra cost of state, a load t leaves node i room for `(1 - f_i t) /
+/// x_i` calls with state. Together they must keep t (equation 5 of the paper):
 ///
-/// `t = sum(1 / x_i) / (1 + sum(f_i / x_i))`, and at most the least `1 / f_i`.
+/// `t = sum(1 / x_i) / (1 + sum(f_i / x_i))`, and at most the smallest `1 / f_i`.
 fn closed_form(nodes: &[Node]) -> Option<f64> {
     let forwards = nodes.iter().map(|node| node.stateless).reduce(f64::min)?;
     let (mut room, mut taken) = (0.0, 0.0);
@@ -60,7 +60,7 @@ fn closed_form(nodes: &[Node]) -> Option<f64> {
         room += 1.0 / extra;
         taken += node.forward_cost() / extra;
     }
-    // Where state costs nothing, room is without end, and only forwarding counts.
+    // If state costs nothing, room is infinite, and only forwarding counts.
     Some(if room.is_finite() { forwards.min(room / (1.0 + taken)) } else { forwards })
 }
 
@@ -99,23 +99,23 @@ fn by_hand_the_others_are_not_used_up() {
 
 #[test]
 fn a_fork_is_as_fast_as_its_slower_branch_and_the_rest_has_room() {
-    // S1 sends a half each to S2 and S3. S2 is slow: it forwards 2000 and keeps 1000.
+    // S1 sends half of its calls to S2 and half to S3. S2 is slow: it forwards 2000 and keeps 1000.
     let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), server("S3")];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
     let plan = solve(&topology).unwrap();
-    // S2 is full of calls that S1 keeps for it: 4000 in all, but S1 then has 4000/5700 + 2000 * 3.7e-5 = 0.78.
+    // S2 is full with calls whose state S1 keeps: 4000 in all. S1 then has a load of 4000/5700 + 2000 * 3.7e-5 = 0.78.
     near(plan.load, 4000.0);
     near(plan.nodes[1].kept, 0.0);
     assert!(plan.nodes[1].bottleneck && !plan.nodes[0].bottleneck && !plan.nodes[2].bottleneck);
-    // All state of S2's branch is kept before it.
+    // All state of S2's branch is kept before S2.
     let way = plan.ways.iter().find(|way| (way.visit, way.to) == (0, Some(1))).unwrap();
     near(way.keep(), 1.0);
 }
 
 #[test]
 fn equation_5_alone_would_promise_more_than_a_fork_can_keep() {
-    // Behind S1, which keeps no state, S2 can keep 1000 a second and S3 many: in sum enough for 2 * 5000, but the
-    // calls of S2's branch are not kept by S3.
+    // Behind S1, which keeps no state, S2 can keep 1000 a second and S3 many. In total that is enough for 2 * 5000, but
+    // S3 cannot keep the state of calls on S2's branch.
     let first = Node { stateful: None, ..Node::new("S1", 20_000.0, 1.0) };
     let nodes = vec![first, Node::new("S2", 6000.0, 1000.0), Node::new("S3", 50_000.0, 40_000.0)];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
@@ -129,8 +129,8 @@ fn free_routing_sends_calls_where_there_is_room() {
     let fixed = solve(&graph(nodes.clone(), &[1.0, 0.0, 0.0], next, Routing::Fixed)).unwrap();
     near(fixed.load, 4000.0);
     let free = solve(&graph(nodes, &[1.0, 0.0, 0.0], next, Routing::Free)).unwrap();
-    // All that S2 and S3 can forward is 5000; S1 can then keep (1 - 5000/5700) / 3.73e-5 = 3290, and S2, S3 the rest:
-    // so the load is where all three are full.
+    // S2 and S3 forward at most 5000. S1 can then keep (1 - 5000/5700) / 3.73e-5 = 3290, and S2 and S3 the rest: the
+    // load is where all three are full.
     assert!(free.load > 4500.0 && free.load < 5000.0, "{}", free.load);
     assert!(free.nodes.iter().all(|node| node.bottleneck));
     near(free.nodes.iter().map(|node| node.kept).sum::<f64>(), free.load);
@@ -138,8 +138,8 @@ fn free_routing_sends_calls_where_there_is_room() {
 
 #[test]
 fn entries_that_share_a_core() {
-    // Two edges of 3000 and 1000 calls/s before a core of 4200: each keeps what forwarding leaves room for, which is
-    // (6000 - 1.5 t) + (4000 - t) + (21000 - 5 t) = t.
+    // Two edges of 3000 and 1000 calls/s before a core of 4200: each keeps as much as forwarding leaves room for, which
+    // is (6000 - 1.5 t) + (4000 - t) + (21000 - 5 t) = t.
     let nodes = vec![
         Node::new("A", 3000.0, 2000.0),
         Node::new("B", 1000.0, 800.0),
@@ -153,7 +153,7 @@ fn entries_that_share_a_core() {
     near(plan.nodes[2].kept, 21_000.0 - 5.0 * plan.load);
 }
 
-/// A calls B's users and B calls A's: there is no order among A and B.
+/// A calls B's users and B calls A's: A and B have no order.
 #[test]
 fn edge_core_edge_without_an_order() {
     let paths = [(vec![0, 2, 1], 0.5), (vec![1, 2, 0], 0.5)];
@@ -179,8 +179,8 @@ fn a_path_says_where_its_state_is_kept() {
     near(paths[1].kept.iter().sum::<f64>(), 1.0);
 }
 
-/// S2 cannot keep state any more and S3, behind it, cannot either, but S4 could: who knows the whole path keeps the
-/// state of S3's calls at S1 alone.
+/// S2 can keep no more state, nor can S3 behind it, but S4 could. With knowledge of the whole path, only the state of
+/// S3's calls is kept at S1.
 #[test]
 fn to_know_the_whole_path_can_carry_more() {
     let nodes = vec![
@@ -215,13 +215,13 @@ fn authentication_is_shared_out_with_state() {
     let node = |name: &str| Node { authenticating: Some(3000.0), ..server(name) };
     let topology = in_series(vec![node("S1"), node("S2")]).authenticated();
     let plan = solve(&topology).unwrap();
-    // A call costs two forwardings, state and authentication once: 2 / (2/5700 + (1/4700 - 1/5700) + (1/3000 -
+    // A call costs two forwardings, and state and authentication once: 2 / (2/5700 + (1/4700 - 1/5700) + (1/3000 -
     // 1/5700)).
     let cost = 2.0 / 5700.0 + (1.0 / 4700.0 - 1.0 / 5700.0) + (1.0 / 3000.0 - 1.0 / 5700.0);
     near(plan.load, 2.0 / cost);
     near(plan.nodes.iter().map(|node| node.authenticated).sum::<f64>(), plan.load);
     near(plan.nodes.iter().map(|node| node.kept).sum::<f64>(), plan.load);
-    // Free routing is the same program: a series leaves it no choice.
+    // Free routing gives the same program: a series leaves no choice.
     let both = [(vec![0, 1], 1.0)];
     let free = Topology::of_paths(vec![node("S1"), node("S2")], &both, Routing::Free).unwrap();
     near(solve(&free.authenticated()).unwrap().load, plan.load);
@@ -283,7 +283,7 @@ fn impossible_networks_are_refused() {
     assert_eq!(new(leaves, Routing::Free), TopologyError::Leaves(0));
 }
 
-/// Ten layers of ten nodes, each with three ways on: 100 nodes, 270 edges, nodes unlike.
+/// Ten layers of ten nodes, each with three links: 100 different nodes, 270 edges.
 #[test]
 fn a_hundred_nodes_are_solved() {
     for routing in [Routing::Fixed, Routing::Free] {

@@ -1,9 +1,9 @@
-//! The program against two answers that are found without one, on small random networks.
+//! The program against two answers found without it, on small random networks.
 
 use plan::{Function, Link, Node, Plan, Routing, Topology, Visit, solve};
 use proptest::prelude::*;
 
-/// Visits are in order: ways lead from a visit to later ones only.
+/// Visits are in order: links lead to later visits only.
 fn topologies() -> impl Strategy<Value = Topology> {
     let node = (100.0..1000.0_f64, 0.3..0.98_f64);
     prop::collection::vec(node, 2..=4).prop_flat_map(|rates| {
@@ -33,7 +33,7 @@ fn extra(node: &Node) -> f64 {
     node.extra_cost(Function::State).expect("each keeps state")
 }
 
-/// Each node's calls at a load of 1.
+/// Calls of each node at a load of 1.
 fn calls(topology: &Topology, paths: &[(Vec<usize>, f64)]) -> Vec<f64> {
     let mut calls = vec![0.0; topology.nodes().len()];
     for (path, share) in paths {
@@ -44,8 +44,8 @@ fn calls(topology: &Topology, paths: &[(Vec<usize>, f64)]) -> Vec<f64> {
     calls
 }
 
-/// Where nodes know whole paths, state is a transport of goods from paths to nodes, and by the marriage theorem a
-/// load can be carried if the nodes of each set of paths have room for that set. Each set bounds the load by a
+/// With whole paths known, distributing state is a transport problem from paths to nodes. By the marriage theorem a
+/// load can be carried if, for each set of paths, its nodes have room for that set. Each set bounds the load by a
 /// formula.
 fn by_marriage(topology: &Topology) -> f64 {
     let paths = topology.paths().expect("few paths");
@@ -67,7 +67,7 @@ fn by_marriage(topology: &Topology) -> f64 {
     load
 }
 
-/// The largest load when a node keeps `keep[visit][way]` of the calls without state that go that way.
+/// Largest load when a node keeps `keep[visit][way]` of the calls without state on that link.
 fn with_shares(topology: &Topology, keep: impl Fn(usize, Option<usize>) -> f64) -> f64 {
     let visits = topology.visits();
     let (mut all, mut open) = (vec![0.0; visits.len()], vec![0.0; visits.len()]);

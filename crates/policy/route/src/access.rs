@@ -1,44 +1,44 @@
-//! Who may use a listener or a rule.
+//! Access lists of listeners and rules.
 
 use crate::Network;
 use crate::network::NetworkIndex;
 use std::net::IpAddr;
 
-/// What someone hears who is not let in, or not now.
+/// Response to a sender that is not admitted, or exceeds its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Refusal {
-    /// 403 (RFC 3261 §21.4.4): there is no point in trying again.
+    /// 403 (RFC 3261 §21.4.4): trying again is pointless.
     #[default]
     Forbidden,
-    /// 503 (RFC 3261 §21.5.4): later perhaps.
+    /// 503 (RFC 3261 §21.5.4): trying again later may succeed.
     Unavailable,
-    /// Nothing: a stranger does not learn that anything is here.
+    /// No response, so that a stranger does not learn that a server is here.
     Silence,
 }
 
-/// Networks that are let in or kept out. Of those that hold an address, the smallest decides; an address in none is
-/// let in unless some networks are let in by name.
+/// Networks that are admitted or refused. The smallest network that contains an address decides. An address in no
+/// network is admitted, unless the list of admitted networks is not empty.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
-    /// True for what is let in.
+    /// True for admitted networks.
     networks: NetworkIndex<bool>,
     admits_others: bool,
-    /// What those hear that are kept out.
+    /// Response to refused senders.
     pub refusal: Refusal,
 }
 
 impl Default for Access {
-    /// Lets in everyone.
+    /// Admits everyone.
     fn default() -> Self {
         Self { networks: NetworkIndex::default(), admits_others: true, refusal: Refusal::default() }
     }
 }
 
 impl Access {
-    /// Lets in `allow` and keeps out `deny`.
+    /// Admits `allow` and refuses `deny`.
     ///
     /// # Errors
-    /// A network that is in both.
+    /// Returns a network that is in both lists.
     pub fn new(allow: &[Network], deny: &[Network], refusal: Refusal) -> Result<Self, Network> {
         if let Some(both) = allow.iter().find(|network| deny.contains(network)) {
             return Err(*both);
@@ -49,17 +49,17 @@ impl Access {
         Ok(Self { networks, admits_others: allow.is_empty(), refusal })
     }
 
-    /// Whether everyone is let in.
+    /// Whether every address is admitted.
     pub fn is_open(&self) -> bool {
         self.networks.is_empty()
     }
 
-    /// Whether whoever is at this address is let in.
+    /// Whether the address is admitted.
     pub fn admits(&self, ip: IpAddr) -> bool {
         self.networks.around(ip).next().copied().unwrap_or(self.admits_others)
     }
 
-    /// The network that decides about this address; `None`: it is in none.
+    /// The network that decides about this address; `None` if it is in no network.
     pub fn entry(&self, ip: IpAddr) -> Option<Network> {
         self.networks.entries_around(ip).next().map(|(network, _)| network)
     }

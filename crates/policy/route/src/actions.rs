@@ -1,11 +1,11 @@
-//! What a rule does to a request before it goes on: its Request-URI and header fields that no other part of a proxy
-//! owns.
+//! Edits that a rule makes before it forwards a request: Request-URI, and header fields that no other part of the proxy
+//! edits.
 
 use crate::tel::{TelUri, write_user_text};
 use wire::{Edits, Message, SipUri};
 
-/// Header fields that rules must not touch: what forwarding itself edits, what tells transactions and dialogs apart,
-/// and what says how to read a body (RFC 3261 §16.6: a proxy does not change that).
+/// Header fields that rules must not edit. Forwarding edits some of them; others identify transactions and dialogs, or
+/// describe the body, which a proxy must not change (RFC 3261 §16.6).
 const PROTECTED: [&str; 17] = [
     "Via",
     "Route",
@@ -26,31 +26,31 @@ const PROTECTED: [&str; 17] = [
     "Timestamp",
 ];
 
-/// The longest value of a header field that a rule adds, in bytes.
+/// Longest value of a header field that a rule adds, in bytes.
 pub const VALUE_MAX: usize = 255;
 
-/// RFC 3261 §19.1.1: the user of a SIP URI is a telephone number.
+/// RFC 3261 §19.1.1: marks the user of a SIP URI as a telephone number.
 const PHONE: &[u8] = b";user=phone";
 
-/// The longest `IP:port`, with an IPv6 address in brackets, and an `@` before it.
+/// Longest `IP:port` with an IPv6 address in brackets, preceded by an `@`.
 const HERE_MAX: usize = 48;
 
-/// The longest name of a header field, in bytes.
+/// Longest name of a header field, in bytes.
 const NAME_MAX: usize = 64;
 
-/// What becomes of the user of the Request-URI.
+/// Edits of the user in the Request-URI.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct UserEdit {
-    /// The first of these that the user begins with is taken off.
+    /// Prefixes to remove; the first that matches is removed.
     pub(crate) strip: Vec<Vec<u8>>,
-    /// Set in front of what is left.
+    /// Added in front of the rest.
     pub(crate) prefix: String,
-    /// In place of all that.
+    /// Replaces the whole user.
     pub(crate) whole: Option<String>,
 }
 
-/// What a rule does to a request. Made by the methods that add to it, each of which refuses what would not be SIP; so
-/// whatever a sender writes, nothing comes of it but a well-formed request.
+/// Edits that a rule makes. Each method that adds an edit rejects values that are not valid SIP, so an edited request
+/// is always well-formed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Actions {
     pub(crate) user: UserEdit,
@@ -61,41 +61,41 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// The user loses this prefix if it begins with it, compared with escapes decoded. Of several, the first that
-    /// fits.
+    /// Removes this prefix from the user, compared with escapes decoded. Of several prefixes, the first that matches is
+    /// removed.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn strip_prefix(&mut self, prefix: &str) -> Result<(), String> {
         check_user(prefix)?;
         self.user.strip.push(wire::unescape(prefix.as_bytes()).collect());
         Ok(())
     }
 
-    /// The user gets this prefix, after the other one is taken off.
+    /// Adds this prefix to the user, after a prefix was removed.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn add_prefix(&mut self, prefix: &str) -> Result<(), String> {
         check_user(prefix)?;
         prefix.clone_into(&mut self.user.prefix);
         Ok(())
     }
 
-    /// The user is this, whatever it was.
+    /// Replaces the user.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn set_user(&mut self, user: &str) -> Result<(), String> {
         check_user(user)?;
         self.user.whole = Some(user.to_owned());
         Ok(())
     }
 
-    /// The host is this, with or without a port; the port that was there goes.
+    /// Replaces the host, given with or without a port, and removes the old port.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn set_host(&mut self, host: &str) -> Result<(), String> {
         let uri = format!("sip:{host}");
         let is_host = SipUri::parse(uri.as_bytes())
@@ -110,20 +110,20 @@ impl Actions {
         Ok(())
     }
 
-    /// Every header field of this name goes.
+    /// Removes all header fields of this name.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn remove_header(&mut self, name: &str) -> Result<(), String> {
         check_name(name)?;
         self.removed.push(name.to_owned());
         Ok(())
     }
 
-    /// A header field is added, behind those of the same name.
+    /// Adds a header field after those of the same name.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn add_header(&mut self, name: &str, value: &str) -> Result<(), String> {
         check_name(name)?;
         let is_text = |c: char| !c.is_control() || c == '\t';
@@ -136,33 +136,33 @@ impl Actions {
         Ok(())
     }
 
-    /// A header field is added in place of those of the same name.
+    /// Replaces the header fields of this name by one.
     ///
     /// # Errors
-    /// What is expected.
+    /// Describes the expected value.
     pub fn set_header(&mut self, name: &str, value: &str) -> Result<(), String> {
         self.add_header(name, value)?;
         self.removed.push(name.to_owned());
         Ok(())
     }
 
-    /// Whether nothing is done.
+    /// Whether there are no edits.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The most bytes that a request with this Request-URI grows by.
+    /// Most bytes by which the edits lengthen a request with this Request-URI.
     pub fn growth(&self, uri: &[u8]) -> usize {
         let user = self.user.whole.as_ref().map_or(self.user.prefix.len(), String::len) + 1;
         let added: usize = self.added.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-        // Each byte may have to be written as an escape, and a host is added.
+        // Each byte may need an escape, and a host is added.
         let of_tel = TelUri::of(uri).map_or(0, |_| 2 * uri.len() + HERE_MAX + PHONE.len());
         user + self.host.as_ref().map_or(0, String::len) + added + of_tel
     }
 
-    /// The Request-URI `uri` after it was edited, appended to `out`; false, and nothing is appended, where it stays
-    /// as it is, which one of another scheme than `sip`, `sips` and `tel` always does. A `tel` URI becomes a SIP URI
-    /// (RFC 3261 §19.1.6) of the host that is set, or else of `here`: the host and port of ours that it came to.
+    /// Appends the edited Request-URI to `out`. Returns false and appends nothing if `uri` stays unchanged, as any URI
+    /// of another scheme than `sip`, `sips` and `tel` does. A `tel` URI becomes a SIP URI (RFC 3261 §19.1.6) with the
+    /// host that is set, or else `here`: the local host and port that received it.
     pub fn uri(&self, uri: &[u8], here: &str, out: &mut Vec<u8>) -> bool {
         if self.user == UserEdit::default() && self.host.is_none() {
             return false;
@@ -187,14 +187,14 @@ impl Actions {
         let at = out.len();
         self.write_user(parsed.user, out);
         if out.len() > at {
-            // A password, if there is one.
+            // Keeps a password.
             out.extend_from_slice(&userinfo[parsed.user.map_or(0, <[u8]>::len)..]);
             out.push(b'@');
         }
         match &self.host {
             Some(host) => {
                 out.extend_from_slice(host.as_bytes());
-                // RFC 3261 §19.1.1: `maddr` would lead elsewhere, whatever the host.
+                // RFC 3261 §19.1.1: `maddr` would override the host.
                 let is_kept = |param: &&[u8]| {
                     let name = param.split(|&byte| byte == b'=').next().unwrap_or_default();
                     !name.eq_ignore_ascii_case(b"maddr")
@@ -208,7 +208,7 @@ impl Actions {
         }
     }
 
-    /// RFC 3261 §19.1.6: the number and its parameters become the user.
+    /// RFC 3261 §19.1.6: number and parameters of a `tel` URI become the user.
     fn write_tel(&self, tel: &TelUri<'_>, here: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(b"sip:");
         let mut number = Vec::new();
@@ -227,7 +227,7 @@ impl Actions {
         }
     }
 
-    /// Adds the edits of header fields to those of the message.
+    /// Adds the edits of header fields to the message's edits.
     pub fn headers(&self, message: &Message<'_>, edits: &mut Edits) {
         if !self.removed.is_empty() {
             let is_unwanted = |name: &[u8]| self.removed.iter().any(|removed| wire::is_header(name, removed));
@@ -249,7 +249,7 @@ impl Actions {
     }
 }
 
-/// What stands before the `@`, if there is one, and what behind it. `uri` is without its scheme.
+/// Splits a URI without its scheme into the text before the `@`, if there is one, and the text after it.
 fn split_user<'u>(uri: &'u [u8], parsed: &SipUri<'u>) -> (&'u [u8], &'u [u8]) {
     match uri.iter().position(|&byte| byte == b'@').filter(|_| parsed.user.is_some()) {
         Some(at) => (&uri[..at], &uri[at + 1..]),
@@ -257,7 +257,7 @@ fn split_user<'u>(uri: &'u [u8], parsed: &SipUri<'u>) -> (&'u [u8], &'u [u8]) {
     }
 }
 
-/// Where in `user`, as it is written, the decoded `prefix` ends, if it begins with it.
+/// Position in `user`, as it is written, at which the decoded `prefix` ends; `None` if `user` does not start with it.
 pub(crate) fn end_of_prefix(user: &[u8], prefix: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &wanted in prefix {
@@ -271,7 +271,7 @@ pub(crate) fn end_of_prefix(user: &[u8], prefix: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Text that may stand in a user as it is; other characters are written as escapes.
+/// Checks that text may stand in a user unescaped; other characters must be written as escapes.
 fn check_user(user: &str) -> Result<(), String> {
     let uri = format!("sip:{user}@h");
     let is_user = |uri: SipUri<'_>| uri.user == Some(user.as_bytes()) && uri.host == wire::Host::Name(b"h");
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(foo("TEL:%2B358-(555).1234567;POSTD=PP22"), sip);
         let several = "sip:+3585551234567;isub=1411;postd=pp22;b=X;c@foo.com;user=phone";
         assert_eq!(foo("tel:+358-555-1234567;C;postd=pp22;B=X;isub=1411"), several);
-        // What may stand in a parameter of a tel URI may not all stand in the user of a SIP URI.
+        // Some characters of a `tel` parameter may not stand in the user of a SIP URI.
         assert_eq!(foo("tel:7042;x=[a:b]@"), "sip:7042;x=%5Ba%3Ab%5D%40@foo.com;user=phone");
         assert_eq!(
             foo("tel:7042;phone-context=Example.COM"),

@@ -1,29 +1,29 @@
-//! A retry budget: retries are a share of what is tried first, so that they cannot multiply an overload.
+//! Retry budget: bounds retries to a share of first attempts, so that retries cannot multiply an overload.
 
 use base::Instant;
 use core::time::Duration;
 
-/// How many retries there may be.
+/// Limit of retries.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BudgetSettings {
-    /// Retries for each first attempt of the window.
+    /// Retries per first attempt in the window.
     pub ratio: f64,
-    /// Retries in a window whatever there is of first attempts, so that failover works where calls are few.
+    /// Retries allowed in each window regardless of first attempts, so that failover works with few calls.
     pub least: u32,
-    /// Time over which both are counted.
+    /// Length of the window.
     pub window: Duration,
 }
 
 impl Default for BudgetSettings {
-    /// A tenth of the first attempts in 10 s, and 100 more: an overload grows by a tenth at most where there are many
-    /// calls, and where there are few, all of them may be tried again.
+    /// A tenth of the first attempts in 10 s, plus 100. With many calls an overload grows by about a tenth at most;
+    /// with few calls, all of them may be retried.
     fn default() -> Self {
         Self { ratio: 0.1, least: 100, window: Duration::from_secs(10) }
     }
 }
 
 impl BudgetSettings {
-    /// What one of `shards` shards has, each of which sees as much of the traffic: at least one retry.
+    /// Share of one of `shards` shards, each of which sees an equal part of the traffic. At least one retry.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
@@ -31,8 +31,7 @@ impl BudgetSettings {
     }
 }
 
-/// Parts of a window. What is older than the window is forgotten a part at a time, so the window is that much shorter
-/// now and then.
+/// Parts of a window. Old counts expire one part at a time, so the effective window is up to one part shorter.
 const PARTS: usize = 10;
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -41,32 +40,32 @@ struct Count {
     retries: u32,
 }
 
-/// Counts attempts over a window, in fixed memory.
+/// Counts of attempts over a window, in fixed memory.
 ///
-/// - [`first`](Self::first) for each request that is tried for the first time;
-/// - [`may_retry`](Self::may_retry) before each further attempt: no means that the failure at hand is final;
-/// - [`retry`](Self::retry) for each further attempt that is made.
+/// - [`first`](Self::first) counts the first attempt of a request.
+/// - [`may_retry`](Self::may_retry) is asked before each further attempt; if false, the present failure is final.
+/// - [`retry`](Self::retry) counts each further attempt.
 #[derive(Clone, Debug)]
 pub struct Budget {
     settings: BudgetSettings,
-    /// By number of the part, modulo their count.
+    /// Indexed by the number of the part modulo [`PARTS`].
     parts: [Count; PARTS],
-    /// The number of the latest part that anything was counted in.
+    /// Number of the latest part with a count.
     latest: u64,
 }
 
 impl Budget {
-    /// Nothing tried yet.
+    /// Creates a budget without attempts.
     pub fn new(settings: BudgetSettings) -> Self {
         Self { settings, parts: [Count::default(); PARTS], latest: 0 }
     }
 
-    /// Its settings.
+    /// Settings.
     pub fn settings(&self) -> BudgetSettings {
         self.settings
     }
 
-    /// Other settings; what was counted stays unless the window is another one.
+    /// Changes the settings. Counts are kept unless the window changes.
     pub fn configure(&mut self, settings: BudgetSettings) {
         if settings.window == self.settings.window {
             self.settings = settings;
@@ -75,13 +74,13 @@ impl Budget {
         }
     }
 
-    /// A request is tried for the first time.
+    /// Counts the first attempt of a request.
     pub fn first(&mut self, now: Instant) {
         let count = self.part(now);
         count.firsts = count.firsts.saturating_add(1);
     }
 
-    /// Whether a further attempt may be made now.
+    /// Whether a further attempt is allowed now.
     pub fn may_retry(&mut self, now: Instant) -> bool {
         self.part(now);
         let sum = |of: fn(&Count) -> u32| self.parts.iter().map(|part| u64::from(of(part))).sum::<u64>();
@@ -89,13 +88,13 @@ impl Budget {
         retries < u64::from(self.settings.least) + (firsts as f64 * self.settings.ratio) as u64
     }
 
-    /// A request is tried once more.
+    /// Counts a further attempt.
     pub fn retry(&mut self, now: Instant) {
         let count = self.part(now);
         count.retries = count.retries.saturating_add(1);
     }
 
-    /// The part that `now` is in; those that the window has left are empty again.
+    /// Part of `now`. Clears the parts that have left the window.
     fn part(&mut self, now: Instant) -> &mut Count {
         let length = (self.settings.window.as_nanos() as u64 / PARTS as u64).max(1);
         let number = (now.as_nanos() / length).max(self.latest);
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Whether a further attempt is made.
+    /// Makes a further attempt if it is allowed; returns whether it was.
     fn try_retry(budget: &mut Budget, now: Instant) -> bool {
         let may = budget.may_retry(now);
         if may {
@@ -128,7 +127,7 @@ mod tests {
             let mut budget = Budget::new(BudgetSettings::default());
             let mut retried = 0;
             for call in 0..calls {
-                // All within a second.
+                // All calls come within a second.
                 let now = Instant::from_nanos(u64::from(call) * 1_000_000_000 / u64::from(calls));
                 budget.first(now);
                 retried += u32::from(try_retry(&mut budget, now));
@@ -162,8 +161,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes when: in no window are there more retries than its first attempts allow, and one that is
-        /// allowed is never refused. The windows are those of whole parts, which the budget sees.
+        /// No window has more retries than its first attempts allow, and an allowed retry is never refused. Windows
+        /// consist of whole parts, as in the budget.
         #[test]
         fn retries_are_a_share_of_first_attempts(
             steps in prop::collection::vec((0..3_000_u64, any::<bool>(), 1..20_u8), 1..200),

@@ -1,22 +1,23 @@
-//! Which rules can never win, since an earlier one takes all of theirs, or since nothing is as they want it.
+//! Finds rules that can never match, since an earlier rule matches all of their requests, or their conditions
+//! contradict each other.
 
 use crate::field::Field;
 use crate::rule::{MethodName, Origin, is_listener};
 use crate::{Conditions, Pattern, Rule};
 
-/// Why a rule can never win.
+/// Reason why a rule can never match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The earlier rule of this index is for whatever this one is for.
+    /// The earlier rule with this index matches every request that this rule matches.
     Covered(usize),
-    /// No request can be as it wants it: two of its conditions exclude each other.
+    /// Two conditions exclude each other, so no request matches.
     Contradiction,
 }
 
-/// All of them, each with its index.
+/// Rules that can never match, each with its index.
 ///
-/// Rules are compared in pairs, condition by condition: that several rules together take all of another is not found,
-/// nor what expressions have in common. So not everything is told, but what is told is so.
+/// Compares rules in pairs, condition by condition. It does not find a rule covered by several others together, nor
+/// compare regular expressions. The result may be incomplete, but each entry is certain.
 pub(crate) fn unreachable(rules: &[Rule]) -> Vec<(usize, Reason)> {
     let reason = |(index, rule): (usize, &Rule)| {
         if contradicts(&rule.conditions) {
@@ -28,7 +29,7 @@ pub(crate) fn unreachable(rules: &[Rule]) -> Vec<(usize, Reason)> {
     rules.iter().enumerate().filter_map(reason).collect()
 }
 
-/// Whether every request that `later` is for is one that `earlier` is for.
+/// Whether `earlier` matches every request that `later` matches.
 fn covers(earlier: &Conditions, later: &Conditions) -> bool {
     all_within(&later.methods, &earlier.methods, MethodName::eq)
         && (earlier.origin == Origin::Anyone || earlier.origin == later.origin)
@@ -42,19 +43,20 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
         })
 }
 
-/// Whether each of the later rule's values is one that the earlier one takes. Without values, a rule takes all.
+/// Whether `earlier` accepts each value of `later`. An empty list accepts every value.
 fn all_within<T>(later: &[T], earlier: &[T], takes: impl Fn(&T, &T) -> bool) -> bool {
     earlier.is_empty()
         || !later.is_empty() && later.iter().all(|value| earlier.iter().any(|taken| takes(value, taken)))
 }
 
-/// Whether a text that is like one of `narrower` is like one of `wider`.
+/// Whether a text that matches one of `narrower` also matches one of `wider`.
 fn implies(field: &Field, narrower: &[Pattern], wider: &[Pattern]) -> bool {
     let any_case = field.any_case();
     narrower.iter().all(|pattern| wider.iter().any(|wider| pattern.implies(wider, any_case)))
 }
 
-/// Whether two conditions on one text of a URI exclude each other. Header fields may have several values.
+/// Whether two conditions on one text of a URI exclude each other. Header fields are left out, since they may have
+/// several values.
 fn contradicts(conditions: &Conditions) -> bool {
     let texts = &conditions.texts;
     let is_impossible = |(field, patterns): &(Field, Vec<Pattern>)| {
@@ -66,7 +68,7 @@ fn contradicts(conditions: &Conditions) -> bool {
     texts.iter().any(is_impossible)
 }
 
-/// Whether no text is like one of each.
+/// Whether no text matches a pattern of each list.
 fn excludes(field: &Field, one: &[Pattern], other: &[Pattern]) -> bool {
     let any_case = field.any_case();
     let differ = |one: &[u8], other: &[u8]| {

@@ -1,48 +1,47 @@
-//! When the next pool of a target is tried, and how many attempts of that kind there may be.
+//! Failover: outcomes after which the next pool of a target is tried, and the number of attempts.
 
 use crate::BudgetSettings;
 use core::time::Duration;
 
-/// What may make a target try its next pool.
+/// Outcome that may make a target try its next pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// No member of the pool takes calls, and nothing is sent to it; or the network says that a member cannot be
-    /// reached, which has had nothing of it.
+    /// No member of the pool takes calls, so nothing was sent; or an ICMP error shows that a member did not get the
+    /// request.
     NoneAlive,
-    /// Each member has as many calls as it may have, or the pool as many sessions: nothing is sent to it.
+    /// Each member has its most calls, or the pool its most sessions. Nothing was sent.
     Full,
-    /// A member has answered 503 (RFC 3261 §21.5.4).
+    /// A member answered 503 (RFC 3261 §21.5.4).
     Unavailable,
-    /// A member has answered nothing at all until the time was up.
+    /// A member gave no response before the time-out.
     Timeout,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 4] = [Self::NoneAlive, Self::Full, Self::Unavailable, Self::Timeout];
 
-    /// Whether a member had work with the attempt that failed: what is tried after it is a retry, which needs a
-    /// budget.
+    /// Whether the failed attempt reached a member. The next attempt is then a retry, which needs a budget.
     pub fn was_sent(self) -> bool {
         matches!(self, Self::Unavailable | Self::Timeout)
     }
 }
 
-/// When the next pool of a target is tried.
+/// Rules for trying the next pool of a target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Failover {
     on: [bool; 4],
-    /// Most pools that a request is sent to, the first included; at least 1.
+    /// Most pools that a request is sent to, including the first; at least 1.
     pub attempts: u8,
-    /// What keeps retries from adding to an overload.
+    /// Limits retries, so that they do not add to an overload.
     pub budget: BudgetSettings,
-    /// How long a member may leave an INVITE without a response before another one gets it, zero for any time; `None`:
-    /// as its pool has it.
+    /// Time without any response after which an INVITE goes to another member; zero for no such time. `None`: the
+    /// pool's setting applies.
     pub invite_timeout: Option<Duration>,
 }
 
 impl Failover {
-    /// On these outcomes.
+    /// Tries the next pool after these outcomes only.
     pub fn on(outcomes: &[Outcome]) -> Self {
         let mut on = [false; 4];
         for outcome in outcomes {
@@ -51,14 +50,14 @@ impl Failover {
         Self { on, ..Self::default() }
     }
 
-    /// Whether the next pool is tried after this, when a request has been sent to so many.
+    /// Whether the next pool is tried after this outcome, when a request was already sent to `sent` pools.
     pub fn goes_on(&self, outcome: Outcome, sent: u8) -> bool {
         self.on[outcome as usize] && sent < self.attempts
     }
 }
 
 impl Default for Failover {
-    /// On each outcome, three pools at most.
+    /// Tries the next pool after each outcome; three pools at most.
     fn default() -> Self {
         Self { on: [true; 4], attempts: 3, budget: BudgetSettings::default(), invite_timeout: None }
     }

@@ -1,44 +1,43 @@
-//! Which text of a request a condition is about.
+//! The text of a request that a condition tests.
 
-/// Which URI of a request.
+/// A URI of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
     /// The Request-URI.
     RequestUri,
-    /// That of From.
+    /// URI in From.
     From,
-    /// That of To.
+    /// URI in To.
     To,
 }
 
-/// Which part of a URI.
+/// A part of a URI.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Part {
-    /// The user, up to its first parameter, with escapes decoded; of a `tel` URI its number. Case counts (RFC 3261
+    /// The user up to its first parameter, with escapes decoded; the number of a `tel` URI. Case-sensitive (RFC 3261
     /// §19.1.4).
     User,
-    /// The host: a name in any case, without a final dot, or an address without brackets.
+    /// The host: a name without a final dot, compared in any case, or an address without brackets.
     Host,
 }
 
-/// A text of a request that a condition may be about.
+/// A text of a request that a condition may test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Field {
     /// A part of a URI.
     Uri(Place, Part),
-    /// The values of a header field, by its long name; the compact form is found too. A condition holds when it holds
-    /// for one of them. Each line is one value, lists as they stand, and letters are the same in either case (RFC
-    /// 3261 §7.3.1).
+    /// Values of a header field, given by its long name; the compact form is found too. A condition holds if one value
+    /// matches. Each line is one value; a comma-separated list is not split. Compared in any case (RFC 3261 §7.3.1).
     Header(String),
 }
 
 impl Field {
-    /// Whether letters are the same in either case.
+    /// Whether case is ignored.
     pub fn any_case(&self) -> bool {
         !matches!(self, Self::Uri(_, Part::User))
     }
 
-    /// Whether it is the same text, however its name is written.
+    /// Whether both denote the same text. Names of header fields are compared in any case.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Header(one), Self::Header(other)) => one.eq_ignore_ascii_case(other),
@@ -47,7 +46,7 @@ impl Field {
     }
 }
 
-/// The same where a table knows the names of header fields by their index.
+/// Like [`Field`], with the name of a header field replaced by its index in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Uri(Place, Part),

@@ -1,20 +1,20 @@
-//! Names of the header fields that a table asks for: found among many of them without a look at each.
+//! Names of the header fields that a table tests, with fast lookup.
 
 use core::cmp::Ordering;
 
-/// Names, each with a number, in either form (RFC 3261 §7.3.1, §7.3.3).
+/// Numbered names in long and compact form (RFC 3261 §7.3.1, §7.3.3).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeaderNames {
-    /// In lower case and sorted, with their numbers.
+    /// Long names in lower case, sorted, with their numbers.
     sorted: Vec<(Box<[u8]>, u16)>,
-    /// By letter: a compact form, and the number of the long one.
+    /// Compact forms, with the numbers of their long names.
     compact: Vec<(u8, u16)>,
-    /// A bit for each byte that a name may begin with, in either form and case.
+    /// One bit for each byte that a name may start with, in either form and case.
     beginnings: [u64; 4],
 }
 
 impl HeaderNames {
-    /// The number of a field, by its long name.
+    /// Adds a field by its long name; returns its number.
     pub(crate) fn add(&mut self, long: &str) -> u16 {
         let lower = long.to_ascii_lowercase().into_bytes().into_boxed_slice();
         let place = match self.sorted.binary_search_by(|(known, _)| known.cmp(&lower)) {
@@ -33,17 +33,17 @@ impl HeaderNames {
         number
     }
 
-    /// How many there are.
+    /// Number of names.
     pub(crate) fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// Whether one of them, as it may be written, begins with this byte.
+    /// Whether some name, in some spelling, starts with this byte.
     pub(crate) fn is_beginning(&self, byte: u8) -> bool {
         self.beginnings[usize::from(byte >> 6)] & 1 << (byte & 63) != 0
     }
 
-    /// The number of a field by its name as it is written.
+    /// Number of a field by its name as written in a message.
     pub(crate) fn find(&self, written: &[u8]) -> Option<u16> {
         if let [letter] = *written
             && let Some((_, number)) = self.compact.iter().find(|(short, _)| *short == letter | 0x20)
@@ -55,7 +55,7 @@ impl HeaderNames {
     }
 }
 
-/// How a name in lower case stands to one as it is written.
+/// Order of a lower-case name relative to a name as written.
 fn order(known: &[u8], written: &[u8]) -> Ordering {
     let differ = known.iter().zip(written).find(|(one, other)| **one != other.to_ascii_lowercase());
     differ.map_or(known.len().cmp(&written.len()), |(one, other)| one.cmp(&other.to_ascii_lowercase()))

@@ -1,36 +1,36 @@
-//! Finds the rules whose exact text, prefix or suffix a text has, without looking at the others.
+//! Index of exact texts, prefixes and suffixes: finds the rules that match a text without testing the others.
 
 use core::cmp::Ordering;
 
-/// Texts with the rules that ask for them.
+/// Texts, with the rules that require them.
 ///
-/// Sorted, so that a prefix stands before whatever begins with it. Each text knows the longest other one that it
-/// begins with. All prefixes of a text are then the last one that does not stand behind it, if that is one, and those
-/// that this one begins with: a search by halves and a few steps. Suffixes are prefixes read from the end.
+/// Sorted, so that a prefix precedes all texts that start with it. Each entry links to the longest other entry that is
+/// a prefix of it. A binary search finds the last entry that does not sort after the text. All prefixes of the text are
+/// that entry, if it is one, and the entries it links to. Suffixes are prefixes in reverse reading order.
 #[derive(Clone, Debug)]
 pub(crate) struct TextIndex {
     from_end: bool,
     any_case: bool,
-    /// What all texts begin with, as far as reading order goes: compared once, and the heads are of what is behind
-    /// it. Ends of host names have much in common.
+    /// Common start of all texts, in reading order. It is compared once, and the heads start after it. Host names often
+    /// share a long common end.
     common: Box<[u8]>,
     entries: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The first bytes of `text` behind what is common, so that most comparisons are of two numbers.
+    /// First bytes of `text` after the common start, so that most comparisons are of two numbers.
     head: u64,
-    /// In reading order, and in lower case where case does not count.
+    /// In reading order; in lower case if case is ignored.
     text: Box<[u8]>,
     shorter: Option<u32>,
-    /// Rules that want exactly this, in order.
+    /// Rules that require exactly this text, in order.
     exact: Vec<u32>,
-    /// Rules that want a text that begins with this, in order.
+    /// Rules that require a text that starts with this one, in order.
     open: Vec<u32>,
 }
 
-/// A rule's text on its way into an index.
+/// A text of a rule, to be added to an index.
 pub(crate) struct Wanted {
     pub(crate) text: Vec<u8>,
     pub(crate) is_exact: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
 }
 
 impl TextIndex {
-    /// `wanted` in the order of the rules.
+    /// Builds the index; `wanted` must be in the order of the rules.
     pub(crate) fn new(from_end: bool, any_case: bool, wanted: impl IntoIterator<Item = Wanted>) -> Self {
         let mut all: Vec<Wanted> = wanted.into_iter().collect();
         for wanted in &mut all {
@@ -49,10 +49,10 @@ impl TextIndex {
                 wanted.text.make_ascii_lowercase();
             }
         }
-        // A stable sort: rules of one text stay in order.
+        // A stable sort keeps rules of one text in order.
         all.sort_by(|one, other| one.text.cmp(&other.text));
         let common: Box<[u8]> = match (all.first(), all.last()) {
-            // Sorted: what the first and the last have in common, all have.
+            // The texts are sorted: the common start of the first and the last is common to all.
             (Some(first), Some(last)) => first
                 .text
                 .iter()
@@ -77,7 +77,7 @@ impl TextIndex {
             }
             let entry = entries.last_mut().expect("one was pushed where there was none");
             let rules = if is_exact { &mut entry.exact } else { &mut entry.open };
-            // A rule may name a text twice.
+            // A rule may contain a text twice.
             if rules.last() != Some(&rule) {
                 rules.push(rule);
             }
@@ -85,7 +85,7 @@ impl TextIndex {
         Self { from_end, any_case, common, entries }
     }
 
-    /// Calls `visit` with each list of rules that this text is right for.
+    /// Calls `visit` with each list of rules whose text, prefix or suffix this text has.
     pub(crate) fn find(&self, text: &[u8], mut visit: impl FnMut(&[u32])) {
         if !self.begins_with(text, &self.common, 0) {
             return;
@@ -96,7 +96,7 @@ impl TextIndex {
             order != Ordering::Greater
         });
         let mut next = behind.checked_sub(1);
-        // Once one is a prefix, those that it begins with are.
+        // If an entry is a prefix of the text, the entries it links to are too.
         let mut begins = false;
         while let Some(index) = next {
             let entry = &self.entries[index];
@@ -111,7 +111,7 @@ impl TextIndex {
         }
     }
 
-    /// The bytes of a text as they are compared.
+    /// A byte of the text in reading order; in lower case if case is ignored.
     fn read(&self, text: &[u8], at: usize) -> u8 {
         let byte = if self.from_end { text[text.len() - 1 - at] } else { text[at] };
         if self.any_case { byte.to_ascii_lowercase() } else { byte }
@@ -126,13 +126,13 @@ impl TextIndex {
         differ.map_or(key.len().cmp(&text.len()), |at| key[at].cmp(&self.read(text, at)))
     }
 
-    /// Whether `text` begins with `key`, as it does with the first `known` bytes of it.
+    /// Whether `text` starts with `key`. The first `known` bytes are known to be equal.
     fn begins_with(&self, text: &[u8], key: &[u8], known: usize) -> bool {
         key.len() <= text.len() && (known..key.len()).all(|at| key[at] == self.read(text, at))
     }
 }
 
-/// The first eight bytes as a number that sorts as they do, filled up with zeros. Equal heads say nothing of order.
+/// The first eight bytes as a number of the same order, padded with zeros. Equal heads do not imply equal texts.
 fn head(text: impl Iterator<Item = u8>) -> u64 {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(text).for_each(|(byte, read)| *byte = read);

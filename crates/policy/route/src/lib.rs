@@ -1,14 +1,14 @@
-//! Which pool a request goes to, and whether it may go anywhere: rules, targets, failover, access lists, rate limits.
+//! Routing: chooses the pool of a request, or refuses it. Rules, targets, failover, access lists, rate limits.
 //!
-//! Pure: no sockets, no clock, no randomness. What a request says comes in as a [`Query`], time as an argument.
+//! Pure: no sockets, no clock, no randomness. A [`Query`] gives access to the request; time is an argument.
 //!
-//! - [`Table`] holds [`Rule`]s in order; the first whose [`Conditions`] hold wins. Its cost grows with the rules that
-//!   a request has something in common with, not with all.
-//! - A rule's [`Actions`] say what is done to the request, its [`Target`] where it goes: to [`Pools`] with priority
-//!   and weight, where its Request-URI leads, or back with an [`Answer`].
-//! - [`Failover`] says when a target's next pool is tried, and a [`Budget`] keeps retries a share of what is tried
-//!   first.
-//! - [`Access`] says who may use a listener or a rule; [`RateLimits`] how much each source may begin.
+//! - [`Table`] holds [`Rule`]s in order; the first whose [`Conditions`] hold wins. The cost of a lookup grows with the
+//!   number of rules that share a text or network with the request, not with the number of all rules.
+//! - The [`Actions`] of a rule edit the request. Its [`Target`] is the destination: [`Pools`] with priority and weight,
+//!   the Request-URI, or an [`Answer`].
+//! - [`Failover`] decides whether the next pool of a target is tried. A [`Budget`] limits retries to a share of first
+//!   attempts.
+//! - [`Access`] limits who may use a listener or a rule; [`RateLimits`] limit the new requests of each source.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -4,16 +4,16 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address as its family and its bits from the left, so that both families are handled alike.
+/// An address as family and bits from the left, so that both families are handled alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Bits {
     is_v6: bool,
-    /// Of an IPv4 address, the upper 32.
+    /// An IPv4 address uses the upper 32 bits.
     bits: u128,
 }
 
 impl Bits {
-    /// An IPv4 address that a socket for both families shows as IPv6 is the IPv4 address.
+    /// An IPv4-mapped IPv6 address, as a dual-stack socket shows it, counts as the IPv4 address.
     fn of(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(ip) => Self { is_v6: false, bits: u128::from(ip.to_bits()) << 96 },
@@ -22,7 +22,7 @@ impl Bits {
     }
 }
 
-/// All addresses that begin with the same bits.
+/// All addresses that start with the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network {
     start: Bits,
@@ -30,7 +30,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of so many bits that an address is in; longer than the address is the address alone.
+    /// Network of `length` bits around an address. A length beyond the address's bits gives the address alone.
     pub fn around(ip: IpAddr, length: u8) -> Self {
         let Bits { is_v6, bits } = Bits::of(ip);
         let length = length.min(if is_v6 { 128 } else { 32 });
@@ -38,12 +38,12 @@ impl Network {
         Self { start: Bits { is_v6, bits: bits & mask }, length }
     }
 
-    /// One address.
+    /// Network of one address.
     pub fn host(ip: IpAddr) -> Self {
         Self::around(ip, 128)
     }
 
-    /// Its first address.
+    /// First address.
     pub fn first(&self) -> IpAddr {
         if self.start.is_v6 {
             Ipv6Addr::from_bits(self.start.bits).into()
@@ -52,23 +52,23 @@ impl Network {
         }
     }
 
-    /// How many bits all of its addresses share.
+    /// Number of bits that all addresses share.
     pub fn length(&self) -> u8 {
         self.length
     }
 
-    /// Whether the address is in it.
+    /// Whether it contains the address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.has(Bits::of(ip))
     }
 
-    /// Whether every address of `other` is in it.
+    /// Whether it contains every address of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.length <= other.length && self.has(other.start)
     }
 
     fn has(&self, Bits { is_v6, bits }: Bits) -> bool {
-        // A shift by all bits would overflow: a network of no bits has every address of its family.
+        // A shift by all bits would overflow. A network of length 0 contains every address of its family.
         self.start.is_v6 == is_v6
             && (self.start.bits ^ bits).checked_shr(128 - u32::from(self.length)).unwrap_or(0) == 0
     }
@@ -77,8 +77,8 @@ impl Network {
 impl FromStr for Network {
     type Err = String;
 
-    /// From `10.0.0.0/8`, `2001:db8::/32`, or an address alone. Bits behind the length have to be 0, since whoever
-    /// sets them means another network than is written. The error says what is expected.
+    /// Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address. Bits beyond the length must be 0, since the author
+    /// may have meant another network. The error describes the expected text.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected =
             || "expected a network or an address, such as \"10.0.0.0/8\", \"2001:db8::/32\" or \"10.0.0.1\"";
@@ -117,11 +117,11 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Networks with a value each, found by an address of theirs.
+/// Networks with a value each, found by an address in them.
 ///
-/// Sorted by first address, then by length, so that a network stands before those within it. Each knows the smallest
-/// other one that it is within. Whatever holds an address is then the last that does not stand behind the address, or
-/// one of those that this one is within: a search by halves and a few steps outwards.
+/// Sorted by first address, then by length, so that a network precedes the networks inside it. Each entry links to the
+/// smallest other network that contains it. A binary search finds the last entry that does not sort after the address.
+/// The networks that contain the address are among that entry and the entries it links to.
 #[derive(Clone, PartialEq)]
 pub(crate) struct NetworkIndex<V> {
     entries: Vec<NetworkEntry<V>>,
@@ -147,7 +147,7 @@ impl<V: fmt::Debug> fmt::Debug for NetworkIndex<V> {
 }
 
 impl<V> NetworkIndex<V> {
-    /// Of several values for one network, `join` makes one.
+    /// Builds the index. `join` merges several values for one network.
     pub(crate) fn new(
         pairs: impl IntoIterator<Item = (Network, V)>,
         mut join: impl FnMut(&mut V, V),
@@ -177,12 +177,12 @@ impl<V> NetworkIndex<V> {
         self.entries.is_empty()
     }
 
-    /// The values of all networks that hold the address, the smallest first.
+    /// Values of all networks that contain the address, the smallest network first.
     pub(crate) fn around(&self, ip: IpAddr) -> impl Iterator<Item = &V> {
         self.entries_around(ip).map(|(_, value)| value)
     }
 
-    /// The same, each with its network.
+    /// Networks that contain the address with their values, the smallest first.
     pub(crate) fn entries_around(&self, ip: IpAddr) -> impl Iterator<Item = (Network, &V)> {
         let bits = Bits::of(ip);
         let behind = self.entries.partition_point(|entry| entry.network.start <= bits);
@@ -246,7 +246,7 @@ mod tests {
             at in any::<[u8; 2]>(),
             is_v6 in any::<bool>(),
         ) {
-            // Few bits differ, so that networks lie within each other.
+            // Few bits differ, so that networks contain each other.
             let make = |[a, b]: [u8; 2], is_v6: bool| -> IpAddr {
                 let (a, b) = (a & 0x81, b & 0xc1);
                 if is_v6 { Ipv6Addr::new(u16::from_be_bytes([a, b]), 0, 0, 0, 0, 0, 0, 1).into() }

@@ -1,30 +1,30 @@
-//! What a condition compares a text with.
+//! Patterns that a condition compares a text with.
 
 use crate::Regex;
 use core::fmt;
 
-/// The longest text of a pattern, in bytes: a host name is at most 255 long, and a longer user or value hardly meant.
+/// Longest text of a pattern, in bytes: a host name has at most 255, and longer users or values are hardly intended.
 pub const PATTERN_MAX: usize = 255;
 
-/// What a text has to be like.
+/// A pattern for a text.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// It is there, whatever it is.
+    /// Any text, as long as it is present.
     Present,
-    /// Exactly this.
+    /// Exactly this text.
     Exact(Vec<u8>),
-    /// It begins with this.
+    /// A text that starts with this.
     Prefix(Vec<u8>),
-    /// It ends with this.
+    /// A text that ends with this.
     Suffix(Vec<u8>),
-    /// This is somewhere in it.
+    /// A text that contains this.
     Contains(Vec<u8>),
-    /// The expression is found somewhere in it.
+    /// A text in which the expression is found.
     Regex(Regex),
 }
 
 impl Pattern {
-    /// Whether `text` is like this. `any_case`: letters are the same in either case; expressions know it themselves.
+    /// Whether `text` matches. `any_case`: case is ignored; expressions have a flag of their own.
     pub(crate) fn matches(&self, text: &[u8], any_case: bool) -> bool {
         let same = |one: &[u8], other: &[u8]| {
             if any_case { one.eq_ignore_ascii_case(other) } else { one == other }
@@ -43,19 +43,19 @@ impl Pattern {
         }
     }
 
-    /// Whether every text that is like this is like `other`, as far as is certain without looking into expressions.
+    /// Whether every text that matches this also matches `other`. True only if certain without analysing expressions.
     pub(crate) fn implies(&self, other: &Self, any_case: bool) -> bool {
         if self == other || *other == Self::Present {
             return true;
         }
         match self {
-            // An expression knows by itself whether case counts: one that does may hold for one spelling alone.
+            // An expression has its own case flag. A case-sensitive one may match one spelling only.
             Self::Exact(text) => match other {
                 Self::Regex(regex) if any_case && !regex.any_case() => false,
                 other => other.matches(text, any_case),
             },
             Self::Prefix(text) => match other {
-                // A longer text may end otherwise, so only what is seen from the front, or within, is certain.
+                // The end of a longer text is unknown, so only prefixes and contained texts are certain.
                 Self::Prefix(_) | Self::Contains(_) => other.matches(text, any_case),
                 other => other.is_empty_end(),
             },
@@ -71,7 +71,7 @@ impl Pattern {
         }
     }
 
-    /// Whether every text is like this since it asks for nothing.
+    /// Whether every text matches, since the pattern's text is empty.
     fn is_empty_end(&self) -> bool {
         matches!(self, Self::Prefix(text) | Self::Suffix(text) | Self::Contains(text) if text.is_empty())
     }

@@ -1,52 +1,52 @@
-//! How a pool's requests are forwarded, to how many members, and where those within its dialogs go.
+//! Forwarding mode of a pool: with or without transactions, forking, and the path of requests within dialogs.
 
 use core::time::Duration;
 
-/// How a request to a pool is forwarded.
+/// Mode in which a request to a pool is forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Forward {
-    /// As a stateless proxy does (RFC 3261 §16.11): UAC and UAS retransmit lost messages.
+    /// As a stateless proxy (RFC 3261 §16.11): UAC and UAS retransmit lost messages.
     Stateless,
-    /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where
-    /// one fails.
+    /// As a transaction-stateful proxy (RFC 3261 §16): sends 100 at once, retransmits, handles CANCEL, and tries
+    /// another member when one fails.
     #[default]
     Transaction,
-    /// As a transaction-stateful proxy, which keeps the state of the dialogs as well: what becomes of each call is
-    /// known, and written down; only to next hops.
+    /// As a transaction-stateful proxy that also keeps the state of dialogs, so that it can record the end of each
+    /// call. Only to next hops.
     Dialog,
-    /// With a transaction for some requests and without for the others, so that one proxy of a chain keeps the
-    /// transactions of each call; only to next hops.
+    /// With a transaction for some requests and without for others, so that one proxy of a chain keeps the transactions
+    /// of each call. Only to next hops.
     Distributed,
 }
 
 impl Forward {
-    /// Whether every request that begins something gets a transaction.
+    /// Whether every request outside dialogs gets a transaction.
     pub fn has_transactions(self) -> bool {
         matches!(self, Self::Transaction | Self::Dialog)
     }
 }
 
-/// Where the requests within the dialogs of a pool go.
+/// Destination of requests within the dialogs of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dialogs {
-    /// To the member that the dialog began with.
+    /// The member with which the dialog started.
     #[default]
     Member,
-    /// Where Route and Request-URI lead: the members are next hops, which may take themselves out of the way.
+    /// The destination in Route and Request-URI: members are next hops, which need not stay on the path.
     Route,
 }
 
-/// How long a group of targets is tried before the next one is, unless it is said: five or six rings.
+/// Default time for which a group of targets rings before the next one is tried: five or six rings.
 pub const RING_TIME: Duration = Duration::from_secs(20);
 
-/// How long a member may leave an INVITE without a response before another one gets it, unless it is said: the copies
-/// that leave after 0.5, 1.5 and 3.5 s have been answered by then if it works.
+/// Default time without any response after which an INVITE goes to another member. A working member has answered the
+/// retransmissions sent after 0.5, 1.5 and 3.5 s by then.
 pub const INVITE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How many members of a pool get a request (RFC 3261 §16.6).
+/// Number of members of a pool that get a request (RFC 3261 §16.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fork {
-    /// One, and another only where that one fails.
+    /// One; another only if the first fails.
     #[default]
     None,
     /// All at once: a ring group.
@@ -55,58 +55,56 @@ pub enum Fork {
     Sequential,
 }
 
-/// How a request that begins something is given to the next hops of a pool.
+/// Distribution of new requests to the next hops of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// To one, which the policy finds again for what follows: nothing is remembered of calls.
+    /// To one hop, which the policy finds again for later requests; no call is recorded.
     Found,
-    /// To one; its calls are counted.
+    /// To one hop; its calls are counted.
     Counted,
-    /// To all at once (RFC 3261 §16.6): a ring group. Until somebody accepts, a call is nobody's, so that none is
-    /// counted.
+    /// To all at once (RFC 3261 §16.6): a ring group. A call has no hop until one accepts, so it is not counted.
     Parallel {
-        /// How long the hops of one pool ring before those of the next one do.
+        /// Time for which the hops of one pool ring before the next pool is tried.
         ring_time: Duration,
     },
     /// To one after the other, until one accepts: a hunt group.
     Sequential {
-        /// How long one hop rings before the next one does.
+        /// Time for which one hop rings before the next is tried.
         ring_time: Duration,
     },
 }
 
-/// How the requests of a pool are served: the combinations that there are, and no other can be said.
+/// Mode of service of a pool. Only valid combinations can be represented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Service {
-    /// Members get calls without a transaction, and the requests of a dialog go to its member. Calls are counted.
+    /// Members get calls without a transaction, and requests within a dialog go to its member. Calls are counted.
     #[default]
     Balance,
-    /// The same with a transaction for each request.
+    /// Like [`Balance`](Self::Balance), with a transaction for each request.
     BalanceTransactions,
     /// Next hops, found again by their policy, get requests without a transaction.
     Relay {
-        /// Whether this process stays on the way of dialogs (RFC 3261 §16.6 step 4).
+        /// Whether this process stays on the path of dialogs (RFC 3261 §16.6 step 4).
         record_route: bool,
     },
     /// Next hops get requests with a transaction each.
     Proxy {
-        /// To which of them.
+        /// Distribution to the hops.
         spread: Spread,
-        /// Whether this process stays on the way of dialogs. Where it does not, it sees no call end.
+        /// Whether this process stays on the path of dialogs. If not, it sees no call end.
         record_route: bool,
     },
-    /// Next hops get requests with a transaction each, and the state of each call is kept, from its INVITE to its
-    /// BYE.
+    /// Next hops get requests with a transaction each. The state of each call is kept from its INVITE to its BYE.
     Calls(Spread),
-    /// Next hops, found again by their policy, get requests with a transaction or without: one proxy of a chain keeps
+    /// Next hops, found again by their policy, get requests with or without a transaction: one proxy of a chain keeps
     /// the transactions of each call.
     Distribute {
-        /// Whether this process stays on the way of dialogs that it keeps no transactions of.
+        /// Whether this process stays on the path of dialogs for which it keeps no transactions.
         record_route: bool,
     },
 }
 
-/// Keys of a pool that do not go together.
+/// Error: keys of a pool that cannot be combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoService;
 
@@ -114,12 +112,12 @@ impl Service {
     /// Next hops, each found again by its policy, with a transaction for each request.
     pub const HOPS: Self = Self::Proxy { spread: Spread::Found, record_route: true };
 
-    /// The service that these keys of a pool ask for together. Whether calls are counted, follows from policy and
-    /// members: [`found_again`](Self::found_again).
+    /// Service for these keys of a pool. Whether calls are counted depends on policy and members; see
+    /// [`found_again`](Self::found_again).
     ///
     /// # Errors
-    /// When they do not go together: only next hops (`dialogs` by Route) are forked to, kept calls of, and passed by
-    /// without Record-Route, and only with transactions a request forks.
+    /// If the keys cannot be combined. Forking, call state and paths without Record-Route need next hops (`dialogs` by
+    /// Route), and forking needs transactions.
     pub fn of(
         (forward, dialogs): (Forward, Dialogs),
         (fork, ring_time): (Fork, Duration),
@@ -161,24 +159,24 @@ impl Service {
         }
     }
 
-    /// The same where the policy finds the next hop of a call again, so that nothing need be remembered of calls.
+    /// Same service for a policy that finds the next hop of a call again, so that calls need not be recorded.
     #[must_use]
     pub fn found_again(self) -> Self {
         self.with(Spread::Found)
     }
 
-    /// The same where calls are counted, as far as they can be.
+    /// Same service with calls counted, as far as possible.
     #[must_use]
     pub fn counted(self) -> Self {
         self.with(Spread::Counted)
     }
 
-    /// Whether calls are counted: the session store knows them, and members have a load.
+    /// Whether calls are counted: the session store records them, and members have a load.
     pub fn counts_calls(self) -> bool {
         self.spread() == Spread::Counted
     }
 
-    /// With or without transactions.
+    /// Forwarding mode.
     pub fn forward(self) -> Forward {
         match self {
             Self::Balance | Self::Relay { .. } => Forward::Stateless,
@@ -188,12 +186,12 @@ impl Service {
         }
     }
 
-    /// Whether every request that begins something gets a transaction.
+    /// Whether every request outside dialogs gets a transaction.
     pub fn has_transactions(self) -> bool {
         self.forward().has_transactions()
     }
 
-    /// Where requests within dialogs go.
+    /// Destination of requests within dialogs.
     pub fn dialogs(self) -> Dialogs {
         match self {
             Self::Balance | Self::BalanceTransactions => Dialogs::Member,
@@ -208,7 +206,7 @@ impl Service {
         self.dialogs() == Dialogs::Route
     }
 
-    /// To how many next hops a request goes, and how long each of them, or all together, ring.
+    /// Number of next hops that get a request, and the time for which each of them, or all together, ring.
     pub fn fork(self) -> (Fork, Duration) {
         match self.spread() {
             Spread::Found | Spread::Counted => (Fork::None, Duration::ZERO),
@@ -217,8 +215,8 @@ impl Service {
         }
     }
 
-    /// Whether this process stays on the way of dialogs (RFC 3261 §16.6 step 4). What goes to members always comes
-    /// back here.
+    /// Whether this process stays on the path of dialogs (RFC 3261 §16.6 step 4). Always true for members that are no
+    /// next hops.
     pub fn records_route(self) -> bool {
         match self {
             Self::Balance | Self::BalanceTransactions | Self::Calls(_) => true,

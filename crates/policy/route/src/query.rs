@@ -1,4 +1,4 @@
-//! What a request is asked for: its parts, read when a condition needs them, and then once.
+//! Parts of a request that conditions test. Each is parsed when first needed.
 
 use crate::field::{Key, Part, Place};
 use crate::header_names::HeaderNames;
@@ -12,26 +12,26 @@ use wire::{Host, Message, Method, NameAddr, SipUri};
 /// A request that looks for its route.
 #[derive(Clone, Copy)]
 pub struct Query<'m> {
-    /// The request, without fault.
+    /// The request, checked for form.
     pub message: &'m Message<'m>,
-    /// Its Request-URI. That of the message, unless a strict router has put it at the end of Route (RFC 3261 §16.4).
+    /// Request-URI: that of the message, unless a strict router moved it to the end of Route (RFC 3261 §16.4).
     pub uri: &'m [u8],
-    /// What it came by.
+    /// Ingress flow.
     pub flow: Flow,
     /// Whether a member of a pool sent it.
     pub from_member: bool,
-    /// Whether its Request-URI names this program, and so nobody to send it to. Only asked about where
+    /// Whether the Request-URI names this program, and so no other destination. Read only if
     /// [`Table::asks_for_hosts`](crate::Table::asks_for_hosts).
     pub names_us: bool,
 }
 
 impl<'m> Query<'m> {
-    /// About a request with the Request-URI that it has.
+    /// Query with the Request-URI of the message.
     pub fn new(message: &'m Message<'m>, flow: Flow, from_member: bool) -> Self {
         Self { message, uri: message.uri().unwrap_or_default(), flow, from_member, names_us: false }
     }
 
-    /// The method by which it goes: ACK and CANCEL go where their INVITE went (RFC 3261 §9.1, §17.1.1.3).
+    /// Method for routing: ACK and CANCEL take the path of their INVITE (RFC 3261 §9.1, §17.1.1.3).
     pub(crate) fn method(&self) -> Method {
         match self.message.method().unwrap_or(Method::Other) {
             Method::Ack | Method::Cancel => Method::Invite,
@@ -39,12 +39,12 @@ impl<'m> Query<'m> {
         }
     }
 
-    /// The address that its Request-URI has as host, unless that is ours.
+    /// IP address in the Request-URI, unless it is an address of this program.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         SipUri::parse(self.uri).ok()?.host.ip().filter(|_| !self.names_us)
     }
 
-    /// The method as it is written.
+    /// Method as written.
     pub(crate) fn method_name(&self) -> &'m [u8] {
         match self.message.start() {
             wire::Start::Request { method_span, .. } => method_span.of(self.message.bytes()),
@@ -53,7 +53,7 @@ impl<'m> Query<'m> {
     }
 }
 
-/// User and host of a URI, as rules compare them.
+/// User and host of a URI, in the form that rules compare.
 #[derive(Default)]
 struct Parts<'m> {
     user: Option<Cow<'m, [u8]>>,
@@ -65,26 +65,26 @@ impl<'m> Parts<'m> {
         if let Ok(parsed) = SipUri::parse(uri) {
             return Self { user: parsed.user.map(user_text), host: Some(host_text(uri, &parsed)) };
         }
-        // RFC 3966: the number of a `tel` URI stands in place of the user.
+        // RFC 3966: the number of a `tel` URI takes the place of the user.
         Self { user: TelUri::of(uri).map(|tel| tel.number().into()), host: None }
     }
 }
 
 /// The user up to its first parameter (RFC 3966 §3 as RFC 3261 §19.1.6 embeds it), with escapes decoded: `%2B44` is
-/// `+44` (RFC 3261 §19.1.4), so that nobody gets around a rule by writing it otherwise.
+/// `+44` (RFC 3261 §19.1.4). Another spelling therefore does not evade a rule.
 fn user_text(user: &[u8]) -> Cow<'_, [u8]> {
     let end = user.iter().position(|&byte| byte == b';').unwrap_or(user.len());
     let user = &user[..end];
     if user.contains(&b'%') { wire::unescape(user).collect::<Vec<_>>().into() } else { user.into() }
 }
 
-/// A name without its final dot, an IPv4 address as it is, an IPv6 address as it is usually written, without
-/// brackets.
+/// Host as rules compare it: a name without its final dot, an IPv4 address as it is, an IPv6 address in usual form
+/// without brackets.
 fn host_text<'m>(uri: &'m [u8], parsed: &SipUri<'m>) -> Cow<'m, [u8]> {
     match parsed.host {
         Host::Name(name) => name.strip_suffix(b".").unwrap_or(name).into(),
         Host::V4(_) => {
-            // An address has one spelling only, which stands behind the `@` or else behind the scheme.
+            // An IPv4 address has one spelling only, after the `@` or else after the scheme.
             let mark = if parsed.user.is_some() { b'@' } else { b':' };
             let start = uri.iter().position(|&byte| byte == mark).map_or(0, |at| at + 1);
             let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
@@ -95,14 +95,14 @@ fn host_text<'m>(uri: &'m [u8], parsed: &SipUri<'m>) -> Cow<'m, [u8]> {
     }
 }
 
-/// Reads the parts of a request, each once.
+/// Reader of a request's parts; parses each part once.
 pub(crate) struct Reader<'q, 'm> {
     pub(crate) query: &'q Query<'m>,
-    /// Names of the header fields that the table asks for.
+    /// Names of the header fields that the table tests.
     names: &'q HeaderNames,
-    /// Of Request-URI, From and To.
+    /// Parts of Request-URI, From and To.
     parts: [OnceCell<Parts<'m>>; 3],
-    /// All values of the fields that have one of the names, by index of the name.
+    /// Values of the fields with one of the names, by index of the name.
     values: OnceCell<Vec<(u16, &'m [u8])>>,
 }
 
@@ -111,7 +111,7 @@ impl<'q, 'm> Reader<'q, 'm> {
         Self { query, names, parts: Default::default(), values: OnceCell::new() }
     }
 
-    /// Whether one of the texts of a field is as `test` wants it; of all but header fields there is one at most.
+    /// Whether some text of a field satisfies `test`. Only header fields have more than one text.
     pub(crate) fn any(&self, key: Key, mut test: impl FnMut(&[u8]) -> bool) -> bool {
         match key {
             Key::Uri(place, part) => {
@@ -137,7 +137,7 @@ impl<'q, 'm> Reader<'q, 'm> {
         })
     }
 
-    /// All values of the header fields that the table asks for, by index of the name.
+    /// Values of the header fields that the table tests, by index of the name.
     pub(crate) fn values(&self) -> &[(u16, &'m [u8])] {
         self.values.get_or_init(|| {
             let fields = self.query.message.fields_beginning(|byte| self.names.is_beginning(byte));

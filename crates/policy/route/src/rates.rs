@@ -1,4 +1,4 @@
-//! Limits to the new requests of each source, in fixed memory.
+//! Limits of new requests per source, in fixed memory.
 
 use crate::{Access, Network, Refusal};
 use base::{Bucket, Instant, Rate};
@@ -6,34 +6,34 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use std::net::IpAddr;
 
-/// Addresses that share a limit, and the limit.
+/// A limit, and the size of the networks that share it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceLimit {
-    /// Bits of an IPv4 address that sources of one limit share.
+    /// Prefix length of IPv4 sources that share the limit.
     pub v4: u8,
-    /// Bits of an IPv6 address.
+    /// Prefix length of IPv6 sources.
     pub v6: u8,
-    /// New requests of all of them together.
+    /// Rate of new requests of all senders in such a network together.
     pub rate: Rate,
 }
 
-/// What each source may begin.
+/// Limits of new requests per source.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RateSettings {
-    /// For a single sender: an IPv4 address, and the 64 bits of an IPv6 network that a host chooses its address from.
+    /// Limit of a single sender: an IPv4 address, or the /64 network in which an IPv6 host chooses its address.
     pub address: Option<SourceLimit>,
-    /// For its neighbourhood, so that many addresses of one network do not make many times the limit.
+    /// Limit of a sender's neighbourhood, so that many addresses of one network do not get many times the limit.
     pub network: Option<SourceLimit>,
     /// Networks without a limit, such as those of carriers.
     pub exempt: Vec<Network>,
-    /// What those hear that have used up theirs.
+    /// Response to senders above their limit.
     pub refusal: Refusal,
-    /// Whether copies of a request count as well, so that nobody need remember them: for limits that only a flood reaches.
+    /// Whether retransmissions count too, so that they need not be recognised: for limits that only a flood reaches.
     pub counts_copies: bool,
 }
 
 impl RateSettings {
-    /// What one of `shards` shards lets pass, each of which gets as much of a source's requests.
+    /// Limits of one of `shards` shards, each of which gets an equal part of a source's requests.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
@@ -46,23 +46,22 @@ impl RateSettings {
     }
 }
 
-/// Buckets in a row. A source has one in each of the rows.
+/// Buckets in a row. A source has one bucket in each row.
 const BUCKETS: usize = 1 << 15;
 const ROWS: usize = 2;
 
-/// Token buckets of sources that are told apart by a keyed hash.
+/// Token buckets of sources, chosen by a keyed hash.
 ///
-/// A source has a bucket in each row and takes from all of them; it is refused when all are empty. Others may share
-/// one of its buckets, and hardly all (a count-min sketch: Cormode and Muthukrishnan, An improved data stream
+/// A source has a bucket in each row and takes from all of them; it is refused when all are empty. Another source may
+/// share one of its buckets, but hardly all (a count-min sketch: Cormode and Muthukrishnan, An improved data stream
 /// summary, 2005). So:
 ///
-/// - Memory is fixed, 512 KiB for each of the two limits, however many sources there are, or seem to be.
-/// - Nothing is ever forgotten to make room for something else. Whatever an attacker sends, from however many forged
-///   addresses, none of its sources gets more than its limit: each of a source's buckets has lost at least what the
-///   source took.
-/// - What a flood costs others is bounded: a bucket loses what the sources that meet there take. A flood from random
-///   addresses has to bring more than the rate of one source for each of the buckets of a row, 32,768 times that
-///   rate, before others feel it. Which sources meet is not to be known, since the key is secret.
+/// - Memory is fixed, 512 KiB for each of the two limits, for any number of sources, real or forged.
+/// - No count is dropped to make room. An attacker may forge any number of addresses, but none of its sources gets more
+///   than its limit: each bucket of a source has lost at least what the source took.
+/// - The cost of a flood for others is bounded: a bucket loses only the tokens that its sources take. A flood from
+///   random addresses must exceed the rate of one source for each bucket of a row, 32,768 times that rate, before it
+///   affects others. The key is secret, so an attacker cannot know which sources share a bucket.
 #[derive(Clone, Debug)]
 struct Sources {
     limit: SourceLimit,
@@ -74,7 +73,7 @@ impl Sources {
         Self { limit, rows: core::array::from_fn(|_| vec![Bucket::default(); buckets].into()) }
     }
 
-    /// The buckets of the source that this address belongs to.
+    /// Buckets of the source of this address.
     fn at(&self, key: [u64; 2], ip: IpAddr) -> [usize; ROWS] {
         let ip = ip.to_canonical();
         let source = Network::around(ip, if ip.is_ipv4() { self.limit.v4 } else { self.limit.v6 });
@@ -84,7 +83,7 @@ impl Sources {
             IpAddr::V6(ip) => hasher.write(&ip.octets()),
         }
         let hash = hasher.finish();
-        // Different bits of one hash for each row.
+        // Each row uses different bits of one hash.
         core::array::from_fn(|row| (hash >> (32 * row)) as u32 as usize % self.rows[row].len())
     }
 
@@ -94,24 +93,24 @@ impl Sources {
     }
 
     fn take(&mut self, now: Instant, at: [usize; ROWS]) {
-        // An empty one owes no more than this request: it is never fuller than if the source had it for itself, and
-        // whoever else meets there need not make up for more.
+        // An empty bucket owes this request at most. So it is never fuller than a bucket of the source's own, and other
+        // sources that share it have no larger debt to make up.
         for (row, at) in self.rows.iter_mut().zip(at) {
             row[at].take_one(now, self.limit.rate);
         }
     }
 }
 
-/// A limit that a source has used up.
+/// A limit that a source has exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exceeded {
-    /// That of a single sender.
+    /// Limit of a single sender.
     Address,
-    /// That of its neighbourhood.
+    /// Limit of its neighbourhood.
     Network,
 }
 
-/// The limits at work.
+/// Rate limits with their state.
 #[derive(Clone, Debug)]
 pub struct RateLimits {
     settings: RateSettings,
@@ -122,7 +121,7 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Nobody has sent anything yet. `key` is secret, so that nobody can know which sources share a bucket.
+    /// Creates limits without any request. `key` must be secret, so that nobody can know which sources share a bucket.
     pub fn new(settings: RateSettings, key: [u64; 2]) -> Self {
         Self::with_buckets(settings, key, BUCKETS)
     }
@@ -134,7 +133,7 @@ impl RateLimits {
         Self { settings, exempt, key, address, network }
     }
 
-    /// Other settings. What sources have taken so far counts on where the limit is as before.
+    /// Changes the settings. Buckets are kept for limits that stay the same.
     pub fn configure(&mut self, settings: RateSettings) {
         let renew = |kept: Option<Sources>, limit: Option<SourceLimit>| {
             let limit = limit?;
@@ -149,16 +148,16 @@ impl RateLimits {
         self.settings = settings;
     }
 
-    /// Whether copies have to be told from new requests, since only these count.
+    /// Whether retransmissions must be told from new requests, since only new requests count.
     pub fn spares_copies(&self) -> bool {
         (self.address.is_some() || self.network.is_some()) && !self.settings.counts_copies
     }
 
-    /// Whether a new request from this address passes; it counts if so. What is refused does not, so a source that
-    /// sends more than its limit still has its limit.
+    /// Lets a new request from this address pass and counts it, or refuses it. Refused requests do not count, so a
+    /// source above its limit still gets its limit.
     ///
     /// # Errors
-    /// What the sender hears.
+    /// Returns the response to the sender.
     pub fn pass(&mut self, now: Instant, ip: IpAddr) -> Result<(), Refusal> {
         if !self.exempt.is_open() && self.exempt.admits(ip) {
             return Ok(());
@@ -181,7 +180,7 @@ impl RateLimits {
         Ok(())
     }
 
-    /// The limit that would refuse a new request from this address now; `None`: it would pass. Nothing is counted.
+    /// The limit that would refuse a new request from this address now; `None` if it would pass. Counts nothing.
     pub fn exceeded(&self, now: Instant, ip: IpAddr) -> Option<Exceeded> {
         if !self.exempt.is_open() && self.exempt.admits(ip) {
             return None;
@@ -193,7 +192,7 @@ impl RateLimits {
         exceeded.into_iter().find(|(sources, _)| is_used_up(sources)).map(|(_, exceeded)| exceeded)
     }
 
-    /// What the sender hears that is refused.
+    /// Response to a refused sender.
     pub fn refusal(&self) -> Refusal {
         self.settings.refusal
     }
@@ -217,7 +216,7 @@ mod tests {
         RateSettings { address: Some(ADDRESS), network: Some(NETWORK), ..RateSettings::default() }
     }
 
-    /// How many of so many requests pass at this moment.
+    /// Number of requests, out of `times`, that pass at this moment.
     fn passes(limits: &mut RateLimits, at: u64, ip: &str, times: usize) -> usize {
         let ip = ip.parse().unwrap();
         (0..times).filter(|_| limits.pass(Instant::from_millis(at), ip).is_ok()).count()
@@ -270,14 +269,14 @@ mod tests {
         assert_eq!(shared.network.unwrap().rate, Rate { per_second: 3, burst: 5 });
     }
 
-    /// A flood from ten sources for each bucket, far below the rate that would empty the buckets.
+    /// A flood from ten sources per bucket, far below the rate that empties the buckets.
     #[test]
     fn a_flood_from_forged_addresses_leaves_others_alone() {
         let settings = RateSettings { network: None, ..settings() };
         let mut limits = RateLimits::new(settings, [3, 4]);
         let mut refused = 0;
         for step in 0..10 * BUCKETS as u64 {
-            // 32,768 requests a second, half of what the buckets of a row refill by.
+            // 32,768 requests a second: half the refill rate of the buckets of a row.
             let now = Instant::from_nanos(step * 1_000_000_000 / BUCKETS as u64);
             let forged = Ipv4Addr::from_bits((step as u32).wrapping_mul(0x9e37_79b9) | 1 << 31);
             let _ = limits.pass(now, forged.into());
@@ -291,8 +290,8 @@ mod tests {
     }
 
     proptest! {
-        /// With so few buckets that everybody meets somebody: no source gets more than a bucket of its own would give
-        /// it, nor does a network. With one source alone, it gets all of that.
+        /// With so few buckets that each is shared: no source, and no network, gets more than a bucket of its own would
+        /// give it. A single source gets all of that.
         #[test]
         fn nobody_gets_more_than_the_limit_and_who_is_alone_gets_it(
             steps in prop::collection::vec((0..400_u64, 0..12_u8, any::<bool>(), 1..8_usize), 1..150),

@@ -10,34 +10,34 @@ use regex_syntax::hir::{Hir, Look};
 use std::error::Error;
 use std::sync::Arc;
 
-/// The most memory of a compiled expression, and of what compiling it takes besides, in bytes.
+/// Most memory of a compiled expression, in bytes; compiling may use `WORK_MAX` in addition.
 const SIZE_MAX: usize = 256 << 10;
 const WORK_MAX: usize = 4 * SIZE_MAX;
 
-/// The most beginnings by which an expression is looked up.
+/// Most literal beginnings by which an expression is indexed.
 const BEGINNINGS_MAX: usize = 64;
 
-/// An expression in the syntax of Rust's `regex` over bytes: no back references and no look-around. Found anywhere in
-/// a text unless `^` and `$` say where.
+/// Regular expression over bytes in the syntax of Rust's `regex`, without back references and look-around. Matches
+/// anywhere in a text unless anchored by `^` and `$`.
 ///
-/// Compiled to a table of states, once, when the configuration is read: a search takes one step for each byte,
-/// whatever the sender of the text chose, and needs neither memory nor a lock.
+/// Compiled to a DFA once, when the configuration is read. A search takes one step per byte for any text, and needs
+/// neither memory nor a lock.
 #[derive(Clone)]
 pub struct Regex {
     source: Arc<str>,
     any_case: bool,
-    /// Each text that it is found in begins with one of these; `None` where nothing is known of that.
+    /// Every matching text starts with one of these; `None` if unknown.
     beginnings: Option<Arc<[Vec<u8>]>>,
     states: Arc<dense::DFA<Vec<u32>>>,
 }
 
 impl Regex {
-    /// Compiles `source`. `any_case`: letters are the same in either case.
+    /// Compiles `source`. `any_case`: case is ignored.
     ///
     /// # Errors
-    /// What is wrong with it, in a few words; also where it would take too much memory.
+    /// Describes the mistake in a few words, or says that the expression needs too much memory.
     pub fn new(source: &str, any_case: bool) -> Result<Self, String> {
-        // Bytes, so that nothing that a sender writes is outside of what can be searched.
+        // Bytes rather than UTF-8: a sender may write any bytes, and all must be searchable.
         let syntax = syntax::Config::new().unicode(false).utf8(false).case_insensitive(any_case);
         let parsed = syntax::parse_with(source, &syntax).map_err(|error| last_line(&error))?;
         let limits = dense::Config::new()
@@ -60,30 +60,30 @@ impl Regex {
         })
     }
 
-    /// The text that it was made from.
+    /// Source text of the expression.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether letters are the same in either case.
+    /// Whether case is ignored.
     pub fn any_case(&self) -> bool {
         self.any_case
     }
 
-    /// Each text that it is found in begins with one of these; `None` where nothing is known of that.
+    /// Every matching text starts with one of these; `None` if unknown.
     pub(crate) fn beginnings(&self) -> Option<&[Vec<u8>]> {
         self.beginnings.as_deref()
     }
 
-    /// Whether it is found in `text`.
+    /// Whether it matches `text`.
     pub fn is_match(&self, text: &[u8]) -> bool {
         let input = Input::new(text).anchored(Anchored::No).earliest(true);
-        // It can fail only with bytes at which it was told to give up, or anchored: neither is so.
+        // Fails only with quit bytes or an anchored search, and neither is used.
         matches!(self.states.try_search_fwd(&input), Ok(Some(_)))
     }
 }
 
-/// What texts begin with in which an expression is found that can only be found at their beginning.
+/// Possible beginnings of matching texts, for an expression anchored at the start.
 fn beginnings(expression: &Hir) -> Option<Arc<[Vec<u8>]>> {
     if !expression.properties().look_set_prefix().contains(Look::Start) {
         return None;
@@ -92,12 +92,12 @@ fn beginnings(expression: &Hir) -> Option<Arc<[Vec<u8>]>> {
     let mut texts: Vec<Vec<u8>> = found.literals()?.iter().map(|text| text.as_bytes().to_vec()).collect();
     texts.sort_unstable();
     texts.dedup();
-    // One that is empty says nothing.
+    // An empty beginning says nothing.
     let tells = texts.first().is_some_and(|first| !first.is_empty());
     tells.then(|| texts.into())
 }
 
-/// The words of an error without the picture above them, which shows the place in lines of its own.
+/// Last line of an error message, without the picture of the place above it.
 fn last_line(error: &dyn Error) -> String {
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     let line = text.lines().next_back().unwrap_or_default();

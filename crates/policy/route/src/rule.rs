@@ -1,4 +1,4 @@
-//! A rule: which requests it is for, what is done to them first, and where they go.
+//! A rule: conditions, actions and target.
 
 use crate::field::{Field, Part};
 use crate::{Access, Actions, Network, Pattern, Target};
@@ -6,41 +6,41 @@ use base::Transport;
 use std::net::{IpAddr, SocketAddr};
 use wire::Method;
 
-/// A rule of a table.
+/// A rule of a routing table.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Rule {
-    /// What messages and metrics call it.
+    /// Name in messages and metrics.
     pub name: String,
-    /// Which requests it is for.
+    /// Conditions on a request.
     pub conditions: Conditions,
-    /// Who of those that it is for may use it.
+    /// Access list for matching requests.
     pub access: Access,
-    /// Who is no member of a pool has to prove who it is (RFC 3261 §22.3).
+    /// Whether senders other than members must authenticate (RFC 3261 §22.3).
     pub authenticate: bool,
-    /// What is done to a request before it goes on.
+    /// Edits before the request is forwarded.
     pub actions: Actions,
-    /// Where it goes.
+    /// Destination.
     pub target: Target,
 }
 
 impl Rule {
-    /// The name of a rule that is given none, by its index in the table.
+    /// Default name of the rule with this index.
     pub fn usual_name(index: usize) -> String {
         format!("route-{}", index + 1)
     }
 
-    /// The name that it was given, if it was given one; `index`: its place in the table.
+    /// The configured name of the rule with this index; `None` if it has the default name.
     pub fn given_name(&self, index: usize) -> Option<&str> {
         let number = self.name.strip_prefix("route-").and_then(|number| number.parse::<usize>().ok());
         (number != Some(index + 1)).then_some(&self.name)
     }
 }
 
-/// Who sends a request.
+/// Sender of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
-    /// Whoever is no member of a pool. A rule that says nothing is for them alone: otherwise a rule for all requests
-    /// would send the calls of members back to their pool.
+    /// Anyone but members of a pool. This is the default: otherwise a rule for all requests would send the calls of
+    /// members back to their pool.
     #[default]
     Outside,
     /// A member of a pool.
@@ -59,18 +59,17 @@ impl Origin {
     }
 }
 
-/// A method that a rule names.
+/// Method in a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MethodName {
-    /// One that is known by name. ACK and CANCEL count as INVITE, since they go where it went; a rule does not name
-    /// them.
+    /// A known method. ACK and CANCEL count as INVITE, since they take its path; rules do not name them.
     Known(Method),
-    /// Another, as it is written: methods are case-sensitive (RFC 3261 §7.1).
+    /// Another method, as written: methods are case-sensitive (RFC 3261 §7.1).
     Other(String),
 }
 
 impl MethodName {
-    /// The method of this name.
+    /// Method of this name.
     pub fn new(name: &str) -> Self {
         match Method::parse(name.as_bytes()) {
             Method::Other => Self::Other(name.to_owned()),
@@ -80,30 +79,28 @@ impl MethodName {
     }
 }
 
-/// What has to hold of a request: all of these, and of several values of one any. A list without values asks for
-/// nothing.
+/// Conditions of a rule. All must hold. A list holds if one of its values matches; an empty list always holds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
-    /// Its method.
+    /// Method.
     pub methods: Vec<MethodName>,
-    /// Who sends it.
+    /// Sender.
     pub origin: Origin,
-    /// Where it comes from.
+    /// Networks of the source address.
     pub sources: Vec<Network>,
-    /// The host of its Request-URI is an address in one of these; a name is in none, nor is an address of ours.
+    /// Networks of the host in the Request-URI. A host name is in none, nor is an address of this program.
     pub hosts: Vec<Network>,
-    /// The listener that it came to, by the address that it is bound to; a wildcard is each address of its family
-    /// with its port.
+    /// Listeners that received it, by bound address. A wildcard address stands for each address of its family with the
+    /// same port.
     pub listeners: Vec<SocketAddr>,
-    /// What carried it.
+    /// Transports.
     pub transports: Vec<Transport>,
-    /// What its texts are like. One may be named several times: then all have to hold.
+    /// Texts with patterns. A field may appear several times; then all its entries must hold.
     pub texts: Vec<(Field, Vec<Pattern>)>,
 }
 
 impl Conditions {
-    /// In the one form in which a table compares them: hosts without a final dot or brackets, addresses as they are
-    /// usually written.
+    /// Normalises the form in which a table compares hosts: no final dot, no brackets, addresses in usual spelling.
     pub(crate) fn normalised(mut self) -> Self {
         self.texts.retain(|(_, patterns)| !patterns.is_empty());
         for (field, patterns) in &mut self.texts {
@@ -124,13 +121,13 @@ impl Conditions {
     }
 }
 
-/// Whether the listener that is bound to `at` is the one that a rule names, or one of those that it names by a
-/// wildcard.
+/// Whether a rule that names `named` includes the listener bound to `at`: the addresses are equal, or `named` is a
+/// matching wildcard.
 pub(crate) fn is_listener(named: SocketAddr, at: SocketAddr) -> bool {
     named == at || named.ip().is_unspecified() && named.port() == at.port() && named.is_ipv4() == at.is_ipv4()
 }
 
-/// A host as a request's is compared.
+/// Host in the form in which hosts of requests are compared.
 fn usual_host(host: &[u8]) -> Vec<u8> {
     let bare = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host);
     let ip = core::str::from_utf8(bare).ok().and_then(|text| text.parse::<IpAddr>().ok());

@@ -1,23 +1,22 @@
-//! What a rule does to a given request, step by step: for operators.
+//! Effect of a rule on a given request, step by step, for operators.
 
 use crate::Actions;
 use wire::{Message, SipUri};
 
-/// One thing that a rule does to a request, with what it changes. `before` and `after` are the Request-URI, or the
-/// values of a header field; both are `None` where this request is left as it is.
+/// One edit of a request. `before` and `after` are the Request-URI, or the values of a header field. Both are `None` if
+/// the edit does not change this request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Step {
-    /// In the words of the configuration.
+    /// Action in the words of the configuration.
     pub action: String,
-    /// What stood there; `None`: nothing.
+    /// Old text; `None` if there was none.
     pub before: Option<String>,
-    /// What stands there now; `None`: nothing.
+    /// New text; `None` if there is none.
     pub after: Option<String>,
 }
 
 impl Actions {
-    /// What is done to this request, in the order in which it is done. `uri` is its Request-URI, `here` as for
-    /// [`Actions::uri`].
+    /// Edits of this request, in order. `uri` is its Request-URI; `here` is as for [`Actions::uri`].
     pub fn steps(&self, message: &Message<'_>, uri: &[u8], here: &str) -> Vec<Step> {
         let mut steps = self.uri_steps(uri, here);
         steps.extend(self.header_steps(message));
@@ -44,7 +43,7 @@ impl Actions {
             so_far.user.strip.clone_from(&self.user.strip);
             let user = SipUri::parse(uri).ok().and_then(|uri| uri.user).map(<[u8]>::to_vec);
             let user = user.or_else(|| Some(crate::tel::TelUri::of(uri)?.number())).unwrap_or_default();
-            // The one that fits, or else all that might have.
+            // Shows the prefix that matches, or else all prefixes.
             let fits = |prefix: &&Vec<u8>| crate::actions::end_of_prefix(&user, prefix).is_some();
             let named = match self.user.strip.iter().find(fits) {
                 Some(prefix) => text(prefix),
@@ -155,7 +154,7 @@ mod tests {
             ]
         );
         assert_eq!(shown(&actions, "sip:7@b.example")[0], "strip_prefix 0044, +44: - > -");
-        // No URI of another scheme is rewritten, and nothing says so.
+        // URIs of other schemes are not rewritten, and the steps show no change.
         let urn = shown(&actions, "urn:service:sos");
         assert_eq!(
             urn[..3],

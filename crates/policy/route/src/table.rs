@@ -1,4 +1,4 @@
-//! The rules in order, made ready so that few of them are looked at.
+//! The rules in order, indexed so that few of them are compared with a request.
 
 use crate::cover::{self, Reason};
 use crate::field::{Field, Key};
@@ -15,51 +15,51 @@ use wire::Method;
 
 /// Rules in order, of which the first that matches a request wins.
 ///
-/// Each rule waits at one of its conditions, the one that is likely to hold least often: in an index of exact texts,
-/// prefixes and suffixes of one text of a request, or of source networks. A request is looked up in the indexes, and
-/// only the rules found there are compared with it, and those that have no such condition. So the cost grows with the
-/// rules that a request has something in common with, not with all.
+/// Each rule is indexed by one of its conditions, the one likely to hold least often: exact texts, prefixes and
+/// suffixes of one text of a request, or source networks. A request is compared only with the rules that the indexes
+/// find, and with rules that have no such condition. So the cost grows with the number of rules found, not with the
+/// number of all rules.
 #[derive(Clone)]
 pub struct Table {
     rules: Vec<Rule>,
     compiled: Vec<Compiled>,
-    /// Names of the header fields that rules ask for.
+    /// Names of the header fields that rules test.
     names: HeaderNames,
-    /// Of users and hosts.
+    /// Indexes of users and hosts.
     texts: Vec<(Key, TextIndex)>,
-    /// Of values of header fields, by index of the name.
+    /// Indexes of header field values, by index of the name.
     values: Vec<Vec<TextIndex>>,
     networks: NetworkIndex<Vec<u32>>,
-    /// Rules without a condition that an index could hold.
+    /// Rules without a condition that can be indexed.
     others: Vec<u32>,
     asks_for_hosts: bool,
     may_be_silent: bool,
 }
 
-/// A rule's conditions as they are compared.
+/// Conditions of a rule in the form in which they are compared.
 #[derive(Clone, Debug)]
 struct Compiled {
     origin: Origin,
-    /// By `Method as usize`.
+    /// Bit set by `Method as usize`.
     methods: u16,
     other_methods: Vec<String>,
-    /// By `Transport as usize`.
+    /// Bit set by `Transport as usize`.
     transports: u8,
-    /// By index; all where a rule names none.
+    /// By index; `None` for all listeners.
     listeners: Option<Vec<bool>>,
     sources: Vec<Network>,
     hosts: Vec<Network>,
     texts: Vec<(Key, Vec<Pattern>)>,
 }
 
-/// The condition by which a rule is found.
+/// Condition by which a rule is indexed.
 enum Anchor<'r> {
     Text { key: Key, from_end: bool, patterns: &'r [Pattern] },
     Sources(&'r [Network]),
 }
 
 impl Table {
-    /// Gives the pools that rules lead to other numbers.
+    /// Renumbers the pools of the rules.
     pub fn number_pools(&mut self, number: impl Fn(u16) -> u16) {
         for rule in &mut self.rules {
             if let Target::Pools(pools) = &mut rule.target {
@@ -68,7 +68,7 @@ impl Table {
         }
     }
 
-    /// Makes the rules ready. `listeners` are the addresses that the listeners are bound to, by their index in
+    /// Builds a table. `listeners` are the bound addresses of the listeners, by index in
     /// [`Flow::listener`](base::Flow::listener).
     pub fn new(rules: Vec<Rule>, listeners: &[SocketAddr]) -> Self {
         let rules: Vec<Rule> =
@@ -112,16 +112,16 @@ impl Table {
         Self { rules, compiled, names, texts, values, networks, others, asks_for_hosts, may_be_silent }
     }
 
-    /// Whether a rule leaves requests without an answer.
+    /// Whether some rule leaves requests without a response.
     pub fn may_be_silent(&self) -> bool {
         self.may_be_silent
     }
 
-    /// The first rule that is for this request, and its index.
+    /// First rule that matches this request, with its index.
     pub fn find(&self, query: &Query<'_>) -> Option<(usize, &Rule)> {
         let reader = Reader::new(query, &self.names);
         let mut best = u32::MAX;
-        // Each list is in order: what stands behind the best rule so far cannot win.
+        // Each list is in order: rules after the best one so far cannot win.
         let mut look = |rules: &[u32]| {
             let mut before = rules.iter().take_while(|rule| **rule < best);
             if let Some(rule) = before.find(|rule| self.compiled[**rule as usize].matches(&reader)) {
@@ -147,23 +147,23 @@ impl Table {
         Some((best, &self.rules[best]))
     }
 
-    /// Whether a rule asks for the address in the Request-URI.
+    /// Whether some rule tests the address in the Request-URI.
     pub fn asks_for_hosts(&self) -> bool {
         self.asks_for_hosts
     }
 
-    /// The rules in order.
+    /// Rules in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Rules that can never win, and why: only what is certain is told.
+    /// Rules that can never match, with the reason. Only certain cases are reported.
     pub fn unreachable(&self) -> Vec<(usize, Reason)> {
         cover::unreachable(&self.rules)
     }
 }
 
-/// Two tables of the same rules are the same, for the same listeners.
+/// Tables are equal if they have the same rules for the same listeners.
 impl PartialEq for Table {
     fn eq(&self, other: &Self) -> bool {
         let listeners = |table: &Self| -> Vec<_> {
@@ -180,13 +180,13 @@ impl fmt::Debug for Table {
 }
 
 impl Default for Table {
-    /// Without rules.
+    /// Table without rules.
     fn default() -> Self {
         Self::new(Vec::new(), &[])
     }
 }
 
-/// What an index has of a pattern: each text that is like it is one of these, or begins or ends with it.
+/// Index entries of a pattern: each matching text equals, starts with or ends with one of them.
 fn wanted_texts(pattern: &Pattern, rule: u32) -> impl Iterator<Item = Wanted> + '_ {
     let (texts, is_exact): (&[Vec<u8>], _) = match pattern {
         Pattern::Exact(text) => (core::slice::from_ref(text), true),
@@ -197,7 +197,7 @@ fn wanted_texts(pattern: &Pattern, rule: u32) -> impl Iterator<Item = Wanted> + 
     texts.iter().map(move |text| Wanted { text: text.clone(), is_exact, rule })
 }
 
-/// How seldom a text of this pattern is likely to be there: 0 where an index has no place for the pattern.
+/// Estimate of how rarely a text matches this pattern; 0 if an index cannot hold the pattern.
 fn rarity(pattern: &Pattern, from_end: bool) -> usize {
     match pattern {
         Pattern::Exact(text) => 1_000 + text.len(),
@@ -240,16 +240,17 @@ impl Compiled {
         }
     }
 
-    /// The condition that is likely to hold least often, of those that an index can hold.
+    /// Condition likely to hold least often, of those that an index can hold.
     fn anchor(&self) -> Option<Anchor<'_>> {
         let texts = self.texts.iter().flat_map(|(key, patterns)| {
-            // Of two that are as rare, the last one is taken: ends of host names are more alike than beginnings.
+            // Of two equally rare conditions the last is taken: ends of host names are more alike than their
+            // beginnings.
             [true, false].map(|from_end| {
                 let rarity = patterns.iter().map(|pattern| rarity(pattern, from_end)).min().unwrap_or(0);
                 (rarity, Anchor::Text { key: *key, from_end, patterns })
             })
         });
-        // As if a decimal digit were three bits of an address, and an IPv6 network had four times as many.
+        // Counts a decimal digit as three bits of an address, and a bit of an IPv6 network as a quarter of one.
         let bits = |network: &Network| {
             let length = usize::from(network.length());
             if network.first().is_ipv4() { length } else { length / 4 }
@@ -285,7 +286,7 @@ impl Compiled {
     }
 }
 
-/// Whether an address is in one of these networks, if there are any.
+/// Whether an address is in one of these networks. True if there are no networks.
 fn is_in(networks: &[Network], address: impl FnOnce() -> Option<IpAddr>) -> bool {
     networks.is_empty()
         || address().is_some_and(|address| networks.iter().any(|network| network.contains(address)))

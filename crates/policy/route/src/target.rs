@@ -1,56 +1,56 @@
-//! Where a rule sends a request: to pools, to its own Request-URI, or nowhere but back with an answer.
+//! Target of a rule: pools, the Request-URI, registered contacts, or a response.
 
 use crate::Failover;
 use core::cmp::Reverse;
 
-/// Where a rule sends a request.
+/// Destination of a rule's requests.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Target {
-    /// To a member of one of these.
+    /// A member of one of these pools.
     Pools(Pools),
-    /// Where its Request-URI leads, as it is after the rule's actions; of whoever is no member of a pool only to an
-    /// address in [`Conditions::hosts`](crate::Conditions::hosts), so that no stranger has requests sent anywhere.
+    /// The Request-URI after the rule's actions. For senders other than members, only an address in
+    /// [`Conditions::hosts`](crate::Conditions::hosts), so that a stranger cannot have requests sent to any address.
     #[default]
     RequestUri,
-    /// To where the user in its Request-URI has registered.
+    /// Contacts that the user in the Request-URI has registered.
     Location,
-    /// Nowhere: it is answered.
+    /// No destination: the request is answered.
     Answer(Answer),
-    /// Nowhere, and whoever sent it hears nothing.
+    /// No destination and no response.
     Silence,
 }
 
-/// Pools that a rule sends requests to.
+/// Pools of a target.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pools {
-    /// At least one.
+    /// At least one pool.
     pub choices: Vec<Choice>,
-    /// When the next one is tried.
+    /// Rules for trying the next pool.
     pub failover: Failover,
 }
 
-/// One of the pools of a target.
+/// A pool of a target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
-    /// Number of the pool, as whoever makes the table numbers them.
+    /// Number of the pool, assigned by the creator of the table.
     pub pool: u16,
-    /// Those of the lowest number come first, as with SRV records (RFC 2782).
+    /// Pools with the lowest number come first, as with SRV records (RFC 2782).
     pub priority: u16,
-    /// Share of the first attempts among those of the same priority; more than 0.
+    /// Share of the first attempts among pools of equal priority; more than 0.
     pub weight: f64,
 }
 
 impl Pools {
-    /// One pool that gets everything.
+    /// A single pool that gets all requests.
     pub fn one(pool: u16) -> Self {
         Self { choices: vec![Choice { pool, priority: 1, weight: 1.0 }], failover: Failover::default() }
     }
 
-    /// The pools in the order in which they are tried for a call.
+    /// Order in which the pools are tried for a call.
     ///
-    /// By priority; within one by weight, drawn from the call's key and the place in the list alone (weighted
-    /// rendezvous, as the policy `hash` has it). So a request that is sent again, or comes to another thread or
-    /// process, goes the same way, whatever number the pool has there, and a change of one weight moves few calls.
+    /// By priority; within a priority by weight, drawn from the call's key and the place in the list (weighted
+    /// rendezvous, as in policy `hash`). A repeated request therefore takes the same order on another thread or in
+    /// another process, whatever the pool numbers there. A change of one weight moves few calls.
     pub fn order(&self, call: u128) -> impl Iterator<Item = u16> + use<> {
         let drawn = |place: u16, choice: &Choice| -choice.weight / draw(call, place).ln();
         let places = (0..).zip(&self.choices);
@@ -62,7 +62,7 @@ impl Pools {
         all.into_iter().map(|(_, _, pool)| pool)
     }
 
-    /// The first of [`order`](Self::order), without the others.
+    /// First pool of [`order`](Self::order).
     pub fn first(&self, call: u128) -> Option<u16> {
         match &self.choices[..] {
             [only] => Some(only.pool),
@@ -71,7 +71,7 @@ impl Pools {
     }
 }
 
-/// A number that is never NaN.
+/// Number that is never NaN.
 #[derive(Clone, Copy, PartialEq)]
 struct Total(f64);
 
@@ -89,7 +89,7 @@ impl Ord for Total {
     }
 }
 
-/// A number in (0, 1) from a call and a place: the finalizer of splitmix64 over both.
+/// Number in (0, 1) from a call and a place: the finalizer of splitmix64 over both.
 fn draw(call: u128, place: u16) -> f64 {
     let mut x =
         (call as u64) ^ ((call >> 64) as u64) ^ (u64::from(place) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -99,7 +99,7 @@ fn draw(call: u128, place: u16) -> f64 {
     ((x >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// An answer of our own.
+/// Response that a rule gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     status: u16,
@@ -108,18 +108,17 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The longest reason phrase, in bytes.
+    /// Longest reason phrase, in bytes.
     pub const REASON_MAX: usize = 60;
-    /// The most bytes of all Contacts: an answer must not be much longer than what is answered, whose source may be
-    /// forged.
+    /// Most bytes of all Contacts. A response must not be much longer than its request, whose source may be forged.
     pub const CONTACTS_MAX: usize = 256;
 
-    /// An answer with this status and reason phrase; without a phrase, that of RFC 3261 §21. `contacts` are the URIs
-    /// of a redirection, in the order of preference.
+    /// Creates a response with this status and reason phrase; `None` for the phrase of RFC 3261 §21. `contacts` are the
+    /// URIs of a redirection, in order of preference.
     ///
     /// # Errors
-    /// What is expected: a failure or a redirection, text on one line, URIs with a 3xx only, and with a 300 to 302 at
-    /// least one.
+    /// Describes the expected value: a status of failure or redirection, text on one line, URIs only with a 3xx, and at
+    /// least one with 300 to 302.
     pub fn new(status: u16, reason: Option<&str>, contacts: &[&str]) -> Result<Self, String> {
         if !(300..700).contains(&status) {
             return Err("expected a status from 300 to 699".to_owned());
@@ -147,24 +146,24 @@ impl Answer {
         Ok(Self { status, reason: reason.to_owned(), contacts })
     }
 
-    /// 300 to 699.
+    /// Status, 300 to 699.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// The reason phrase.
+    /// Reason phrase.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// The value of the Contact, if there is one (RFC 3261 §8.3, §20.10).
+    /// Value of the Contact header field, if there are contacts (RFC 3261 §8.3, §20.10).
     pub fn contact(&self) -> Option<String> {
         let values: Vec<_> = self.contacts.iter().map(|uri| format!("<{uri}>")).collect();
         (!values.is_empty()).then(|| values.join(", "))
     }
 }
 
-/// The reason phrases of RFC 3261 §21 for what a proxy may answer without having asked anybody.
+/// Reason phrases of RFC 3261 §21 for responses that a proxy may give without forwarding the request.
 fn reason_of(status: u16) -> &'static str {
     match status {
         300 => "Multiple Choices",

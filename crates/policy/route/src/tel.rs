@@ -1,21 +1,21 @@
-//! `tel` URIs (RFC 3966): the number that rules compare, and what of one goes into a SIP URI (RFC 3261 §19.1.6).
+//! `tel` URIs (RFC 3966): the number that rules compare, and the conversion to a SIP URI (RFC 3261 §19.1.6).
 
-/// Characters between the digits that mean nothing (RFC 3966 §3, `visual-separator`).
+/// Characters between the digits without meaning (RFC 3966 §3, `visual-separator`).
 const SEPARATORS: &[u8] = b"-.()";
 
 /// Parameters whose values are compared in any case (RFC 3966 §4).
 const CASELESS: [&[u8]; 4] = [b"isub", b"postd", b"ext", b"phone-context"];
 
-/// A `tel` URI, as it is written.
+/// A `tel` URI as written.
 #[derive(Clone, Copy)]
 pub(crate) struct TelUri<'u> {
     number: &'u [u8],
-    /// Behind the first semicolon; empty without any.
+    /// Text after the first semicolon; empty if there is none.
     params: &'u [u8],
 }
 
 impl<'u> TelUri<'u> {
-    /// The URI, if its scheme is `tel`.
+    /// Parses the URI; `None` if its scheme is not `tel`.
     pub(crate) fn of(uri: &'u [u8]) -> Option<Self> {
         let scheme = wire::scheme_of(uri).filter(|scheme| scheme.eq_ignore_ascii_case(b"tel"))?;
         let rest = &uri[scheme.len() + 1..];
@@ -23,14 +23,14 @@ impl<'u> TelUri<'u> {
         Some(Self { number: &rest[..end], params: rest.get(end + 1..).unwrap_or_default() })
     }
 
-    /// The number with escapes decoded and without what only makes it readable: `+44-20` is `+4420` (RFC 3966 §4).
+    /// Number with escapes decoded and visual separators removed: `+44-20` is `+4420` (RFC 3966 §4).
     pub(crate) fn number(&self) -> Vec<u8> {
         let number = wire::unescape(self.number).filter(|byte| !SEPARATORS.contains(byte));
         number.map(|byte| byte.to_ascii_lowercase()).collect()
     }
 
-    /// Writes the parameters as they stand in the user of a SIP URI: by name, `isub` and `postd` first, and in lower
-    /// case where case means nothing, so that equal `tel` URIs become equal SIP URIs.
+    /// Writes the parameters as they stand in the user of a SIP URI: sorted by name, `isub` and `postd` first, in lower
+    /// case where case has no meaning. So equal `tel` URIs become equal SIP URIs.
     pub(crate) fn write_params(&self, out: &mut Vec<u8>) {
         let param = |param: &'u [u8]| {
             let end = param.iter().position(|&byte| byte == b'=').unwrap_or(param.len());
@@ -53,8 +53,8 @@ impl<'u> TelUri<'u> {
     }
 }
 
-/// Writes text into the user of a SIP URI; what may not stand there (RFC 3261 §25.1, `user`) as an escape. Escapes
-/// stay.
+/// Writes text into the user of a SIP URI. Characters not allowed there (RFC 3261 §25.1, `user`) become escapes;
+/// existing escapes stay.
 pub(crate) fn write_user_text(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()&=+$,;?/%".contains(&byte) {

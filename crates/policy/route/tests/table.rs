@@ -1,4 +1,4 @@
-//! The table against a look at every rule in order, on random tables and requests.
+//! The table against a comparison with every rule in order, on random tables and requests.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod common;
@@ -18,7 +18,7 @@ fn table(rules: Vec<Conditions>) -> Table {
     Table::new(rules.into_iter().map(rule).collect(), &listeners())
 }
 
-/// Which rule a request gets.
+/// Index of the rule that a request matches.
 fn found(table: &Table, call: &Call) -> Option<usize> {
     let text = call.text();
     let message = wire::scan(text.as_bytes()).unwrap();
@@ -61,8 +61,8 @@ proptest! {
     }
 }
 
-/// The random tables and requests meet often enough to show anything: most requests match a rule, few the first one,
-/// and rules that never win are common.
+/// Random tables and requests match often enough: most requests match a rule, few the first one, and rules that never
+/// win are common.
 #[test]
 fn the_random_tables_are_worth_looking_at() {
     use proptest::strategy::ValueTree;

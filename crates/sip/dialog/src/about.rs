@@ -1,24 +1,24 @@
-//! Who calls whom: what is kept of the INVITE that begins a call.
+//! Parties of a call, kept from its INVITE.
 
 use std::net::SocketAddr;
 
-/// Longest URI or name that is kept; what is longer is cut off. Addresses of people are far shorter, and a stranger
-/// must not fill the memory with them.
+/// Longest URI or name that is kept; longer ones are truncated. Addresses of people are far shorter, and outsiders must
+/// not fill the memory with them.
 const LONGEST: usize = 256;
 
-/// Who calls whom, as the INVITE has it; in one piece of memory.
+/// Parties of a call, as named in its INVITE; in one allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
     texts: Box<[u8]>,
-    /// Where the first, second, ... text ends.
+    /// End of each text.
     ends: [u32; 7],
-    /// Who sent the INVITE here; `None` where nobody knows any more.
+    /// Source of the INVITE; `None` if unknown.
     pub source: Option<SocketAddr>,
 }
 
 impl About {
-    /// Call-ID, tag of the caller, URI in From, URI in To, Request-URI as it came, and the names of the rule and of
-    /// the pool that it goes by; a name that there is none of is empty.
+    /// Makes the value from Call-ID, tag of the caller, URI in From, URI in To, received Request-URI, and the names of
+    /// the routing rule and the pool. An absent name is empty.
     pub fn new(texts: [&[u8]; 7], source: Option<SocketAddr>) -> Self {
         let [call_id, tag, rest @ ..] = texts;
         let [from, to, uri, rule, pool] = rest.map(|text| &text[..text.len().min(LONGEST)]);
@@ -42,37 +42,37 @@ impl About {
         self.text(0)
     }
 
-    /// The tag of the caller.
+    /// Tag of the caller.
     pub fn tag(&self) -> &[u8] {
         self.text(1)
     }
 
-    /// The URI in From.
+    /// URI in From.
     pub fn from(&self) -> &[u8] {
         self.text(2)
     }
 
-    /// The URI in To.
+    /// URI in To.
     pub fn to(&self) -> &[u8] {
         self.text(3)
     }
 
-    /// The Request-URI as it came.
+    /// Request-URI as received.
     pub fn uri(&self) -> &[u8] {
         self.text(4)
     }
 
-    /// The name of the rule that it goes by; empty for none.
+    /// Name of the routing rule; empty if there is none.
     pub fn rule(&self) -> &[u8] {
         self.text(5)
     }
 
-    /// The name of the pool that it goes to; empty where it goes to the contacts of a user.
+    /// Name of the pool; empty if the call goes to the contacts of a user.
     pub fn pool(&self) -> &[u8] {
         self.text(6)
     }
 
-    /// Bytes of memory beside its own size.
+    /// Memory beside its own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.texts.len()
     }

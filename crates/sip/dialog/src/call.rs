@@ -1,4 +1,4 @@
-//! One call: its INVITE, and the dialogs that it has begun.
+//! One call: its INVITE and its dialogs.
 
 use crate::about::About;
 use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
@@ -7,30 +7,30 @@ use base::{Flow, Instant};
 use core::time::Duration;
 use std::net::SocketAddr;
 
-/// How long what has ended is remembered, and a BYE may go without an answer: as long as its repetitions may come
-/// (64*T1, RFC 3261 §17.1.2.2).
+/// Time for which ended calls are remembered, and limit for the response to a BYE: as long as retransmissions may
+/// arrive (64*T1, RFC 3261 §17.1.2.2).
 pub(crate) const LATE: Duration = Duration::from_secs(32);
 
-/// Most dialogs of a call: as many as its INVITE can have branches, here and beyond.
+/// Maximum number of dialogs of a call: as many as its INVITE can have branches, here and beyond.
 const MOST_DIALOGS: usize = 60;
 
-/// Shortest session that is watched (RFC 4028 §4, §5: Min-SE is not below): who says less would have a call end that
-/// goes on.
+/// Shortest session interval that is enforced (RFC 4028 §4, §5: least Min-SE). A party that names a shorter one would
+/// have a live call end.
 pub(crate) const SHORTEST_SESSION: Duration = Duration::from_secs(90);
 
-/// Who has done something.
+/// Party that has acted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Who sent the INVITE.
+    /// Sender of the INVITE.
     Caller,
-    /// Who answered it.
+    /// Sender of the 2xx.
     Callee,
     /// This proxy.
     Proxy,
 }
 
 impl Side {
-    /// As it stands in a record.
+    /// Name in a record.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
@@ -47,95 +47,95 @@ impl Side {
         }
     }
 
-    /// The side that began a dialog, or the other one.
+    /// Side of a request, by whether the initiator of the dialog sent it.
     pub const fn of(by_initiator: bool) -> Self {
         if by_initiator { Self::Caller } else { Self::Callee }
     }
 }
 
-/// Where a dialog stands.
+/// State of a dialog.
 ///
-/// A dialog ends for good by a BYE that reached its target and was accepted. Whatever else speaks for its end (a BYE
-/// that was refused, that got no answer or that may have gone to somebody else, a session that was not refreshed) may
-/// be made up by a party that talks on and wants a shorter record. Then the dialog is watched: its record is written,
-/// but not as the final one.
+/// A dialog ends for good by a BYE that reached its target and was accepted. Other signs of its end may come from a
+/// party that keeps talking and wants a shorter record: a refused or unanswered BYE, a BYE that may have gone to a
+/// third party, a session that was not refreshed. After these the dialog is watched: its record is written, but not as
+/// the final one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// A provisional response with a tag has come (RFC 3261 §12.1).
+    /// After a provisional response with a tag (RFC 3261 §12.1).
     Early,
-    /// A 2xx has gone back.
+    /// After a 2xx.
     Confirmed,
-    /// One side has sent BYE, which is not answered yet, or only by a challenge.
+    /// After a BYE without a response so far, or with a challenge only.
     Ending {
-        /// Which side sent it.
+        /// Sender of the BYE.
         by: Side,
-        /// When.
+        /// Time of the BYE.
         since: Instant,
-        /// The status that is written if nothing else comes: 408, or that of the challenge.
+        /// Status to write if no response follows: 408, or that of the challenge.
         status: u16,
-        /// The end that was written before, if the dialog was watched.
+        /// The end written before, if the dialog was watched.
         before: Option<End>,
     },
-    /// It seems to be over: this end is written. Later traffic reopens it.
+    /// The dialog seems to be over, and this end is written. Later traffic reopens it.
     Watched(End),
-    /// It was watched until the time limit of calls, when both sides were sent a BYE. A side that accepts it still
-    /// had the call.
+    /// The time limit of calls was reached while the dialog was watched, and both sides were sent a BYE. A side that
+    /// accepts the BYE still had the call.
     Tested {
-        /// The end that is written.
+        /// The end written before.
         end: End,
-        /// When the BYEs were sent.
+        /// Time of the BYEs.
         since: Instant,
         /// Whether caller and callee still had the call.
         alive: [bool; 2],
     },
-    /// It is over, and remembered until then.
+    /// Over; remembered until this time.
     Over(Instant),
 }
 
-/// An end of a dialog, as its record tells it.
+/// End of a dialog, as written in its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End {
     pub(crate) at: Instant,
-    /// `None`: neither side told of it.
+    /// `None`: neither side signalled the end.
     pub(crate) by: Option<Side>,
     pub(crate) cause: Cause,
-    /// The final response to the BYE; 0 where there was none.
+    /// Status of the final response to the BYE; 0 if there was none.
     pub(crate) bye_status: u16,
 }
 
 /// Route set and remote target of one side of a dialog, beyond this proxy, as keyed hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DialogPath {
-    /// Of the Route values behind ours; 0 where there are none.
+    /// Hash of the Route values after ours; 0 if there are none.
     pub routes: u64,
-    /// Of the Contact, which is the Request-URI of the request.
+    /// Hash of the Contact, which is the Request-URI of requests to this side.
     pub contact: u64,
 }
 
-/// What proves that a request belongs to the dialog of its tags.
+/// Evidence that a request belongs to the dialog of its tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// The token in its Route, and it goes to the target that the token names, by this way.
+    /// Its Route has our token, and it goes by this path to the target that the token names.
     Token(DialogPath),
-    /// Nothing but the tags, or it goes elsewhere: somebody else may answer it.
+    /// Only the tags, or the request goes elsewhere, so that a third party may answer it.
     Tags,
 }
 
-/// How the two sides of a dialog are reached, beyond this proxy: what a BYE to them is made of.
+/// Addressing of both sides of a dialog, beyond this proxy, for a BYE to them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ends {
-    /// From and To of the INVITE's 2xx, as they stand there.
+    /// From and To of the 2xx to the INVITE, as written.
     pub from_and_to: [Box<[u8]>; 2],
-    /// The Contact of the caller, and that of the callee.
+    /// Contacts of the caller and of the callee.
     pub contacts: [Box<[u8]>; 2],
-    /// The Route behind us on the way to each, one value after the other with commas; empty for none.
+    /// Route beyond us to each side, as one comma list; empty if there is none.
     pub routes: [Box<[u8]>; 2],
-    /// The connections by which clients are reached (RFC 5626 §5.3); `None`: by the URI.
+    /// Connections to clients (RFC 5626 §5.3); `None`: reached by URI.
     pub flows: [Option<Flow>; 2],
 }
 
 impl Ends {
-    /// Which of two values is that of a side.
+    /// Index of a side in these arrays.
     pub const fn index(side: Side) -> usize {
         match side {
             Side::Caller | Side::Proxy => 0,
@@ -149,7 +149,7 @@ impl Ends {
     }
 }
 
-/// A dialog of a call.
+/// Dialog of a call.
 #[derive(Debug)]
 pub(crate) struct Dialog {
     /// Hash of the callee's tag.
@@ -157,31 +157,31 @@ pub(crate) struct Dialog {
     pub(crate) phase: Phase,
     pub(crate) accepted: Option<Accepted>,
     pub(crate) peer: Option<SocketAddr>,
-    /// The ways to caller and callee; `None` where they are not known.
+    /// Paths to caller and callee; `None` if unknown.
     pub(crate) ways: [Option<DialogPath>; 2],
-    /// When its session ends unless it is refreshed (RFC 4028 §8.3).
+    /// End of its session unless it is refreshed (RFC 4028 §8.3).
     pub(crate) session: Option<Instant>,
-    /// When something of it last came by.
+    /// Time of its last message.
     pub(crate) heard: Instant,
-    /// When both sides last showed that it goes on: one has accepted what the other has sent.
+    /// Time at which one side last accepted a request of the other, which shows that both continue it.
     pub(crate) alive: Instant,
     pub(crate) reason: Box<[u8]>,
     pub(crate) ends: Option<Box<Ends>>,
-    /// Who calls whom, where another INVITE of the same name has begun it than the call.
+    /// Parties, if it was created by another INVITE with the same key.
     pub(crate) about: Option<Box<About>>,
-    /// The last CSeq numbers of caller and callee.
+    /// Last CSeq numbers of caller and callee.
     pub(crate) cseq: [u32; 2],
 }
 
 impl Dialog {
-    /// When something has to be done about it.
+    /// Time of its next timer.
     fn deadline(&self, settings: &CallSettings) -> Option<Instant> {
         let limit = self.time_limit(settings);
         let earliest = |other: Instant, times: [Option<Instant>; 2]| {
             Some(times.into_iter().flatten().fold(other, Instant::min))
         };
         match self.phase {
-            // Its INVITE ends it.
+            // An early dialog ends with its INVITE.
             Phase::Early => None,
             Phase::Ending { since, .. } | Phase::Tested { since, .. } => Some(since + LATE),
             Phase::Over(until) => Some(until),
@@ -190,15 +190,15 @@ impl Dialog {
         }
     }
 
-    /// When it has had its time.
+    /// Time at which it reaches the time limit of calls.
     pub(crate) fn time_limit(&self, settings: &CallSettings) -> Option<Instant> {
-        // Nobody is said to be hung up who cannot be told.
+        // Without addressing no BYE can be sent, so there is no time limit.
         self.ends.as_ref()?;
         let since = self.accepted.as_ref().and_then(|accepted| accepted.at)?;
         settings.longest.map(|longest| since + longest)
     }
 
-    /// Whether a request that comes so goes to that side of this dialog, and to nobody else.
+    /// Whether a request with this evidence goes to that side of this dialog, and to no third party.
     pub(crate) fn is_led(&self, to: Side, proof: Proof) -> bool {
         match (proof, self.ways[Ends::index(to)]) {
             (Proof::Token(way), Some(known)) => way == known,
@@ -208,7 +208,7 @@ impl Dialog {
         }
     }
 
-    /// Whether it goes on, as far as is known.
+    /// Whether it is active, as far as is known.
     pub(crate) fn goes_on(&self) -> bool {
         matches!(self.phase, Phase::Early | Phase::Confirmed | Phase::Ending { .. })
     }
@@ -217,69 +217,69 @@ impl Dialog {
         matches!(self.phase, Phase::Over(_))
     }
 
-    /// Whether it is over only as far as somebody has said.
+    /// Whether it has an unproved end.
     pub(crate) fn is_watched(&self) -> bool {
         matches!(self.phase, Phase::Watched(_) | Phase::Tested { .. })
     }
 }
 
-/// As what a call is counted.
+/// Category in which a call is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// It goes on, as far as is known.
+    /// Active, as far as is known.
     GoesOn,
-    /// Some of its dialogs are watched, and none goes on.
+    /// Some of its dialogs are watched, and none is active.
     Watched,
-    /// It is over and remembered, or not entered yet.
+    /// Over and remembered, or not entered yet.
     Over,
 }
 
-/// A call.
+/// One call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) key: u64,
     pub(crate) about: About,
     pub(crate) began: Began,
-    /// When, in Unix seconds by the clock of the tokens.
+    /// Start in Unix seconds, by the clock of the tokens.
     pub(crate) began_unix: u32,
     /// CSeq number of its INVITE.
     pub(crate) cseq: u32,
     pub(crate) rang: Option<Instant>,
-    /// When something of its INVITE last came by.
+    /// Time of the last message of its INVITE.
     pub(crate) heard: Instant,
-    /// Who has given it up before it was answered.
+    /// Side that cancelled it before it was answered.
     pub(crate) cancelled: Option<Side>,
     pub(crate) cancel_reason: Box<[u8]>,
-    /// How many passes of its INVITE have no final response.
+    /// Number of passes of its INVITE without a final response.
     pub(crate) passes: u16,
     pub(crate) dialogs: Vec<Dialog>,
-    /// Its key in the wheel, and what it is set for.
+    /// Key in the wheel, and deadline.
     pub(crate) timer: (u32, Instant),
-    /// As what it is counted.
+    /// Category in which it is counted.
     pub(crate) standing: Standing,
-    /// Which ending of all calls was its last one.
+    /// Number of its last end, among all ends of calls.
     pub(crate) ending: u64,
 }
 
 impl Call {
-    /// When something has to be done about it.
+    /// Time of its next timer.
     pub(crate) fn deadline(&self, settings: &CallSettings) -> Instant {
         let unanswered = (self.passes > 0).then(|| self.heard + settings.silence);
         let dialogs = self.dialogs.iter().filter_map(|dialog| dialog.deadline(settings));
         dialogs.chain(unanswered).min().unwrap_or(self.heard)
     }
 
-    /// Whether something more may come of it.
+    /// Whether it may still have events.
     pub(crate) fn is_open(&self) -> bool {
         self.passes > 0 || !self.dialogs.iter().all(Dialog::is_over)
     }
 
-    /// Whether anything of it goes on, as far as is known.
+    /// Whether any part of it is active, as far as is known.
     pub(crate) fn goes_on(&self) -> bool {
         self.stands() == Standing::GoesOn
     }
 
-    /// As what it is to be counted.
+    /// Category in which it is to be counted.
     pub(crate) fn stands(&self) -> Standing {
         if self.passes > 0 || self.dialogs.iter().any(Dialog::goes_on) {
             Standing::GoesOn
@@ -290,12 +290,12 @@ impl Call {
         }
     }
 
-    /// Whether a 2xx has gone back.
+    /// Whether a 2xx was forwarded.
     pub(crate) fn is_accepted(&self) -> bool {
         self.dialogs.iter().any(|dialog| dialog.accepted.is_some())
     }
 
-    /// [12.3-1] Early dialogs end with the INVITE that has begun them.
+    /// [12.3-1] Ends early dialogs together with their INVITE.
     pub(crate) fn drop_early(&mut self) {
         if self.passes == 0 {
             self.dialogs.retain(|dialog| dialog.phase != Phase::Early);
@@ -306,11 +306,11 @@ impl Call {
         self.dialogs.iter_mut().find(|dialog| dialog.tag == tag)
     }
 
-    /// [12.1-2] The dialog with this tag, which is entered if there is room.
+    /// [12.1-2] Returns the dialog with this tag; enters it if there is room.
     pub(crate) fn enter(&mut self, now: Instant, tag: u64, phase: Phase) -> Option<&mut Dialog> {
         let is_known = self.dialogs.iter().any(|dialog| dialog.tag == tag);
         if !is_known && self.dialogs.len() >= MOST_DIALOGS {
-            // One that rings makes room: whoever answers has to be written down.
+            // An early dialog makes room, since every answered dialog needs a record.
             let early = self.dialogs.iter().position(|dialog| dialog.phase == Phase::Early)?;
             self.dialogs.remove(early);
         }
@@ -336,7 +336,7 @@ impl Call {
         Some(&mut self.dialogs[at])
     }
 
-    /// What is written of a dialog that is answered, goes on after all, or ends.
+    /// Makes the record of a dialog that is answered, reopened or ended.
     pub(crate) fn record(
         &self,
         dialog: &Dialog,
@@ -362,7 +362,7 @@ impl Call {
         }
     }
 
-    /// Bytes of memory beside its own size.
+    /// Memory beside its own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let of_dialog = |dialog: &Dialog| {
             let tag = dialog.accepted.as_ref().map_or(0, |accepted| accepted.tag.len());

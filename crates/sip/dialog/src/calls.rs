@@ -1,8 +1,8 @@
-//! All calls of a shard: their INVITEs, and what is counted.
+//! All calls of a shard: their INVITEs, and counters.
 //!
-//! - `within.rs`: requests within dialogs, and their answers,
-//! - `room.rs`: how many there may be,
-//! - `ending.rs`: what time brings, ends that are proved, and calls that are watched since theirs is not.
+//! - `within.rs`: requests within dialogs, and their responses,
+//! - `room.rs`: limits of their number,
+//! - `ending.rs`: timers, proved ends, and watched calls.
 
 mod ending;
 mod room;
@@ -21,102 +21,102 @@ use std::net::SocketAddr;
 /// Failed calls that are remembered, in each of two generations: of 32 s (64*T1) at 1,000 a second.
 const FAILED: usize = 32_768;
 
-/// Longest reason that is kept.
+/// Longest reason that is kept, in bytes.
 const LONGEST_REASON: usize = 128;
 
-/// What a dialog is known by: keyed hashes of Call-ID and caller's tag, and of the callee's tag.
+/// Key of a dialog: keyed hashes of Call-ID and caller's tag, and of the callee's tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DialogKey {
-    /// Of the call.
+    /// Key of the call.
     pub call: u64,
-    /// Of the callee's tag.
+    /// Hash of the callee's tag.
     pub tag: u64,
 }
 
-/// There are as many calls as there may be.
+/// Error: the limit of calls is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallsFull;
 
-/// What comes of a step.
+/// Result of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallEvent {
-    /// To be written.
+    /// A record to write.
     Record(Box<CallRecord>),
-    /// Both sides are to be sent a BYE.
+    /// Send a BYE to both sides.
     HangUp(Box<HangUp>),
 }
 
-/// Who is to be sent a BYE.
+/// Sides of a dialog that must be sent a BYE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HangUp {
     /// Call-ID of the dialog.
     pub call_id: Box<[u8]>,
-    /// How its sides are reached.
+    /// Addressing of its sides.
     pub ends: Ends,
-    /// The last CSeq numbers of caller and callee.
+    /// Last CSeq numbers of caller and callee.
     pub cseq: [u32; 2],
 }
 
-/// An INVITE that begins a call.
+/// INVITE that starts a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Invited {
-    /// Who calls whom.
+    /// Parties of the call.
     pub about: About,
-    /// When the token in its Record-Route says that the call began, in Unix seconds.
+    /// Start of the call in Unix seconds, as in the token of its Record-Route.
     pub unix: u32,
-    /// Its CSeq number.
+    /// CSeq number.
     pub cseq: u32,
-    /// Whether it has been here before, on its way.
+    /// Whether it has passed this proxy before.
     pub is_spiral: bool,
 }
 
-/// What is known of the dialog of a request.
+/// State of the dialog of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// It is there.
+    /// The dialog is known.
     Known,
-    /// It is watched: a 2xx to the request reopens it ([`Calls::goes_on`]).
+    /// The dialog is watched: a 2xx to the request reopens it ([`Calls::goes_on`]).
     Watched,
 }
 
-/// A BYE that went on, until its answer.
+/// A forwarded BYE, until its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardedBye {
-    /// Which side sent it.
+    /// Sender.
     pub by: Side,
-    /// When it came.
+    /// Time of receipt.
     pub since: Instant,
-    /// Whether it went to the other side of the dialog, and to nobody else.
+    /// Whether it went to the other side of the dialog, and to no third party.
     pub is_proved: bool,
 }
 
-/// How many calls there are.
+/// Counters of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CallCounts {
-    /// Not answered yet.
+    /// Not answered so far.
     pub ringing: usize,
     /// Answered.
     pub answered: usize,
-    /// Over as far as somebody has said, and watched: what is heard of them yet reopens them.
+    /// Watched after an unproved end; later traffic reopens them.
     pub watched: usize,
-    /// Bytes of memory that all of them take, those included that have just ended.
+    /// Memory of all calls in bytes, including those that have just ended.
     pub memory: usize,
-    /// Refused for want of room.
+    /// Refused at the limit of calls.
     pub refused: u64,
     /// Found again after a restart.
     pub found: u64,
-    /// Ended because they had had their time.
+    /// Ended by the time limit.
     pub limited: u64,
     /// Ended because their session was not refreshed.
     pub expired: u64,
-    /// Ended because nothing was heard of them.
+    /// Ended because they were silent too long.
     pub lost: u64,
-    /// Reopened after an end that was none.
+    /// Reopened after an unproved end.
     pub reopened: u64,
 }
 
 impl CallCounts {
-    /// Adds those of another shard.
+    /// Adds the counters of another shard.
     pub fn merge(&mut self, other: &Self) {
         self.ringing += other.ringing;
         self.answered += other.answered;
@@ -137,20 +137,20 @@ pub struct Calls {
     settings: CallSettings,
     table: Slab<Call>,
     index: HashTable<u32>,
-    /// How many of them go on; the others are remembered for a while.
+    /// Number of active calls; the others are remembered for a while.
     open: usize,
-    /// Those that have ended, by key, and which ending each was, in order; some may go on again, or be forgotten.
+    /// Ended calls in order, by key and number of the end. Some may be active again, or forgotten.
     ended: VecDeque<(u64, u64)>,
-    /// So many endings are remembered at least.
+    /// Least number of ends that are remembered.
     most_ended: usize,
-    /// How often a call has ended.
+    /// Number of ends of calls so far.
     endings: u64,
     timers: TimerWheel,
     events: Vec<CallEvent>,
     counts: CallCounts,
-    /// Calls that have failed lately, and when: what comes of them yet is of no call from before a restart.
+    /// Calls that failed recently, with the time; later messages of them do not come from before a restart.
     failed: Recent<u64, Instant>,
-    /// The dialogs that are watched, and since when; the oldest first. Some are not any more.
+    /// Watched dialogs with the time of their end, oldest first. Some are not watched any more.
     watched: VecDeque<(DialogKey, Instant)>,
 }
 
@@ -161,7 +161,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// None, with these settings.
+    /// Makes an empty set of calls with these settings.
     pub fn new(settings: CallSettings) -> Self {
         Self::remembering(settings, room::ENDED)
     }
@@ -183,15 +183,14 @@ impl Calls {
         }
     }
 
-    /// Changes the settings. What goes on keeps the timers that it has until something of it comes by.
+    /// Changes the settings. An active call keeps its timers until its next message.
     pub fn configure(&mut self, settings: CallSettings) {
         self.settings = settings;
     }
 
-    /// An INVITE without To tag goes on for the first time; one that is on its way already comes by once more.
+    /// Reports an INVITE without To tag: the first one of a call, or another pass of the same INVITE.
     ///
-    /// # Errors
-    /// There is no room for a call more.
+    /// # Errors If the limit of calls is reached.
     pub fn invited(&mut self, now: Instant, call: u64, invited: &Invited) -> Result<(), CallsFull> {
         if !self.has_room(call) {
             self.counts.refused += 1;
@@ -203,7 +202,7 @@ impl Calls {
             if known.is_open() {
                 known.passes = known.passes.saturating_add(1);
             } else {
-                // Asked again, with credentials or after a while: another call with the same name.
+                // Sent again, with credentials or after a while: another call with the same key.
                 let timer = known.timer;
                 self.table[at] = Call { timer, ..begun(now, call, invited) };
             }
@@ -214,11 +213,11 @@ impl Calls {
         Ok(())
     }
 
-    /// [12.1-1] A provisional response to the INVITE goes back; `ringing`: a 180 or another one that says so.
+    /// [12.1-1] Reports a provisional response to the INVITE; `ringing`: a 180 or a similar one.
     pub fn provisional(&mut self, now: Instant, key: DialogKey, ringing: bool) {
         let Some(at) = self.find(key.call) else { return };
         let call = &mut self.table[at];
-        // Of one branch when another has the call already: it is cancelled.
+        // From a branch that is being cancelled, as another branch has the call already.
         if call.passes == 0 {
             return;
         }
@@ -232,9 +231,9 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// [12.1-1] A 2xx to the INVITE goes back from `peer`; by these `ways` requests go to caller and callee. [8.2-5]
-    /// Each has a session of its own; `session` is how long it lasts. `invited` is the INVITE, unless that has had a
-    /// final response before; `ends` is asked for where calls have a time limit.
+    /// [12.1-1] Reports a 2xx to the INVITE from `peer`; `ways` are the paths to caller and callee. [8.2-5] Each 2xx
+    /// has a session of its own; `session` is its interval. `invited` is the INVITE, unless it had a final response
+    /// before. `ends` is called if calls have a time limit.
     pub fn accepted(
         &mut self,
         now: Instant,
@@ -248,11 +247,11 @@ impl Calls {
         let wants_ends = self.settings.longest.is_some();
         let call = &mut self.table[at];
         call.heard = now;
-        // A spiral is of the same call, and the first pass says best what the caller wanted.
+        // A spiral belongs to the same call, and the first pass describes best what the caller wanted.
         let other = invited.filter(|invited| !invited.is_spiral && invited.about != call.about);
         let about = other.map(|invited| Box::new(invited.about.clone()));
         let Some(dialog) = call.enter(now, key.tag, Phase::Early) else { return };
-        // Its repetitions say nothing new.
+        // Retransmissions bring nothing new.
         if dialog.phase != Phase::Early {
             return;
         }
@@ -262,7 +261,7 @@ impl Calls {
         (dialog.ways, dialog.alive) = (ways, now);
         dialog.about = about;
         dialog.ends = if wants_ends { ends().map(Box::new) } else { None };
-        // Every pass of the INVITE has its final response with this one.
+        // This response is the final one of every pass of the INVITE.
         call.passes = 0;
         call.drop_early();
         if self.settings.tell_answers {
@@ -275,8 +274,8 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// A failure goes back as the final response to a pass of the INVITE; `peer`: where it came from, if not from
-    /// here.
+    /// Reports a failure as the final response to a pass of the INVITE; `peer`: source of the response, if not this
+    /// proxy.
     pub fn failed(
         &mut self,
         now: Instant,
@@ -288,7 +287,7 @@ impl Calls {
         let known = &mut self.table[at];
         known.passes = known.passes.saturating_sub(1);
         known.drop_early();
-        // It comes again with credentials, or nobody is there who could.
+        // The INVITE comes again with credentials, or the caller has none.
         let is_challenge = matches!(status, 401 | 407);
         if known.passes > 0 || known.is_accepted() {
             let is_other = known.about != invited.about;
@@ -308,7 +307,7 @@ impl Calls {
         }
     }
 
-    /// A CANCEL of the INVITE has come, or a BYE before it was answered.
+    /// Reports a CANCEL of the INVITE, or a BYE before it was answered.
     pub fn cancelled(&mut self, call: u64, by: Side, reason: &[u8]) {
         let Some(at) = self.find(call) else { return };
         let call = &mut self.table[at];
@@ -318,27 +317,27 @@ impl Calls {
         }
     }
 
-    /// When [`expire`](Self::expire) has something to do.
+    /// Time of the next call of [`expire`](Self::expire).
     pub fn deadline(&self) -> Option<Instant> {
         self.timers.deadline()
     }
 
-    /// What came of the steps so far.
+    /// Takes the events so far.
     pub fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
         self.events.drain(..)
     }
 
-    /// The Call-IDs of the calls that go on. Those that are watched are not among them.
+    /// Call-IDs of the active calls, without watched ones.
     pub fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
         self.table.iter().filter(|(_, call)| call.goes_on()).map(|(_, call)| call.about.call_id())
     }
 
-    /// Whether nothing is known, so that no message can be about anything.
+    /// Whether no call is known, so that no message needs to be reported.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
-    /// How many calls there are. Walks all of them.
+    /// Counts the calls. Visits all of them.
     pub fn counts(&self) -> CallCounts {
         let mut counts = self.counts;
         for (_, call) in self.table.iter() {
@@ -376,8 +375,8 @@ impl Calls {
         call
     }
 
-    /// Sets the timer of a call for what is next. One that would ring early stays: it looks again then, and most
-    /// calls hear of something before.
+    /// Sets the timer of a call. A timer that fires too early is kept: it then checks again, and most calls have a
+    /// message before.
     fn set_timer(&mut self, at: u32) {
         self.count(at);
         let call = &mut self.table[at];
@@ -410,7 +409,7 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
     }
 }
 
-/// What is written of a call that nobody took.
+/// Makes the record of a call that was not answered.
 fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<SocketAddr>, &[u8])) -> CallRecord {
     let (by, cause, reason) = match call.cancelled {
         Some(by) => (by, Cause::Cancelled, &call.cancel_reason[..]),
@@ -435,7 +434,7 @@ fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<Socket
     }
 }
 
-/// When a session ends that lasts so long from now.
+/// End of a session with this interval that starts now.
 fn ends_at(now: Instant, session: Option<Duration>) -> Option<Instant> {
     session.map(|session| now + session.max(SHORTEST_SESSION))
 }

@@ -1,34 +1,31 @@
-//! The calls of a proxy that keeps the state of dialogs (RFC 3261 §12, as an element on the way sees it): when they
-//! ring, are answered and end, and what is written of each.
+//! Calls of a proxy that keeps the state of dialogs (RFC 3261 §12, as seen by a proxy on the path): when they ring, are
+//! answered and end, and their records.
 //!
-//! Pure: no sockets, no clock, no text of SIP. The host tells what it forwards, in both directions, and does what
-//! comes out:
+//! Pure: no sockets, no clock, no SIP text. The host reports the messages that it forwards, in both directions, and
+//! carries out the resulting events:
 //! - [`Calls`] are all calls of a shard. [`Calls::invited`], [`Calls::provisional`], [`Calls::accepted`],
-//!   [`Calls::failed`] and [`Calls::cancelled`] tell of the INVITE that begins one; [`Calls::heard`], [`Calls::bye`],
-//!   [`Calls::bye_answered`], [`Calls::refreshed`] and [`Calls::goes_on`] of what comes within; [`Calls::expire`]
-//!   that time has passed.
-//! - A [`CallRecord`] comes out when a call ends; the host has it written before the answer to the BYE goes back, so
-//!   that an end that was acknowledged is not forgotten. One is the final one.
-//! - A [`HangUp`] comes out when a call has had its time: both sides are to be sent a BYE.
-//! - [`session_timer`] is what a proxy does about Session-Expires (RFC 4028 §8).
+//!   [`Calls::failed`] and [`Calls::cancelled`] report on the INVITE of a call; [`Calls::heard`], [`Calls::bye`],
+//!   [`Calls::bye_answered`], [`Calls::refreshed`] and [`Calls::goes_on`] on requests within it; [`Calls::expire`]
+//!   handles time.
+//! - A [`CallRecord`] is emitted when a call ends. The host has it written before the response to the BYE is forwarded,
+//!   so that an acknowledged end is not lost. One record of a call is final.
+//! - A [`HangUp`] is emitted when a call reaches its time limit: both sides must be sent a BYE.
+//! - [`session_timer`] handles Session-Expires at a proxy (RFC 4028 §8).
 //!
-//! # A call that nobody remembers
-//! The token in our Record-Route says that the dialog was kept here, and since when. A request that comes with one,
-//! of a dialog that is not known, is of a call from before a restart: [`Calls::found`] enters it again, and its
-//! record says so. What has just ended is remembered for as long as a repetition may come (64*T1), so that it is not
-//! found again.
+//! # Calls from before a restart The token in our Record-Route says that the dialog was kept here, and since when. A
+//! request with a token of an unknown dialog belongs to a call from before a restart: [`Calls::found`] enters the call
+//! again, and its record says so. A call that has just ended is remembered as long as a retransmission may arrive
+//! (64*T1), so that it is not found again.
 //!
-//! # An end that is not proved
-//! Only one thing proves that a call is over: a BYE that went to its target ([`Proof`]) and was accepted. A party
-//! that wants a shorter record can have a BYE answered by somebody else, or let a session expire, and talk on. So any
-//! other end is written, but not as final, and the call is watched. What both sides do in it later reopens it: that
-//! is written, too, and its end when that comes. Nothing happens for as long as a call may be silent, or too many are
-//! watched: then the end that was written is final.
+//! # Unproved ends Only one event proves that a call is over: a BYE that went to its target ([`Proof`]) and was
+//! accepted. A party that wants a shorter record could have a third party answer its BYE, or let a session expire, and
+//! keep talking. So any other end is written, but not as final, and the call is watched. Later traffic of both sides
+//! reopens the call: this is written, too, and so is the next end. If nothing happens for as long as a call may be
+//! silent, or too many calls are watched, the written end becomes final.
 //!
-//! # One call, one record
-//! An INVITE that comes by a second time on its way (a spiral) belongs to the same call: a failure counts when all
-//! its passes have failed. Several 2xx (forks beyond us) are several dialogs, each with its record. An INVITE of the
-//! same name that is no spiral is another call, whatever its sender meant by that.
+//! # One call, one record An INVITE that passes the proxy again (a spiral) belongs to the same call: the call fails
+//! when all its passes have failed. Several 2xx (forks beyond us) are several dialogs, each with its record. An INVITE
+//! with the same key that is not a spiral is another call, whatever its sender meant by it.
 #![forbid(unsafe_code)]
 
 mod about;

@@ -1,40 +1,40 @@
-//! What is written of a call.
+//! Records of calls.
 
 use crate::about::About;
 use crate::call::Side;
 use base::Instant;
 use std::net::SocketAddr;
 
-/// What a record tells of.
+/// Event of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordEvent {
-    /// The call was answered. Told where [`CallSettings::tell_answers`](crate::CallSettings::tell_answers) says so.
+    /// The call was answered. Written if [`CallSettings::tell_answers`](crate::CallSettings::tell_answers) is set.
     Answered,
-    /// The call has ended, or nothing has come of it.
+    /// The call has ended, or was not answered.
     Ended,
 }
 
-/// How a call has ended.
+/// Cause of a call's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// One side sent BYE.
     Bye,
-    /// The caller gave up before it was answered.
+    /// The call was cancelled before it was answered.
     Cancelled,
-    /// It was refused, with [`CallRecord::status`].
+    /// The INVITE failed, with [`CallRecord::status`].
     Refused,
-    /// Its session was not refreshed in time (RFC 4028 §8.3).
+    /// The session was not refreshed in time (RFC 4028 §8.3).
     SessionExpired,
-    /// It took as long as a call may.
+    /// The call reached the time limit.
     TimeLimit,
-    /// Nothing was heard of it for longer than a call may be silent.
+    /// The call was silent for longer than allowed.
     Lost,
-    /// It had not ended: both sides have gone on with it after the end in the record before.
+    /// The call had not ended: both sides were active after the end in the last record.
     Reopened,
 }
 
 impl Cause {
-    /// As it stands in a record.
+    /// Name in a record.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bye => "bye",
@@ -48,56 +48,55 @@ impl Cause {
     }
 }
 
-/// When a call began.
+/// Start of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Began {
-    /// Its INVITE came then.
+    /// Its INVITE arrived then.
     Seen(Instant),
-    /// It is from before a restart; its token is of then, in Unix seconds.
+    /// It is from before a restart; its token names this time, in Unix seconds.
     Token(u32),
 }
 
-/// When and by whom a call was answered.
+/// Answer of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accepted {
-    /// When its 2xx went back; `None` where that was before a restart.
+    /// Time at which its 2xx was forwarded; `None` if before a restart.
     pub at: Option<Instant>,
-    /// The tag of the callee.
+    /// Tag of the callee.
     pub tag: Box<[u8]>,
 }
 
 /// A call detail record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallRecord {
-    /// What it tells of.
+    /// Event.
     pub event: RecordEvent,
-    /// Who called whom.
+    /// Parties of the call.
     pub about: About,
-    /// When the INVITE came.
+    /// Time of the INVITE.
     pub began: Began,
-    /// The same in Unix seconds by the clock of the tokens, as a token of the dialog has it.
+    /// Time of the INVITE in Unix seconds, by the clock of the tokens, as in a token of the dialog.
     pub began_unix: u32,
-    /// When it first rang (180, or another provisional response with a tag).
+    /// Time at which it first rang (180, or another provisional response with a tag).
     pub rang: Option<Instant>,
-    /// When and by whom it was answered, if it was.
+    /// Its answer, if any.
     pub accepted: Option<Accepted>,
-    /// Who answered or refused it: the next hop that the response came from. `None` where this proxy did.
+    /// Next hop that sent the final response; `None` if this proxy made it.
     pub peer: Option<SocketAddr>,
-    /// When it ended; of [`RecordEvent::Answered`] when it was answered, of [`Cause::Reopened`] when it was heard to
-    /// go on.
+    /// Time of the end, of the answer with [`RecordEvent::Answered`], or of the new activity with [`Cause::Reopened`].
     pub ended: Instant,
-    /// The final response to its INVITE; 200 where that was before a restart.
+    /// Final response to its INVITE; 200 if that was before a restart.
     pub status: u16,
-    /// The final response to its BYE; 408 where none came, 0 where there was no BYE.
+    /// Final response to its BYE; 408 if none came, 0 without BYE.
     pub bye_status: u16,
-    /// Who ended it; `None` where nobody did.
+    /// Side that ended it; `None` if neither did.
     pub by: Option<Side>,
-    /// How it ended; `None` while it goes on.
+    /// Cause of the end; `None` while it is active.
     pub cause: Option<Cause>,
-    /// What the Reason of the BYE, the CANCEL or the refusal says (RFC 3326), if there is one; cut off.
+    /// Text of the Reason of the BYE, the CANCEL or the failure (RFC 3326), if any; truncated.
     pub reason: Box<[u8]>,
-    /// Whether no other record of this call is to follow. An end that is not proved is written at once, but not as
-    /// final: the call is watched, and what comes of that is written later.
+    /// Whether it is the last record of this call. An unproved end is written at once, but not as final: the call is
+    /// watched, and later events are written in further records.
     pub is_final: bool,
 }
 

@@ -1,17 +1,17 @@
-//! Session timers at a proxy (RFC 4028 §8): what becomes of Session-Expires and Min-SE on the way.
+//! Session timers at a proxy (RFC 4028 §8): changes of Session-Expires and Min-SE.
 //!
-//! Marks in brackets, a section and a number, are the rules of `docs/rfc/4028.md`; a test compares them.
+//! Marks in brackets, a section and a number, are the rules of `docs/evidence/rfc/4028.md`; a test compares them.
 
-/// The least that Min-SE may be, and what it is where a message has none (§4, §5), in seconds.
+/// Least Min-SE, and its value in messages without one (§4, §5), in seconds.
 pub const LEAST: u32 = 90;
 
-/// What a proxy asks for.
+/// Session timer of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionTimer {
-    /// The session interval that is asked for where the caller asks for none or for a longer one, in seconds; `None`:
-    /// none is asked for, and what the two sides agree upon is watched.
+    /// Session interval in seconds, requested if the caller requests none or a longer one. `None`: the proxy requests
+    /// none, but still applies the interval that both sides agree on.
     pub expires: Option<u32>,
-    /// The least interval, in seconds; at least [`LEAST`].
+    /// Least interval, in seconds; at least [`LEAST`].
     pub least: u32,
 }
 
@@ -21,7 +21,7 @@ impl Default for SessionTimer {
     }
 }
 
-/// What a session refresh request (INVITE, UPDATE) says.
+/// Session timer fields of a session refresh request (INVITE, UPDATE).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
     /// Whether Supported has `timer`.
@@ -32,41 +32,40 @@ pub struct Asked {
     pub least: Option<u32>,
 }
 
-/// How the request goes on.
+/// Changes of the forwarded request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Forwarded {
-    /// The Session-Expires that it gets in place of its own.
+    /// New Session-Expires, if changed.
     pub expires: Option<u32>,
-    /// The Min-SE that it gets in place of its own.
+    /// New Min-SE, if changed.
     pub least: Option<u32>,
-    /// What is to be remembered until the answer: the interval in force, and whether the caller supports timers.
+    /// Data kept until the response: the interval in force, and whether the caller supports timers.
     pub kept: Kept,
 }
 
-/// What is remembered of a request until its answer.
+/// Data of a request that are kept until its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
-    /// Session-Expires of the request as it went on, in seconds.
+    /// Session-Expires of the forwarded request, in seconds.
     pub expires: Option<u32>,
     /// Whether its sender supports timers.
     pub supports: bool,
 }
 
-/// The interval is too small: 422, with Min-SE of so many seconds (§8.1).
+/// Error: the interval is too small. Answered with 422 and this Min-SE in seconds (§8.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooSmall(pub u32);
 
 impl SessionTimer {
-    /// What becomes of a session refresh request.
+    /// Changes of a session refresh request.
     ///
-    /// # Errors
-    /// [`TooSmall`] where a client that supports timers asks for less than the least interval.
+    /// # Errors [`TooSmall`] if a client that supports timers requests less than the least interval.
     pub fn request(&self, asked: Asked) -> Result<Forwarded, TooSmall> {
         let mut forwarded = Forwarded::default();
         let asked_least = asked.least.unwrap_or(LEAST);
         let mut least = asked_least;
         if asked.expires.is_some_and(|expires| expires < self.least) && self.expires.is_some() {
-            // [8.1-6] Only who supports timers can ask again.
+            // [8.1-6] Only a client that supports timers can send the request again.
             if asked.supports {
                 return Err(TooSmall(self.least));
             }
@@ -75,13 +74,13 @@ impl SessionTimer {
             forwarded.least = (asked.least != Some(least)).then_some(least);
         }
         let wanted = match (asked.expires, self.expires) {
-            // [8.1-3] What is asked for is reduced, and not below Min-SE; [8.1-4] it is never increased.
+            // [8.1-3] The requested interval is reduced, but not below Min-SE; [8.1-4] it is never increased.
             (Some(asked), Some(ours)) => Some(asked.min(ours.max(least))),
-            // [8.1-1] Nothing is asked for.
+            // [8.1-1] The request has no interval.
             (None, Some(ours)) => Some(ours.max(least)),
             (asked, None) => asked,
         };
-        // [8.1-5] Below Min-SE it is raised to it.
+        // [8.1-5] An interval below Min-SE is raised to it.
         let raised = wanted.map(|wanted| if asked.expires.is_some() { wanted.max(least) } else { wanted });
         forwarded.expires = raised.filter(|_| raised != asked.expires);
         forwarded.kept = Kept { expires: raised, supports: asked.supports };
@@ -89,24 +88,24 @@ impl SessionTimer {
     }
 }
 
-/// What becomes of a 2xx.
+/// Change of a 2xx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Answered {
-    /// It gets `Session-Expires: so many;refresher=uac` and `timer` in Require ([8.2-2], [8.2-3]).
+    /// Seconds of the added `Session-Expires: N;refresher=uac`, with `timer` in Require ([8.2-2], [8.2-3]).
     pub insert: Option<u32>,
-    /// The session ends so many seconds from now unless it is refreshed; `None`: it has no end.
+    /// Seconds until the session ends unless it is refreshed; `None`: it has no end.
     pub interval: Option<u32>,
 }
 
 impl Kept {
-    /// What becomes of a 2xx with this Session-Expires.
+    /// Change of a 2xx with this Session-Expires.
     pub fn response(self, expires: Option<u32>) -> Answered {
         match (expires, self.expires) {
-            // [8.2-4] The interval is the response's, which is not touched.
+            // [8.2-4] The response's interval holds, and is not changed.
             (Some(_), _) => Answered { insert: None, interval: expires },
-            // [8.2-2] Whoever answers knows no timers, but who asked does.
+            // [8.2-2] The UAS does not support timers, but the UAC does.
             (None, Some(kept)) if self.supports => Answered { insert: Some(kept), interval: Some(kept) },
-            // [8.2-1] Nobody does.
+            // [8.2-1] Neither side supports timers.
             (None, _) => Answered::default(),
         }
     }
@@ -176,8 +175,9 @@ mod tests {
     }
 
     proptest! {
-        /// [8.1-4] [8.1-5] [8.1-7] [8.1-8] §8.1, whatever is asked: Min-SE is never lowered nor touched where `timer`
-        /// is supported, and what goes on is never below it; no interval that is large enough is increased.
+        /// [8.1-4] [8.1-5] [8.1-7] [8.1-8] §8.1, for any request: Min-SE is never lowered, and not changed if `timer`
+        /// is supported. The forwarded interval is never below Min-SE, and no interval that is large enough is
+        /// increased.
         #[test]
         fn the_rules_hold_for_all(
             supports: bool,

@@ -1,17 +1,17 @@
-//! What the calls go by.
+//! Settings of calls.
 
 use core::time::Duration;
 
-/// How long calls may take, and how many there may be.
+/// Limits of the duration and the number of calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallSettings {
-    /// Most calls at a time that are set up or go on; what would be one more is refused.
+    /// Maximum number of calls that are being set up or active; further calls are refused.
     pub most: usize,
-    /// Longest call: then both sides are sent a BYE. `None`: as long as they please.
+    /// Longest call; then both sides are sent a BYE. `None`: no limit.
     pub longest: Option<Duration>,
-    /// A call of which nothing is heard for so long has been lost: its BYE never came by.
+    /// Time without any message after which a call counts as lost, since its BYE never passed the proxy.
     pub silence: Duration,
-    /// Whether a call that is answered is told of ([`RecordEvent::Answered`](crate::RecordEvent::Answered)), too.
+    /// Whether a record is written when a call is answered ([`RecordEvent::Answered`](crate::RecordEvent::Answered)).
     pub tell_answers: bool,
 }
 

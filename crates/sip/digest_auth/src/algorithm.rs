@@ -1,13 +1,13 @@
-//! The hash algorithms of RFC 7616 §3.2, §6.1 that are asked for here, and their results.
+//! Hash algorithms of RFC 7616 §3.2, §6.1 that challenges can offer, and their results.
 
 use md5::Md5;
 use sha2::{Digest, Sha256, Sha512_256};
 use subtle::ConstantTimeEq;
 
-/// A hash algorithm of the IANA registry. The variants named `-sess` are not offered, so no client may use them.
+/// Hash algorithm of the IANA registry. The variants named `-sess` are not offered, so no client may use them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Algorithm {
-    /// For clients that know no other; NOT RECOMMENDED (RFC 8760 §3).
+    /// For clients that know no other algorithm; NOT RECOMMENDED (RFC 8760 §3).
     Md5,
     /// SHA-256 (FIPS 180-4).
     Sha256,
@@ -17,10 +17,10 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All, the strongest first.
+    /// All algorithms, strongest first.
     pub const ALL: [Self; 3] = [Self::Sha512_256, Self::Sha256, Self::Md5];
 
-    /// As the `algorithm` parameter has it.
+    /// Name in the `algorithm` parameter.
     pub fn name(self) -> &'static str {
         match self {
             Self::Md5 => "MD5",
@@ -29,13 +29,13 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm that a client names; MD5 where it names none (RFC 7616 §3.3).
+    /// Algorithm with this name; MD5 without a name (RFC 7616 §3.3).
     pub fn of(name: Option<&[u8]>) -> Option<Self> {
         let Some(name) = name else { return Some(Self::Md5) };
         Self::ALL.into_iter().find(|known| name.eq_ignore_ascii_case(known.name().as_bytes()))
     }
 
-    /// Bytes of a result.
+    /// Length of a hash, in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Self::Md5 => 16,
@@ -43,7 +43,7 @@ impl Algorithm {
         }
     }
 
-    /// The hash of the parts, one behind the other with a colon between: `H(a:b:c)`.
+    /// Hash of the parts, joined by colons: `H(a:b:c)`.
     pub fn hash(self, parts: &[&[u8]]) -> Hash {
         match self {
             Self::Md5 => join::<Md5>(self, parts),
@@ -67,18 +67,18 @@ fn join<D: Digest>(algorithm: Algorithm, parts: &[&[u8]]) -> Hash {
     Hash { algorithm, bytes }
 }
 
-/// A result of an algorithm. Not comparable but in constant time, and never printed: of a password it is as good as
-/// the password.
+/// Hash value. Compared only in constant time, and never printed, since the hash of a password is as good as the
+/// password.
 #[derive(Clone, Copy)]
 pub struct Hash {
     algorithm: Algorithm,
-    /// Zeros behind the algorithm's length.
+    /// Zero beyond the length of the hash.
     bytes: [u8; 32],
 }
 
 impl Hash {
-    /// From hexadecimal digits, of which there have to be exactly as many as the algorithm gives. Digits in capitals
-    /// are taken too; RFC 8760 §2.2 has senders write small ones.
+    /// Reads exactly as many hexadecimal digits as the algorithm has. Upper-case digits are accepted too, although RFC
+    /// 8760 §2.2 requires lower case.
     pub fn from_hex(algorithm: Algorithm, digits: &[u8]) -> Option<Self> {
         if digits.len() != 2 * algorithm.bytes() {
             return None;
@@ -88,19 +88,19 @@ impl Hash {
         Some(Self { algorithm, bytes })
     }
 
-    /// Made by this algorithm.
+    /// Algorithm of the hash.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// [2.2-1] In small hexadecimal digits, the most significant bits first (RFC 8760 §2.2). 32 or 64 bytes.
+    /// [2.2-1] Lower-case hexadecimal digits, most significant first (RFC 8760 §2.2). 32 or 64 bytes.
     pub fn hex(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         push_hex(&self.bytes[..self.algorithm.bytes()], &mut out);
         out
     }
 
-    /// Whether both are the same, in a time that does not tell where they differ.
+    /// Whether both are equal, compared in constant time.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.algorithm == other.algorithm && bool::from(self.bytes.ct_eq(&other.bytes))
     }
@@ -112,7 +112,7 @@ impl core::fmt::Debug for Hash {
     }
 }
 
-/// Appends small hexadecimal digits.
+/// Appends lower-case hexadecimal digits.
 pub(crate) fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {
         for digit in [byte >> 4, byte & 15] {
@@ -141,7 +141,7 @@ mod tests {
         String::from_utf8(hash.hex()).unwrap()
     }
 
-    /// [2.2-1] FIPS 180-4 and RFC 1321 have these for the empty text; RFC 8760 §2.6 (7) repeats the second.
+    /// [2.2-1] FIPS 180-4 and RFC 1321 give these hashes of the empty text; RFC 8760 §2.6 (7) repeats the second.
     #[test]
     fn hashes_of_nothing() {
         let empty = |algorithm: Algorithm| hex(algorithm.hash(&[b""]));

@@ -1,4 +1,4 @@
-//! The server's side of digest authentication: examine, settle, challenge.
+//! Server side of digest authentication: examine, settle, challenge.
 
 use crate::claim::Form;
 use crate::{Algorithm, Bans, Claim, Judgement, NonceState, Nonces, Offer, Place, Replays, Secret, UriRule};
@@ -6,7 +6,7 @@ use base::{Instant, UnixTime};
 use std::net::IpAddr;
 use wire::{AuthText, Challenge, Credentials};
 
-/// Who asks for credentials.
+/// Role of the authenticating element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// A registrar, or another user agent server (RFC 3261 §22.2).
@@ -16,7 +16,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// [22.1-1] The status of a challenge: a proxy MUST NOT use 401.
+    /// [22.1-1] Status of a challenge: a proxy MUST NOT use 401.
     pub fn status(self) -> u16 {
         match self {
             Self::Registrar => 401,
@@ -24,7 +24,7 @@ impl Role {
         }
     }
 
-    /// [22.2-1] [22.3-1] The header field that the challenges stand in.
+    /// [22.2-1] [22.3-1] Header field of the challenges.
     pub fn challenge_header(self) -> &'static str {
         match self {
             Self::Registrar => "WWW-Authenticate",
@@ -32,7 +32,7 @@ impl Role {
         }
     }
 
-    /// The header field that credentials stand in.
+    /// Header field of the credentials.
     pub fn credentials_header(self) -> &'static str {
         match self {
             Self::Registrar => "Authorization",
@@ -41,119 +41,120 @@ impl Role {
     }
 }
 
-/// How requests are authenticated.
+/// Settings of authentication.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Whose users they are (RFC 3261 §22.1: globally unique, with a host or domain name in it).
+    /// Realm of the users (RFC 3261 §22.1: globally unique, with a host or domain name in it).
     pub realm: Box<[u8]>,
-    /// What is offered.
+    /// Algorithms to offer.
     pub offer: Offer,
-    /// Take responses without `qop`, as clients of RFC 2069 send them. Each such response costs a challenge, since
-    /// only a count would tell a replay.
+    /// Accept responses without `qop`, as clients of RFC 2069 send them. Each such response costs a challenge, since
+    /// without a count a replay cannot be detected.
     pub without_qop: bool,
-    /// What the `uri` of credentials has to be.
+    /// Rule for the `uri` of credentials.
     pub uri: UriRule,
-    /// Sent in challenges, and to be sent back; empty for none.
+    /// Opaque text of challenges, which clients send back; empty for none.
     pub opaque: Box<[u8]>,
 }
 
 impl Settings {
-    /// All algorithms for this realm, `qop` needed.
+    /// All algorithms for this realm, with `qop` required.
     pub fn new(realm: &[u8]) -> Self {
         let (offer, uri, opaque) = (Offer::default(), UriRule::default(), Box::default());
         Self { realm: realm.into(), offer, without_qop: false, uri, opaque }
     }
 }
 
-/// What is known of a request before its credentials are.
+/// Data of a request that are known before its credentials are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
-    /// The method as it is written.
+    /// Method as written.
     pub method: &'a [u8],
     /// The Request-URI.
     pub uri: &'a [u8],
-    /// Where the client is that sent it.
+    /// Location of the client.
     pub place: Place,
 }
 
-/// What there is to do about a request.
+/// Result of examining a request.
 #[derive(Debug)]
 pub enum Examined {
-    /// [22.1-3] [22.1-4] ACK and CANCEL are never challenged; they are taken as their INVITE was.
+    /// [22.1-3] [22.1-4] ACK and CANCEL are never challenged; they are accepted like their INVITE.
     Exempt,
-    /// Look the user up, then [`Authenticator::settle`], or [`Authenticator::withdraw`] when that fails: one of them,
-    /// once.
+    /// Look the user up, then call [`Authenticator::settle`], or [`Authenticator::withdraw`] if the look-up fails:
+    /// exactly one of them, once.
     Claim(Claim),
-    /// Answer this.
+    /// Send this response.
     Refused(Refusal),
-    /// They answer a nonce that another issuer made with one of our keys: that one can judge them. Whoever cannot
-    /// leave the request to it answers [`Refusal::Challenge`] with `stale`.
+    /// The nonce is from another issuer that uses one of our keys, and only this issuer can check it. If the request
+    /// cannot be passed to the issuer, answer [`Refusal::Challenge`] with `stale`.
     OfAnother,
-    /// This user has no try left there: ask for the user's bindings, if [`Authenticator::may_ask`], and come back if
-    /// one of them came from there ([`Authenticator::learn`]); else answer this.
+    /// This user has no attempt left at this location. If [`Authenticator::may_ask`] allows it, look up the user's
+    /// bindings. If one of them came from there, call [`Authenticator::learn`] and examine again. Else send this
+    /// response.
     Limited(Refusal, Box<[u8]>),
 }
 
-/// What to answer.
+/// Response to a refused request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// 401 or 407 with [`Authenticator::challenges`].
     Challenge {
-        /// The client may try again with the same password.
+        /// Whether the client may try again with the same password.
         stale: bool,
     },
-    /// [22.1-5] 403, or nothing: too many wrong answers came from there, or about this user.
+    /// [22.1-5] 403, or no response: too many wrong answers from this source, or for this user.
     Banned,
-    /// 503 with Retry-After: too many look-ups are under way from there, or about this user.
+    /// 503 with Retry-After: too many look-ups in progress for this source, or for this user.
     Busy,
 }
 
-/// What a claim is worth.
+/// Result of verifying a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The request is this user's.
+    /// The request is from this user.
     Genuine {
-        /// The user name to the letter.
+        /// User name as written.
         user: Box<[u8]>,
-        /// The realm that the name belongs to. The same name in another realm is another user.
+        /// Realm of the name. The same name in another realm is another user.
         realm: Box<[u8]>,
     },
-    /// Somebody used the same count meanwhile: challenge with `stale`.
+    /// The same count was used meanwhile: challenge with `stale`.
     Replayed,
-    /// No such user, or not the user's password: challenge again, without `stale`.
+    /// The user is unknown, or the password is wrong: challenge again, without `stale`.
     Wrong,
-    /// The secret at hand does not serve the algorithm that the client chose: challenge again. An error of the
-    /// settings, which offer more than the secrets serve. Counts as wrong, else who is never banned would be known as
-    /// a user.
+    /// The secret does not serve the algorithm that the client chose: challenge again. The settings are wrong, as they
+    /// offer more than the secrets serve. It counts as a wrong answer; otherwise the absence of a ban would reveal that
+    /// the user exists.
     Unusable,
 }
 
-/// Credentials for one realm that are looked at in a request; more are passed over.
+/// Credentials for our realm that are checked in a request; further ones are ignored.
 const VALUES_MAX: usize = 8;
 
-/// Authenticates requests for one realm. One for each shard.
+/// Authentication of requests for one realm, in one shard.
 #[derive(Clone)]
 pub struct Authenticator {
     settings: Settings,
     nonces: Nonces,
     replays: Replays,
     bans: Bans,
-    /// What the other shards do not know yet.
+    /// Result that other shards have not been told.
     untold: Option<Judgement>,
 }
 
 impl Authenticator {
-    /// From its parts.
+    /// Makes an authenticator from its parts.
     pub fn new(settings: Settings, nonces: Nonces, replays: Replays, bans: Bans) -> Self {
         Self { settings, nonces, replays, bans, untold: None }
     }
 
-    /// How requests are authenticated.
+    /// Settings of authentication.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Other settings; nonces stay good.
+    /// Changes the settings; nonces stay valid.
     pub fn configure(&mut self, settings: Settings) {
         self.settings = settings;
     }
@@ -168,10 +169,10 @@ impl Authenticator {
         &mut self.bans
     }
 
-    /// Looks at the credentials of a request: `values` are those of all fields of [`Role::credentials_header`].
+    /// Checks the credentials of a request: `values` are the values of all fields of [`Role::credentials_header`].
     ///
-    /// [22.3-3] Those for other realms are another server's, and what cannot be read may be: both are passed over.
-    /// [22-1] [22.4-1] [2.6-1] So is every scheme but Digest, Basic among them.
+    /// [22.3-3] Credentials for other realms belong to other servers, and unreadable ones may: both are ignored. [22-1]
+    /// [22.4-1] [2.6-1] So is every scheme but Digest, such as Basic.
     pub fn examine<'v>(
         &mut self,
         now: Instant,
@@ -198,7 +199,7 @@ impl Authenticator {
             }
             let nonce = match self.nonces.judge(date, request.place.address, credentials.nonce.raw()) {
                 NonceState::Fresh(nonce) if is_ours && self.replays.may_use(nonce, form.count) => nonce,
-                // With another opaque it is from before a change of the settings: the password may be right.
+                // Another opaque is from before a change of the settings: the password may be right.
                 NonceState::Fresh(_) | NonceState::Stale => {
                     stale = true;
                     continue;
@@ -217,8 +218,8 @@ impl Authenticator {
         if of_another { Examined::OfAnother } else { Examined::Refused(Refusal::Challenge { stale }) }
     }
 
-    /// Judges a claim. `None` is for a user whom nobody knows: it takes as long as any other and counts as a wrong
-    /// password, so that neither the time nor a ban tells names.
+    /// Verifies a claim. `None` is for an unknown user: it takes as long as any other and counts as a wrong password,
+    /// so that neither the time nor a ban reveals names.
     pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> Verdict {
         match claim.holds(secret) {
             None => {
@@ -240,33 +241,33 @@ impl Authenticator {
         }
     }
 
-    /// What the other shards have to [`hear`](Self::hear) of the claim that was settled last, once.
+    /// Takes the result of the last claim, which the other shards must [`hear`](Self::hear) once.
     pub fn take_judgement(&mut self) -> Option<Judgement> {
         self.untold.take()
     }
 
-    /// Takes what another shard of this process has found out.
+    /// Takes a result from another shard of this process.
     pub fn hear(&mut self, judgement: Judgement) {
         self.bans.hear(judgement);
     }
 
-    /// Whether the bindings of a user who has no try left may be looked up for this place now.
+    /// Whether the bindings of a user without attempts left may be looked up for this location now.
     pub fn may_ask(&mut self, now: Instant, place: Place) -> bool {
         self.bans.may_ask(now, place)
     }
 
-    /// A live binding of the user came from this address: the user is known there.
+    /// Notes that a live binding of the user came from this address.
     pub fn learn(&mut self, address: IpAddr, user: &[u8]) {
         self.bans.learn(address, user);
     }
 
-    /// The look-up failed: nothing is known, and the try counts for nothing. Answer 500 or 503.
+    /// Ends a claim whose look-up failed, without counting it. Answer 500 or 503.
     pub fn withdraw(&mut self, claim: &Claim) {
         self.bans.withdrawn(claim.attempt);
     }
 
-    /// [22.2-1] [22.3-1] [2.3-1] [2.3-2] The values of [`Role::challenge_header`], one field each and in this order:
-    /// each with another algorithm, the most preferred first. All have one nonce.
+    /// [22.2-1] [22.3-1] [2.3-1] [2.3-2] Values of [`Role::challenge_header`], one field each and in this order: one
+    /// for each algorithm, the most preferred first. All have the same nonce.
     pub fn challenges(&mut self, date: UnixTime, source: IpAddr, stale: bool) -> Vec<Vec<u8>> {
         let nonce = self.nonces.issue(date, source);
         let settings = &self.settings;
@@ -276,7 +277,7 @@ impl Authenticator {
                 nonce: AuthText::quote(&nonce),
                 opaque: (!settings.opaque.is_empty()).then(|| AuthText::quote(&settings.opaque)),
                 algorithm: Some(AuthText::quote(algorithm.name().as_bytes())),
-                // [22.4-6] [2.6-9] MUST always be sent.
+                // [22.4-6] [2.6-9] `qop` MUST always be sent.
                 qop: Some(AuthText::quote(b"auth")),
                 stale,
             };

@@ -1,4 +1,4 @@
-//! Limits to guessing: how many wrong answers a source and a user may give.
+//! Limits to password guessing: wrong answers of a source and for a user.
 
 use crate::Refusal;
 use crate::nonce::address;
@@ -8,20 +8,20 @@ use core::time::Duration;
 use siphasher::sip::SipHasher13;
 use std::net::IpAddr;
 
-/// So many wrong answers at once, and one more each time that a while has passed.
+/// Limit of wrong answers: a number at once, and one more after each interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// Wrong answers in a row; at least 1.
+    /// Wrong answers at once; at least 1.
     pub failures: u32,
-    /// After how long one more is allowed; whole seconds, at least one, at most 18 hours.
+    /// Interval after which one more is allowed; whole seconds, at least one, at most 18 hours.
     pub every: Duration,
-    /// Look-ups under way at once; at least 1. So many guesses can be made before the first is known to be wrong. All
-    /// of them count, and are made up for before the next one.
+    /// Look-ups in progress at once; at least 1. That many guesses can be made before the first is known to be wrong.
+    /// All of them count, and delay the next one.
     pub at_once: u32,
 }
 
 impl Limit {
-    /// A failure costs the seconds until the next one is allowed; a second passes each second.
+    /// Cost of a failure: the seconds until the next one is allowed. One unit is refilled each second.
     fn cost(self) -> u32 {
         u32::try_from(self.every.as_secs()).unwrap_or(u32::MAX).clamp(1, 1 << 16)
     }
@@ -30,33 +30,33 @@ impl Limit {
         Rate { per_second: 1, burst: self.failures.clamp(1, 1 << 15) * self.cost() }
     }
 
-    /// A look-up that never ends is forgotten in time: one each second.
+    /// A look-up that never ends stops counting in time: one each second.
     fn under_way(self) -> Rate {
         Rate { per_second: 1, burst: self.at_once.clamp(1, 1 << 16) }
     }
 }
 
-/// How many wrong answers are allowed.
+/// Limits of wrong answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BanSettings {
-    /// For a user at a source where the user has not answered right before. It is used up first: a client that
-    /// repeats a wrong password costs its neighbours behind the same source no more than this.
+    /// For a user at a source where the user is not known. It is used up first: a client that repeats a wrong password
+    /// costs its neighbours behind the same source no more than this.
     pub pair: Limit,
-    /// For a source: an IPv4 address, or the 64 bits of an IPv6 network that a host chooses its address from.
+    /// For a source: an IPv4 address, or the first 64 bits of an IPv6 address, as a host chooses the rest.
     pub source: Limit,
-    /// For the 48 bits of an IPv6 network, as a customer of a provider has: 65,536 sources of one owner.
+    /// For the first 48 bits of an IPv6 address, the network of a provider's customer: 65,536 sources of one owner.
     pub network: Limit,
-    /// For a user, from all sources together that are not known to be the user's.
+    /// For a user, at all sources together where the user is not known.
     pub user: Limit,
-    /// For a user at a source where the user has answered right before.
+    /// For a user at a source where the user is known from an earlier right answer.
     pub known: Limit,
 }
 
 impl Default for BanSettings {
-    /// Ten wrong answers about a user at a source and one more each minute; five times as many of a source, behind
-    /// whose address there may be many, and five times that of an IPv6 network; twenty about a user and one more each
-    /// half minute; twenty at a known place and one more every ten seconds. Look-ups at once: a hundred of a source,
-    /// ten about a user.
+    /// Ten wrong answers for a user at a source, and one more each minute. Five times as many for a source, which may
+    /// have many clients, and five times that for an IPv6 network. Twenty for a user, and one more each half minute.
+    /// Twenty at a known location, and one more every ten seconds. Look-ups at once: a hundred for a source, ten for a
+    /// user.
     fn default() -> Self {
         let limit = |failures, secs, at_once| Limit { failures, every: Duration::from_secs(secs), at_once };
         Self {
@@ -70,8 +70,8 @@ impl Default for BanSettings {
 }
 
 impl BanSettings {
-    /// What one of `shards` shards has, which tell each other of wrong answers (`Bans::hear`): all of the wrong
-    /// answers, and its share of the look-ups at once, at least one.
+    /// Settings of one of `shards` shards that tell each other of wrong answers (`Bans::hear`). Each has the full
+    /// limits of wrong answers, and its share of the look-ups at once, at least one.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
@@ -86,81 +86,80 @@ impl BanSettings {
     }
 }
 
-/// Buckets of a kind: 512 KiB.
+/// Number of buckets of each kind: 512 KiB.
 const BUCKETS: usize = 1 << 16;
-/// Pairs of user and source of which at least so many are known that were used last; at most twice as many are kept,
+/// Least number of pairs of user and source that are remembered, the last used ones; at most twice as many are kept,
 /// about 20 bytes each.
 const KNOWN: usize = 1 << 16;
 
-/// Look-ups of bindings for a source that is out of tries ([`Bans::may_ask`]).
+/// Limit of look-ups of bindings for a source without attempts left ([`Bans::may_ask`]).
 const ASKED: Rate = Rate { per_second: 10, burst: 100 };
 
-/// Where a client is.
+/// Location of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The client's address, or that of the proxy in front of it if no more is known.
+    /// Address of the client, or of the proxy in front of it if no more is known.
     pub address: IpAddr,
-    /// The trusted proxy that the request came through, if it came through one.
+    /// Trusted proxy that the request came through, if any.
     pub edge: Option<IpAddr>,
 }
 
 impl From<IpAddr> for Place {
-    /// That of a client that nothing is in front of.
+    /// Location of a client without a proxy in front of it.
     fn from(address: IpAddr) -> Self {
         Self { address, edge: None }
     }
 }
 
 impl Place {
-    /// Whether nothing tells the clients at this address from each other.
+    /// Whether the clients at this address cannot be distinguished.
     fn is_shared(self) -> bool {
         self.edge == Some(self.address)
     }
 }
 
-/// Who may still try.
+/// Limits to password guessing.
 ///
-/// A claim is looked at when the pair of source and user, the source and the user all have a wrong answer left; or
-/// when the user has answered right at this source before, and this known pair has one left. Only a wrong answer
-/// takes one, and only once it is known to be wrong: look-ups under way have a limit of their own, beyond which a
-/// client is told to come back. So:
+/// A claim is verified if the pair of source and user, the source and the user all have an attempt left; or if the user
+/// has answered right at this source before, and this known pair has an attempt left. Only a wrong answer takes one,
+/// and only once it is known to be wrong. Look-ups in progress have a limit of their own, beyond which a client is told
+/// to come back. So:
 ///
-/// - Nobody is locked out for ever: a limit is a token bucket, which fills by itself. Claims that are not looked at
-///   take nothing, so a guesser cannot keep a bucket empty but by guesses that are looked at, one each time that it
-///   gains one in the long run.
-/// - Who has registered from a place keeps on from there, whatever others do to the user's name from elsewhere, and
-///   whatever others behind the same address do to other names. A guesser behind the same address who tries this very
-///   user takes from the same pair. Who comes from a new place while the name is under attack competes with the
-///   guesser for one try each `every`. What a restart has forgotten, the user's live bindings tell (`Bans::learn`).
-/// - From sources that are not known for a user, however many, a guesser has `user.failures` wrong answers about that
-///   user and one more each `user.every`: by default 20, and 2,880 a day. At a source that is known for the user,
-///   such as an address that they share, a guesser has those of the known pair as well: by default 20, and 8,640 a
-///   day, at each such source.
-/// - Tries that are looked up at the same time may exceed a limit, by `at_once` at most; all of them count, so the
-///   next try is due later. The shards of a process tell each other of wrong answers and of new pairs
-///   ([`Judgement`]), so these numbers are those of a process. Several processes count apart, and a restart begins
-///   with full buckets.
-/// - Clients behind a trusted proxy are told apart by the address that it saw ([`Place`]). Where it does not say, its
-///   address has no limit of its own: each pair and each user have theirs. A binding through the proxy makes its user
-///   known to nobody behind it in particular: tries through it count for their pair and source as those of strangers
-///   do, and together for the user at that proxy, so that guesses elsewhere do not lock the user out.
-/// - Where a nonce is good at its source only ([`Nonces`](crate::Nonces)), sources cannot be forged: who forges an
-///   address bans nobody.
-/// - Memory is fixed: 5 MiB, and what is known. Buckets are found by a keyed hash; two who meet in one share it,
-///   which costs the wrong answers of both. Nobody can know whom they meet. Known pairs are entered by right answers
-///   and live bindings only, so strangers push none out, and have buckets of their own.
+/// - No client is locked out for ever: a limit is a token bucket, which refills by itself. Claims that are not verified
+///   take nothing. So an attacker can keep a bucket empty only by verified guesses, one for each token that is
+///   refilled.
+/// - A user who has registered from a location keeps access from there, whatever others do to this user name from
+///   elsewhere, and whatever others behind the same address do to other names. An attacker behind the same address who
+///   guesses for this very user uses the same pair. A user at a new location, while the name is under attack, competes
+///   with the attacker for one attempt each `every`. Pairs that a restart has forgotten are restored from the user's
+///   live bindings (`Bans::learn`).
+/// - From sources where a user is not known, however many, an attacker has `user.failures` wrong answers for this user,
+///   and one more each `user.every`: by default 20, and 2,880 a day. At a source where the user is known, such as a
+///   shared address, an attacker also has those of the known pair: by default 20, and 8,640 a day, at each such source.
+/// - Simultaneous look-ups may exceed a limit by at most `at_once`; all of them count, so the next attempt is delayed.
+///   The shards of a process tell each other of wrong answers and of new pairs ([`Judgement`]), so these numbers hold
+///   for a process. Several processes count separately, and a restart begins with full buckets.
+/// - Clients behind a trusted proxy are distinguished by the address that the proxy saw ([`Place`]). If the proxy does
+///   not name it, its address has no limit of its own: each pair and each user have theirs. A binding through the proxy
+///   makes its user known only at the proxy as a whole. Attempts through it count for their pair and source as at
+///   unknown locations, and for the user in a bucket of the proxy, so that guesses elsewhere do not lock the user out.
+/// - If a nonce is valid only at its source ([`Nonces`](crate::Nonces)), sources cannot be forged: a forged address
+///   causes no ban.
+/// - Memory is fixed: 5 MiB, plus the known pairs. Buckets are found by a keyed hash. Colliding keys share a bucket and
+///   its wrong answers, but an attacker cannot find collisions. Known pairs are entered only by right answers and live
+///   bindings, so outsiders cannot displace any, and known pairs have buckets of their own.
 #[derive(Clone, Debug)]
 pub struct Bans {
     settings: BanSettings,
     key: [u64; 2],
-    /// By [`Kind`].
+    /// Buckets by [`Kind`].
     rows: [Row; 4],
     known: Recent<u64, ()>,
     /// Look-ups of bindings, by source.
     asked: Buckets,
 }
 
-/// What is counted in buckets of its own.
+/// Kind of key, each with buckets of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Pair,
@@ -175,7 +174,7 @@ struct Row {
     under_way: Buckets,
 }
 
-/// Something that a try counts for, with the limit that it has.
+/// A key that an attempt counts for, with its limit.
 #[derive(Clone, Copy)]
 struct Counted {
     kind: Kind,
@@ -183,33 +182,34 @@ struct Counted {
     limit: Limit,
 }
 
-/// Where a user is known to be: of a pair, which is a keyed hash.
+/// Location where a user is known, with the keyed hash of the pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum KnownAt {
-    /// At no place of the try: it counts for pair, source, IPv6 network and user.
+    /// Not known at the location: the attempt counts for pair, source, IPv6 network and user.
     Nowhere,
-    /// At the client's address: it counts for this pair alone.
+    /// Known at the client's address: the attempt counts for this pair alone.
     Client(u64),
-    /// Behind the trusted proxy, as all may be who come through it: it counts for this pair in place of the user.
+    /// Known behind the trusted proxy, like any client that uses it: the attempt counts for this pair in place of the
+    /// user.
     Edge(u64),
 }
 
-/// A try under way. It ends once: as right, wrong or withdrawn.
+/// An attempt in progress. It ends once: as right, wrong or withdrawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Try {
-    /// When it began: wrong answers count from then on.
+    /// Start of the attempt: wrong answers count from then on.
     since: Instant,
     known: KnownAt,
-    /// Of the user and the client's address.
+    /// Hash of the user and the client's address.
     pair: u64,
-    /// `None` where nothing tells the clients there from each other.
+    /// `None` if the clients at this address cannot be distinguished.
     source: Option<u64>,
     network: Option<u64>,
     user: u64,
 }
 
-/// What the other shards of a process have to know of a claim that was judged (`Bans::hear`): the answer was wrong,
-/// or it was right for the first time at that place. They have the same key.
+/// Result of a claim for the other shards of a process (`Bans::hear`), which have the same key: a wrong answer, or the
+/// first right answer at this location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judgement {
     attempt: Try,
@@ -217,7 +217,7 @@ pub struct Judgement {
 }
 
 impl Bans {
-    /// Nobody has failed yet. `key` is secret.
+    /// Makes limits without any wrong answer so far. `key` is secret.
     pub fn new(settings: BanSettings, key: [u64; 2]) -> Self {
         Self::with_room(settings, key, BUCKETS, KNOWN)
     }
@@ -228,12 +228,12 @@ impl Bans {
         Self { settings, key, rows, known: Recent::new(known), asked: Buckets::new(buckets) }
     }
 
-    /// Other settings. What was wrong so far counts on.
+    /// Changes the settings. Earlier wrong answers still count.
     pub fn configure(&mut self, settings: BanSettings) {
         self.settings = settings;
     }
 
-    /// Begins a try, unless there have been too many wrong ones, or too many are under way.
+    /// Starts an attempt, unless there were too many wrong ones, or too many are in progress.
     pub(crate) fn attempt(&mut self, now: Instant, place: Place, user: &[u8]) -> Result<Try, Refusal> {
         let pair = self.pair(place.address, user);
         let at_edge = place.edge.map(|edge| self.pair(edge, user));
@@ -254,7 +254,7 @@ impl Bans {
             user: self.hash(1, b"", user),
         };
         let stranger = Try { known: KnownAt::Nowhere, ..attempt };
-        // Where the known pair has none left, its user is as any other.
+        // Without an attempt left for the known pair, the user counts as unknown here.
         self.begin(attempt).or_else(|_| self.begin(stranger))
     }
 
@@ -262,8 +262,8 @@ impl Bans {
         self.hash(2, &prefix(address, 8), user)
     }
 
-    /// Whether the bindings of a user may be looked up for a client that is out of tries: a flood of them costs few
-    /// look-ups.
+    /// Whether the bindings of a user may be looked up for a client without attempts left. Limited, so that a flood of
+    /// such requests costs few look-ups.
     pub(crate) fn may_ask(&mut self, now: Instant, place: Place) -> bool {
         let source = self.hash(0, &prefix(place.edge.unwrap_or(place.address), 8), b"");
         let bucket = self.asked.of(source);
@@ -274,14 +274,13 @@ impl Bans {
         may
     }
 
-    /// The user is known to be at this address, or behind it if it is that of a trusted proxy: a live binding says
-    /// so.
+    /// Notes that the user has a live binding at this address, or behind it if it is a trusted proxy's.
     pub(crate) fn learn(&mut self, address: IpAddr, user: &[u8]) {
         let pair = self.pair(address, user);
         self.known.insert(pair, ());
     }
 
-    /// Takes what another shard has found out.
+    /// Takes a result from another shard.
     pub(crate) fn hear(&mut self, judgement: Judgement) {
         if judgement.is_right {
             self.known.insert(judgement.attempt.pair, ());
@@ -290,7 +289,7 @@ impl Bans {
         }
     }
 
-    /// What a try counts for, in the order in which it is asked.
+    /// Keys that an attempt counts for, in the order in which they are checked.
     fn counted(&self, attempt: Try) -> impl Iterator<Item = Counted> + Clone + use<> {
         let counted = |kind, hash, limit| Some(Counted { kind, hash, limit });
         let settings = &self.settings;
@@ -307,8 +306,8 @@ impl Bans {
         by_client.into_iter().chain([by_user]).flatten()
     }
 
-    /// `what` comes first and says whether there is a place, which has 16 bytes: no two of different kinds are the
-    /// same input.
+    /// Keyed hash. `what` comes first and implies whether there is a place, which has 16 bytes, so inputs of different
+    /// kinds never coincide.
     fn hash(&self, what: u8, place: &[u8], user: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
         hasher.write_u8(what);
@@ -331,7 +330,8 @@ impl Bans {
         Ok(attempt)
     }
 
-    /// The answer was right: the try cost nothing, and the user is known at this source. Says so if that is new.
+    /// Ends an attempt with a right answer: it costs nothing, and the user is known at this source. Returns a result if
+    /// that is new.
     pub(crate) fn succeeded(&mut self, attempt: Try) -> Option<Judgement> {
         self.withdrawn(attempt);
         let is_new = self.known.get(&attempt.pair).is_none();
@@ -339,7 +339,7 @@ impl Bans {
         is_new.then_some(Judgement { attempt, is_right: true })
     }
 
-    /// The answer was wrong.
+    /// Ends an attempt with a wrong answer.
     pub(crate) fn failed(&mut self, attempt: Try) -> Judgement {
         self.withdrawn(attempt);
         self.count(attempt);
@@ -352,7 +352,7 @@ impl Bans {
         }
     }
 
-    /// Nobody could tell: the try cost nothing.
+    /// Ends an attempt without a result: it costs nothing.
     pub(crate) fn withdrawn(&mut self, attempt: Try) {
         for one in self.counted(attempt) {
             self.under_way(one).put_back(one.limit.under_way(), 1);
@@ -368,7 +368,7 @@ impl Bans {
     }
 }
 
-/// The address, of an IPv6 address so many bytes: what a host, or an owner, cannot change about it.
+/// The IPv4 address, or the first `bytes` bytes of an IPv6 address: the part that a host, or an owner, cannot change.
 fn prefix(source: IpAddr, bytes: usize) -> [u8; 16] {
     let mut address = address(source);
     if source.to_canonical().is_ipv6() {
@@ -394,7 +394,7 @@ mod tests {
         Ipv4Addr::from_bits(0x0a00_0000 + n).into()
     }
 
-    /// Wrong answers that are looked at, of so many that are tried.
+    /// Number of wrong answers that are verified, of `tries`.
     fn wrong(bans: &mut Bans, secs: u64, source: IpAddr, user: &str, tries: usize) -> usize {
         let mut is_looked_at = || {
             let attempt = bans.attempt(at(secs), source.into(), user.as_bytes());
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// A botnet guesses one user's password: it gets few tries, and the user goes on where the user was.
+    /// A botnet guesses one user's password: it gets few attempts, and the user keeps access from a known location.
     #[test]
     fn a_user_under_attack_goes_on_from_a_known_place() {
         let mut bans = bans();
@@ -460,11 +460,11 @@ mod tests {
             assert!(right(&mut bans, secs, ip(1), "alice"), "second {secs}");
         }
         assert!((130..150).contains(&looked_at), "{looked_at} in an hour: 20, and two a minute");
-        // The user at a new place, who repeats once a second as soon as the attack is over.
+        // The user at a new location, who repeats once a second, gets in soon after the attack.
         assert!((3_600..3_632).any(|secs| right(&mut bans, secs, ip(2), "alice")));
     }
 
-    /// A guesser behind the address of many: they go on, and the guesser does not get more for it.
+    /// An attacker behind a shared address: its neighbours keep access, and the attacker gains no attempts.
     #[test]
     fn neighbours_of_a_guesser_go_on() {
         let mut bans = bans();
@@ -478,8 +478,7 @@ mod tests {
         assert_eq!(tries, 20, "from a known place, too, guesses are counted");
     }
 
-    /// Strangers, however many, push out nothing: what is known stays, and buckets are never emptied for want of
-    /// room.
+    /// Outsiders, however many, displace nothing: known pairs stay, and buckets are never reset for lack of room.
     #[test]
     fn a_flood_of_failures_makes_nobody_unknown() {
         let mut bans = Bans::with_room(BanSettings::default(), [5, 6], 1 << 12, 100);
@@ -491,7 +490,7 @@ mod tests {
         assert_eq!(bans.known.len(), 1);
     }
 
-    /// Slow look-ups are no failures: all users behind an address are looked up at the same time.
+    /// Slow look-ups are not failures: all users behind an address are looked up at the same time.
     #[test]
     fn look_ups_under_way_are_not_wrong() {
         let mut bans = bans();
@@ -504,7 +503,7 @@ mod tests {
         assert_eq!(wrong(&mut bans, 0, ip(1), "bob", 100), 10, "as if nothing had been");
     }
 
-    /// Guesses that are made before the first is known to be wrong are made up for.
+    /// Guesses made before the first is known to be wrong delay later ones.
     #[test]
     fn guesses_at_once_gain_nothing_in_the_long_run() {
         let mut bans = bans();
@@ -530,7 +529,7 @@ mod tests {
         assert_eq!((0..20).filter(|_| begin(&mut bans, 10)).count(), 10);
     }
 
-    /// What one shard finds out holds at all of them.
+    /// A result of one shard holds in all of them.
     #[test]
     fn shards_go_by_the_same() {
         let mut shards = vec![Bans::new(BanSettings::default().share(8), [1, 2]); 8];
@@ -565,7 +564,7 @@ mod tests {
         assert_eq!(BanSettings::default().share(0), BanSettings::default());
     }
 
-    /// Clients behind a proxy that says where they are, and behind one that does not.
+    /// Clients behind a proxy that names their addresses, and behind one that does not.
     #[test]
     fn clients_behind_an_edge_are_not_one_source() {
         let place = |n| Place { address: ip(n), edge: Some(ip(1)) };
@@ -587,8 +586,8 @@ mod tests {
         }
     }
 
-    /// A user has registered through an edge, and a restart has forgotten from where: who guesses through it has no
-    /// more tries than elsewhere, and does not lock the user out.
+    /// A user has registered through an edge proxy, and a restart has forgotten from where. An attacker who guesses
+    /// through it has no more attempts than elsewhere, and does not lock the user out.
     #[test]
     fn guesses_through_the_edge_of_a_user_are_limited() {
         let behind = |n| Place { address: ip(n), edge: Some(ip(1)) };
@@ -601,19 +600,19 @@ mod tests {
         };
         let mut bans = bans();
         bans.learn(ip(1), b"alice");
-        // Guesses elsewhere use up those of the user.
+        // Guesses elsewhere use up the attempts of the user.
         assert_eq!((0..100).map(|bot| wrong(&mut bans, 0, ip(1_000 + bot), "alice", 1)).sum::<usize>(), 20);
         let tries: usize = (0..3_600).map(|secs| guess(&mut bans, secs, 2, 3)).sum();
         assert_eq!(tries, 10 + 60, "a client in an hour: ten, and one a minute");
         let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("nobody has guessed there");
         bans.succeeded(attempt);
-        // Many clients behind the edge together, and those elsewhere: as many as there are about a user, and at a
-        // known place.
+        // Many clients behind the edge together, and clients elsewhere, have the attempts of a user and of a known
+        // location.
         let mut all = self::bans();
         all.learn(ip(1), b"alice");
         let tries: usize = (0..1_000).map(|client| guess(&mut all, 0, 100 + client, 1)).sum();
         assert_eq!(tries, 20 + 20);
-        // Who was there before goes on all the while.
+        // A user who was there before keeps access all the while.
         let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("known there");
         bans.succeeded(attempt);
         for client in 100..1_000 {
@@ -622,7 +621,7 @@ mod tests {
         assert!(bans.attempt(at(3_600), behind(3), b"alice").is_ok());
     }
 
-    /// A live binding tells where a user is at home; one from the edge tells it of all behind the edge.
+    /// A live binding makes a user known at its address; one through the edge makes the user known behind the edge.
     #[test]
     fn what_a_binding_tells_is_known() {
         let mut bans = bans();

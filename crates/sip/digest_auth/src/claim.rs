@@ -1,30 +1,29 @@
-//! A claim: credentials that are worth a look-up of their user.
+//! Claims: credentials whose user must be looked up.
 
 use crate::bans::Try;
 use crate::{Algorithm, Hash, Nonce, Secret};
 use wire::{Credentials, Host, Scheme, SipUri, unescape};
 
-/// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a
-/// database is asked.
+/// Longest user name and client nonce that are accepted, in bytes. Outsiders choose both, and both are kept during a
+/// database query.
 const TEXT_MAX: usize = 256;
 
-/// What the `uri` of the credentials has to be (RFC 3261 §22.4 (6), RFC 8760 §2.6 (6)).
+/// Rule for the `uri` of the credentials (RFC 3261 §22.4 (6), RFC 8760 §2.6 (6)).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum UriRule {
-    /// The same target as the Request-URI: scheme, user, host and port are the same, no port being that of the
-    /// scheme; parameters may differ, since elements on the way add and remove them. Right where requests come from
-    /// their clients or through elements that leave the Request-URI alone.
+    /// The same target as the Request-URI: equal scheme, user, host and port, where an absent port is the default of
+    /// the scheme. Parameters may differ, since elements on the path add and remove them. For requests that come
+    /// directly from clients, or through elements that leave the Request-URI unchanged.
     #[default]
     SameTarget,
-    /// That, or any target at one of these hosts (small letters, without port), for elements that get requests with
-    /// another Request-URI than their clients wrote, and for clients that write there whom they talk to. Credentials
-    /// for one of these hosts are then good for a request to another; a nonce count is good for one request all the
-    /// same.
+    /// The same target, or any target at one of these hosts (lower case, without port). For elements that get requests
+    /// with a changed Request-URI, and for clients that write the address of their server there. Credentials for one of
+    /// these hosts are then valid for a request to another; a nonce count is still valid for one request only.
     Hosts(Vec<Box<[u8]>>),
 }
 
 impl UriRule {
-    /// [22.4-3] [2.6-6] Whether credentials about `uri` are taken for a request to `request_uri`.
+    /// [22.4-3] [2.6-6] Whether credentials with `uri` are accepted for a request to `request_uri`.
     pub(crate) fn allows(&self, uri: &[u8], request_uri: &[u8]) -> bool {
         if uri == request_uri || same_target(uri, request_uri).is_some_and(|same| same) {
             return true;
@@ -53,34 +52,34 @@ fn host_text(host: &Host<'_>) -> Vec<u8> {
     }
 }
 
-/// Whose secret is asked for.
+/// Secret to look up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Needs<'c> {
-    /// The user name as the client wrote it, to the letter. Any bytes, at most 256 of them.
+    /// User name as the client wrote it. Any bytes, at most 256.
     pub user: &'c [u8],
-    /// The realm, which is ours.
+    /// Realm, which is ours.
     pub realm: &'c [u8],
-    /// What a hashed password has to be made with.
+    /// Algorithm that a hashed password must be made with.
     pub algorithm: Algorithm,
 }
 
-/// Credentials whose form, nonce and URI are right; only the secret is missing to know whether they are genuine.
-/// Holds a copy of what is needed from the request, at most some hundred bytes.
+/// Credentials with correct form, nonce and URI; only the secret is needed to verify them. Holds a copy of the needed
+/// parts of the request, at most some hundred bytes.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub(crate) user: Box<[u8]>,
     pub(crate) realm: Box<[u8]>,
     pub(crate) algorithm: Algorithm,
     pub(crate) nonce: Nonce,
-    /// How often the client has used the nonce; 1 without `qop`.
+    /// Count of uses of the nonce; 1 without `qop`.
     pub(crate) count: u32,
     pub(crate) attempt: Try,
     response: Hash,
-    /// What follows the hash of `A1` in the digest.
+    /// Text after the hash of `A1` in the digest.
     rest: Box<[u8]>,
 }
 
-/// The parts of credentials that a claim is made of, once they have the right form.
+/// Parts of well-formed credentials that a claim is made of.
 pub(crate) struct Form<'c> {
     credentials: &'c Credentials<'c>,
     pub(crate) algorithm: Algorithm,
@@ -92,22 +91,22 @@ pub(crate) struct Form<'c> {
 }
 
 impl<'c> Form<'c> {
-    /// Reads them; `None` where they have another form than what was asked for.
+    /// Reads the credentials; `None` if they do not match the challenge.
     pub(crate) fn of(
         credentials: &'c Credentials<'c>,
         offered: &[Algorithm],
         without_qop: bool,
     ) -> Option<Self> {
         let name = credentials.algorithm.as_ref().map(wire::AuthText::raw);
-        // An algorithm that was not offered is refused, whatever the secret: else who strips the better challenges on
-        // the way would have a client answer by a weaker one.
+        // An algorithm that was not offered is refused, whatever the secret. Else an attacker on the path could strip
+        // the stronger challenges and make a client answer with a weaker algorithm.
         let algorithm = Algorithm::of(name).filter(|algorithm| offered.contains(algorithm))?;
         let user = credentials.username.text();
         // A hashed user name is not offered (RFC 7616 §3.4.4), so no client may send one.
         if credentials.userhash || user.is_empty() || user.len() > TEXT_MAX {
             return None;
         }
-        // [22.4-5] [2.6-8] RFC 2617's `qop` is told from what RFC 2069 has by being there.
+        // [22.4-5] [2.6-8] The presence of `qop` distinguishes RFC 2617 from RFC 2069.
         let (protection, count) = match &credentials.qop {
             Some(qop) => {
                 let cnonce = credentials.cnonce.as_ref()?.raw();
@@ -125,10 +124,10 @@ impl<'c> Form<'c> {
         Some(Self { credentials, algorithm, user, protection, count, response })
     }
 
-    /// The claim of a request with this method.
+    /// Makes the claim of a request with this method.
     pub(crate) fn claim(self, method: &[u8], nonce: Nonce, attempt: Try) -> Claim {
-        // RFC 7616 §3.4.3: A2 = Method ":" request-uri, of the credentials. `auth-int`, with the hash of the
-        // body, is not offered.
+        // RFC 7616 §3.4.3: A2 = Method ":" request-uri, of the credentials. `auth-int`, with the hash of the body, is
+        // not offered.
         let a2 = self.algorithm.hash(&[method, self.credentials.uri.raw()]).hex();
         let nonce_text = self.credentials.nonce.raw();
         // RFC 7616 §3.4.1; without qop RFC 2069 §2.1.2.
@@ -157,17 +156,17 @@ fn count(digits: &[u8]) -> Option<u32> {
 }
 
 impl Claim {
-    /// Whose secret is asked for.
+    /// Secret to look up.
     pub fn needs(&self) -> Needs<'_> {
         Needs { user: &self.user, realm: &self.realm, algorithm: self.algorithm }
     }
 
-    /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm.
-    /// Without a secret it is not. Both hashes are made in any case, so that the time does not tell what is known of
-    /// the user.
+    /// Whether the response is right for this secret; `None` if the secret does not serve the algorithm. Without a
+    /// secret it is wrong. Both hashes are computed in any case, so that the time does not reveal whether the user
+    /// exists.
     pub(crate) fn holds(&self, secret: Option<&Secret>) -> Option<bool> {
         let password: &[u8] = if let Some(Secret::Clear(password)) = secret { password } else { b"" };
-        // RFC 7616 §3.4.2. Hidden from the compiler, which could leave out what is not used further on.
+        // RFC 7616 §3.4.2. Hidden from the optimizer, which could drop an unused hash.
         let made = core::hint::black_box(self.algorithm.hash(&[&self.user, &self.realm, password]));
         let (ha1, serves) = match secret {
             Some(Secret::Ha1(kept)) if kept.algorithm() == self.algorithm => (*kept, true),

@@ -1,4 +1,4 @@
-//! Nonces that prove themselves: made with a key, kept nowhere.
+//! Nonces that authenticate themselves: made with a key, and not stored.
 
 use base::UnixTime;
 use core::hash::Hasher;
@@ -9,100 +9,99 @@ use subtle::ConstantTimeEq;
 
 use crate::algorithm::{push_hex, read_hex};
 
-/// A secret that nonces are made with.
+/// Secret for making nonces.
 #[derive(Clone, Copy)]
 pub struct NonceKey {
-    /// Which key a nonce was made with, so that several can be in use while one takes the place of another.
+    /// Number of the key, written into its nonces, so that several keys can be in use while one replaces another.
     pub id: u8,
-    /// 128 bits that nobody can guess.
+    /// 128 random bits.
     pub key: [u8; 16],
 }
 
-/// The secrets in use.
+/// Keys in use.
 #[derive(Clone)]
 pub struct NonceKeys {
-    /// The one that nonces are made with.
+    /// Key for new nonces.
     pub newest: NonceKey,
-    /// Former ones, whose nonces are still good. Leave each in for a lifetime.
+    /// Former keys, whose nonces are still valid. Keep each for one lifetime of nonces.
     pub older: Vec<NonceKey>,
 }
 
 impl From<NonceKey> for NonceKeys {
-    /// One alone.
+    /// Only this key.
     fn from(newest: NonceKey) -> Self {
         Self { newest, older: Vec::new() }
     }
 }
 
-/// Where a nonce is good.
+/// Addresses at which a nonce is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NonceScope {
-    /// At the address that it was sent to. Right where clients reach this server directly, or always by the same
-    /// proxy.
+    /// The address that it was sent to. For clients that reach this server directly, or always by the same proxy.
     #[default]
     Source,
-    /// At any address. For servers behind several proxies, which see the proxy's address in place of the client's: a
-    /// client that comes by another one each time would be asked anew each time. Then who forges a source address can
-    /// use a nonce that was sent to another one, so wrong answers can be made to count against a proxy or a
-    /// neighbour: take requests from the proxies' addresses alone.
+    /// Any address. For servers behind several proxies, which see the proxy's address in place of the client's: a
+    /// client that comes by another proxy each time would be challenged each time. An attacker who forges a source
+    /// address can then use a nonce sent to another one, and so make wrong answers count against a proxy or a
+    /// neighbour. Accept requests only from the proxies' addresses.
     Anywhere,
 }
 
-/// How nonces are made.
+/// Settings of nonces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NonceSettings {
-    /// How long a nonce lives.
+    /// Lifetime of a nonce.
     pub lifetime: Duration,
-    /// Where it is good.
+    /// Addresses at which it is valid.
     pub scope: NonceScope,
 }
 
-/// Bytes of a nonce before its authentication: key, issuer, number, time, keyed hash of the source.
+/// Length of a nonce before its MAC, in bytes: key, issuer, number, time, keyed hash of the source.
 const HEAD: usize = 1 + 4 + 8 + 8 + 8;
 const TAG: usize = 16;
-/// Digits of a nonce.
+/// Number of digits of a nonce.
 const DIGITS: usize = 2 * (HEAD + TAG);
 
-/// What a nonce is about.
+/// Data of a nonce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nonce {
-    /// Numbers of one issuer only go up, so no two of its nonces are the same.
+    /// Number, which grows with each nonce of an issuer, so that no two of its nonces are equal.
     pub number: u64,
-    /// When it was made.
+    /// Time at which it was made.
     pub issued: UnixTime,
 }
 
-/// What is to be thought of a nonce that comes back.
+/// Result of checking a nonce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NonceState {
-    /// Made here, for this source, not long ago.
+    /// Made by this issuer, for this source, and not too old.
     Fresh(Nonce),
-    /// Made with one of our keys, for this source, not long ago, by another issuer, who may take it. From here a new
-    /// one with `stale=true` is all that the client needs.
+    /// Made by another issuer with one of our keys, for this source, and not too old; the other issuer may accept it.
+    /// From this issuer the client only needs a new nonce with `stale=true`.
     Another,
-    /// Made with one of our keys, but too old or for another source. A new one with `stale=true` is all that the
-    /// client needs.
+    /// Made with one of our keys, but too old or for another source. The client only needs a new nonce with
+    /// `stale=true`.
     Stale,
-    /// Nobody with one of our keys made it.
+    /// Not made with one of our keys.
     Unknown,
 }
 
-/// Makes and judges nonces.
+/// Maker and verifier of nonces.
 ///
-/// A nonce says who made it, with which number and when, has a keyed hash of the address that it was sent to, and
-/// bears a MAC of all this (SipHash-2-4 with 128 bits). From this follows:
+/// A nonce holds its issuer, its number and time, and a keyed hash of the address that it was sent to. A MAC covers all
+/// of this (SipHash-2-4 with 128 bits). Consequences:
 ///
-/// - A challenge costs no memory, so strangers can ask for as many as they like.
-/// - Who answers a nonce has received it, but for [`NonceScope::Anywhere`]: a sender who forges source addresses
-///   never has a fresh one, and what [`Bans`](crate::Bans) counts against an address was sent from there. The address
-///   is that of the last hop, which may be a proxy.
+/// - A challenge costs no memory, so outsiders can request any number of challenges.
+/// - A sender of a valid nonce has received it, except with [`NonceScope::Anywhere`]. A sender who forges source
+///   addresses never has a fresh one, so wrong answers that [`Bans`](crate::Bans) counts against an address were sent
+///   from there. The address is that of the last hop, which may be a proxy.
 /// - A nonce does not depend on realm and method; a client can use it until it is too old.
-/// - Only the issuer takes it for fresh, since only the issuer knows which counts it has seen
-///   ([`Replays`](crate::Replays)). With another issuer (another shard, another proxy, the same after a restart), a
-///   client pays one more round trip. With the same keys that goes without asking its user for the password.
+/// - Only its issuer accepts it as fresh, since only the issuer knows which counts were used
+///   ([`Replays`](crate::Replays)). At another issuer (another shard, another proxy, or the same one after a restart) a
+///   client needs one more round trip. With the same keys its user is not asked for the password again.
 ///
-/// Issuer numbers are chosen at random at each start, one for each shard of each process. If two had the same, each
-/// could be made to take what was sent to the other.
+/// Issuer numbers are chosen at random at each start, one for each shard of each process. If two shards had the same
+/// number, nonces of one could be replayed at the other.
 #[derive(Clone)]
 pub struct Nonces {
     keys: NonceKeys,
@@ -112,25 +111,25 @@ pub struct Nonces {
 }
 
 impl Nonces {
-    /// How far in the future a nonce of our own may be: clocks are set back a little now and then.
+    /// Longest time that a nonce of our own may be in the future, since clocks are sometimes set back a little.
     const AHEAD_MAX: Duration = Duration::from_secs(5);
 
-    /// With the number of this issuer.
+    /// Makes nonces with this issuer number.
     pub fn new(keys: NonceKeys, issuer: u32, settings: NonceSettings) -> Self {
         Self { keys, issuer, next: 0, settings }
     }
 
-    /// Other keys and settings. Nonces stay good as far as those have it.
+    /// Changes keys and settings. Nonces stay valid if the new keys and settings allow them.
     pub fn configure(&mut self, keys: NonceKeys, settings: NonceSettings) {
         (self.keys, self.settings) = (keys, settings);
     }
 
-    /// How long a nonce lives.
+    /// Lifetime of a nonce.
     pub fn lifetime(&self) -> Duration {
         self.settings.lifetime
     }
 
-    /// The keyed hash of where a nonce is good; no source has the address of zeros.
+    /// Keyed hash of the address at which a nonce is valid. All zeros, which no source has, stand for any address.
     fn place(&self, key: &NonceKey, source: IpAddr) -> [u8; 8] {
         let place = match self.settings.scope {
             NonceScope::Source => address(source),
@@ -141,7 +140,7 @@ impl Nonces {
         out
     }
 
-    /// A new nonce for a client at `source`.
+    /// Makes a nonce for a client at `source`.
     pub fn issue(&mut self, date: UnixTime, source: IpAddr) -> Vec<u8> {
         let key = &self.keys.newest;
         let mut head = [0; HEAD];
@@ -157,7 +156,7 @@ impl Nonces {
         out
     }
 
-    /// Judges what a client at `source` sends as its nonce.
+    /// Checks the nonce that a client at `source` sends.
     pub fn judge(&self, date: UnixTime, source: IpAddr, text: &[u8]) -> NonceState {
         let mut bytes = [0; HEAD + TAG];
         if text.len() != DIGITS || read_hex(text, &mut bytes).is_none() {
@@ -184,15 +183,14 @@ impl Nonces {
     }
 }
 
-/// SipHash-2-4 with 128 bits. What it is used for tells the lengths of the two inputs apart, and the hash covers the
-/// length.
+/// SipHash-2-4 with 128 bits. Its two kinds of input differ in length, and the hash covers the length.
 fn mac(key: &NonceKey, input: &[u8]) -> [u8; TAG] {
     let mut hasher = SipHasher24::new_with_key(&key.key);
     hasher.write(input);
     hasher.finish128().as_bytes()
 }
 
-/// An IPv4 address that a socket for both families shows as IPv6 is the IPv4 address.
+/// Maps an IPv4 address that a dual-stack socket shows as IPv6 to the IPv4 address.
 pub(crate) fn address(source: IpAddr) -> [u8; 16] {
     match source.to_canonical() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -254,7 +252,7 @@ mod tests {
         let nonce = nonces.issue(at(100), source());
         assert!(matches!(nonces.judge(at(96), source(), &nonce), NonceState::Fresh(_)));
         assert_eq!(nonces.judge(at(90), source(), &nonce), NonceState::Stale);
-        // One that a former life with the same issuer would have made.
+        // A nonce of an earlier process with the same issuer number.
         let reborn = Nonces::new(NEW.into(), 7, SETTINGS);
         assert_eq!(reborn.judge(at(100), source(), &nonce), NonceState::Stale);
     }

@@ -1,23 +1,23 @@
-//! The algorithms that challenges offer.
+//! Algorithms that challenges offer.
 
 use crate::Algorithm;
 use core::fmt;
 
-/// [2.3-1] What is offered, the most preferred first (RFC 8760 §2.3): at least one algorithm, and none twice.
+/// [2.3-1] Offered algorithms, the most preferred first (RFC 8760 §2.3): at least one, and none twice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer(Vec<Algorithm>);
 
-/// Why algorithms cannot be offered.
+/// Reason why algorithms cannot be offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OfferError {
-    /// There is none.
+    /// No algorithm is named.
     Empty,
-    /// This one is named more than once.
+    /// This algorithm is named more than once.
     Twice(Algorithm),
 }
 
 impl Offer {
-    /// Of these, in this order.
+    /// Makes an offer of these, in this order.
     pub fn new(algorithms: Vec<Algorithm>) -> Result<Self, OfferError> {
         let mut rest = &algorithms[..];
         while let [first, others @ ..] = rest {
@@ -29,19 +29,19 @@ impl Offer {
         if algorithms.is_empty() { Err(OfferError::Empty) } else { Ok(Self(algorithms)) }
     }
 
-    /// Of this one alone.
+    /// Makes an offer of this algorithm alone.
     pub fn of(algorithm: Algorithm) -> Self {
         Self(vec![algorithm])
     }
 
-    /// The algorithms, the most preferred first.
+    /// Algorithms, the most preferred first.
     pub fn algorithms(&self) -> &[Algorithm] {
         &self.0
     }
 }
 
 impl Default for Offer {
-    /// All, the strongest first.
+    /// All algorithms, strongest first.
     fn default() -> Self {
         Self(Algorithm::ALL.to_vec())
     }

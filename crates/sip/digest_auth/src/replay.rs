@@ -1,14 +1,14 @@
-//! Which counts of which nonces were seen.
+//! Detection of replays: counts of each nonce that were used.
 
 use crate::Nonce;
 use base::UnixTime;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// How far below the highest count one may be that comes late: datagrams overtake each other.
+/// Longest distance of a late count below the highest one: datagrams overtake each other.
 const WINDOW: u32 = 64;
 
-/// The counts of one nonce.
+/// Used counts of one nonce.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     issued: UnixTime,
@@ -17,31 +17,31 @@ struct Seen {
     counts: u64,
 }
 
-/// Refuses every count of a nonce that was seen before (RFC 7616 §3.4: the same count twice is a replay).
+/// Refuses every count of a nonce that was used before (RFC 7616 §3.4: the same count twice is a replay).
 ///
-/// A count that is lower than the highest and was not seen is taken, since UDP may turn two requests round, unless it
-/// is 64 or more lower; then it counts as seen.
+/// An unused count below the highest is accepted, since UDP may reorder requests, unless it is 64 or more lower; then
+/// it counts as used.
 ///
-/// Memory is bounded. Only counts whose digest was right are entered, so strangers take no room. When there is none
-/// left, the nonce with the lowest number goes, the oldest, and with it every nonce of a lower number is refused from
-/// then on unless it is in the table: what is forgotten can never be used again. Its client gets a new nonce with
+/// Memory is bounded. Only counts with a right digest are entered, so outsiders take no room. When the table is full,
+/// the nonce with the lowest number, the oldest, is removed. From then on every nonce with a lower number is refused
+/// unless it is in the table, so a forgotten nonce can never be used again. Its client gets a new nonce with
 /// `stale=true`.
 #[derive(Clone, Debug)]
 pub struct Replays {
-    /// By the number of the nonce.
+    /// Used counts by the number of the nonce.
     seen: BTreeMap<u64, Seen>,
     nonces_max: usize,
-    /// Nonces below this number that are not in the table may have been used.
+    /// Lowest number of a nonce that is surely unused if it is not in the table.
     floor: u64,
 }
 
 impl Replays {
-    /// Room for so many nonces, at least one; about 60 bytes each.
+    /// Makes a table for that many nonces, at least one; about 60 bytes each.
     pub fn new(nonces_max: usize) -> Self {
         Self { seen: BTreeMap::new(), nonces_max: nonces_max.max(1), floor: 0 }
     }
 
-    /// Whether this count may still be used.
+    /// Whether this count is still unused.
     pub fn may_use(&self, nonce: Nonce, count: u32) -> bool {
         let Some(seen) = self.seen.get(&nonce.number) else { return nonce.number >= self.floor };
         match seen.highest.checked_sub(count) {
@@ -50,8 +50,7 @@ impl Replays {
         }
     }
 
-    /// Uses a count; false when that was done before. `lifetime` is that of nonces: what is too old for them is
-    /// forgotten.
+    /// Marks a count as used; returns false if it already was. Nonces older than `lifetime` are forgotten.
     pub fn record(&mut self, date: UnixTime, lifetime: Duration, nonce: Nonce, count: u32) -> bool {
         if !self.may_use(nonce, count) {
             return false;
@@ -64,7 +63,7 @@ impl Replays {
         } else {
             seen.counts |= 1 << (seen.highest - count);
         }
-        // At most two leave for one that comes, so the work is bounded and the table shrinks.
+        // At most two nonces leave for each one entered, so the work is bounded and the table shrinks.
         for _ in 0..2 {
             let Some(first) = self.seen.first_entry() else { break };
             let is_old = date.saturating_since(first.get().issued) > lifetime;
@@ -81,12 +80,12 @@ impl Replays {
         }
     }
 
-    /// How many nonces there are in the table.
+    /// Number of nonces in the table.
     pub fn len(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
@@ -140,8 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order: no count passes twice, memory is bounded, and with room enough what is
-        /// new and not far behind passes.
+        /// For any sequence: no count passes twice, memory is bounded, and with enough room a new count that is not far
+        /// behind passes.
         #[test]
         fn no_count_passes_twice(
             steps in prop::collection::vec((0..6_u64, 1..100_u32), 1..300),

@@ -1,19 +1,19 @@
-//! What is known of a user: a password, or the hash that stands for it.
+//! Secrets of users: a password, or its hash.
 
 use crate::Hash;
 
-/// What a user's claim is judged by. Answer exactly for the user name that was asked for, to the letter: a database
-/// that finds `alice` for `ALICE` would make two users of one.
+/// Secret to verify a user's claim. It must belong exactly to the requested user name: a database that finds `alice`
+/// for `ALICE` would make two users of one.
 #[derive(Clone)]
 pub enum Secret {
-    /// The password itself; serves every algorithm.
+    /// The password; serves every algorithm.
     Clear(Box<[u8]>),
-    /// `H(user:realm:password)`, RFC 7616 §3.4.2's `A1` hashed; serves the algorithm that made it.
+    /// `H(user:realm:password)`, the hash of `A1` in RFC 7616 §3.4.2; serves the algorithm that made it.
     Ha1(Hash),
 }
 
 impl core::fmt::Debug for Secret {
-    /// Never the password.
+    /// Never prints the password.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Clear(_) => f.write_str("Clear"),

@@ -1,4 +1,4 @@
-//! What somebody without the password tries, and what it comes to.
+//! Attacks without the password, and their results.
 
 use crate::common;
 use crate::common::*;
@@ -28,7 +28,7 @@ fn a_copy_is_refused() {
     let sent = challenged(&mut server, 0, home());
     assert_eq!(receive(&mut server, 1, &sent), genuine());
     assert_eq!(receive(&mut server, 2, &sent), STALE, "the same again");
-    // What was held back on the way passes once, as late as it is, and only from its source.
+    // A request delayed on the path passes once, however late, and only from its source.
     let held_back = Sent { count: 2, ..sent.clone() };
     assert_eq!(receive(&mut server, 3, &Sent { count: 3, ..sent.clone() }), genuine());
     assert_eq!(receive(&mut server, 4, &Sent { source: stranger(), ..held_back.clone() }), STALE);
@@ -39,7 +39,7 @@ fn a_copy_is_refused() {
     assert_eq!(receive_value(&mut server, 6, &sent, value.as_bytes()), WRONG);
 }
 
-/// Two look-ups under way at once for the same credentials: one of them wins.
+/// Two look-ups in progress for the same credentials: one of them succeeds.
 #[test]
 fn a_copy_that_comes_while_the_database_is_asked_is_refused() {
     let mut server = usual();
@@ -66,7 +66,7 @@ fn nonces_of_others_are_refused() {
     let foreign = NonceKey { key: [7; 16], ..KEY };
     let sent = challenged(&mut with(foreign, 7), 0, home());
     assert_eq!(receive(&mut usual(), 1, &sent), REFUSED, "another key");
-    // Another shard, or the process before: the same key, and what it has seen is not known here.
+    // Another shard, or the process before a restart: the same key, but its used counts are unknown here.
     let sent = challenged(&mut with(KEY, 8), 0, home());
     assert_eq!(receive(&mut usual(), 1, &sent), STALE);
     let mut server = usual();
@@ -91,7 +91,7 @@ fn a_digest_is_good_for_its_request_alone() {
     {
         let other = Sent { uri: uri.into(), ..sent.clone() };
         assert_eq!(receive_value(&mut server, 1, &other, &value), REFUSED, "{uri}");
-        // The credentials changed to fit: their digest does not.
+        // Credentials adapted to the URI: their digest is wrong.
         let changed = String::from_utf8(value.clone()).unwrap();
         let changed = changed.replace("uri=\"sip:example.com\"", &format!("uri=\"{uri}\""));
         assert_eq!(receive_value(&mut server, 1, &other, changed.as_bytes()), WRONG, "{uri}");
@@ -125,7 +125,7 @@ fn no_weaker_algorithm_than_was_offered_is_taken() {
     let mut server =
         server(Settings { offer: Offer::new(offered).unwrap(), ..Settings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
-    // Somebody on the way has told the client that only MD5 would do; the client has answered with it.
+    // An attacker on the path has told the client that only MD5 is accepted, and the client has answered with it.
     for algorithm in [Some(Algorithm::Md5), None] {
         assert_eq!(receive(&mut server, 1, &Sent { algorithm, ..sent.clone() }), REFUSED);
     }
@@ -184,7 +184,7 @@ fn without_qop_nothing_is_taken_unless_told() {
     let bare = Sent { qop: None, ..sent.clone() };
     assert_eq!(receive(&mut server, 1, &bare), genuine());
     assert_eq!(receive(&mut server, 2, &bare), STALE, "nothing counts its uses, so it has one");
-    // A count and a digest that was made without it: the count is not covered.
+    // A count, but a digest made without it: the count is not covered.
     let stripped = String::from_utf8(sent.value()).unwrap().replace("qop=auth, ", "");
     assert_eq!(receive_value(&mut server, 2, &sent, stripped.as_bytes()), STALE);
 }
@@ -198,7 +198,7 @@ fn users_are_told_apart_to_the_letter() {
     }
     let long = Sent { user: "a".repeat(257), ..sent.clone() };
     assert_eq!(receive(&mut server, 1, &long), REFUSED);
-    // A colon in the name moves the border between name and realm; the name that is asked for moves with it.
+    // A colon in the name moves the border between name and realm; the requested name moves with it.
     let moved = Sent { user: "alice:example.com".into(), password: "sesame".into(), ..sent };
     assert_eq!(receive(&mut server, 1, &moved), WRONG);
 }
@@ -213,7 +213,7 @@ fn credentials_for_others_are_passed_over() {
     let (own, other) = (sent.value(), foreign.value());
     let values: [&[u8]; 5] = [b"Basic YWxpY2U6eA==", b"Digest realm=\"example.com\", x", &other, b"", &own];
     assert!(matches!(examine(&mut server, 1, &sent, &values), digest_auth::Examined::Claim(_)));
-    // Of several for our realm, those that were not asked for stand in nobody's way.
+    // Other credentials for our realm, not from our challenge, do no harm.
     let weaker = Sent { nonce: "gone".into(), ..sent.clone() }.value();
     assert!(matches!(examine(&mut server, 1, &sent, &[&weaker, &own]), digest_auth::Examined::Claim(_)));
 }
@@ -235,7 +235,7 @@ fn endless_headers_cost_little_and_pass_nothing() {
     );
 }
 
-/// Somebody who forges the address of a user gets no nonce there, so the user is not banned for it.
+/// An attacker who forges the address of a user gets no nonce there, so the user is not banned for it.
 #[test]
 fn forged_sources_ban_nobody() {
     let mut server = usual();
@@ -248,7 +248,7 @@ fn forged_sources_ban_nobody() {
     assert_eq!(receive(&mut server, 2, &sent), genuine());
 }
 
-/// Who is a user must not be seen by who is banned, whatever is known of the user.
+/// Bans must not reveal which users exist, whatever is known of a user.
 #[test]
 fn users_nobody_knows_are_banned_like_others() {
     let md5 = digest_auth::Secret::Ha1(Algorithm::Md5.hash(&[b"alice", REALM.as_bytes(), b"open sesame"]));

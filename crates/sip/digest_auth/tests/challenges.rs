@@ -1,4 +1,4 @@
-//! What a challenge says, and who gets one.
+//! Contents of challenges, and the requests that get one.
 
 use crate::common;
 use crate::common::{REALM, at, challenged, examine, home, server, usual};
@@ -45,7 +45,7 @@ fn ack_and_cancel_are_not_challenged() {
         assert!(matches!(examine(&mut server, 1, &sent, &[]), Examined::Exempt));
         assert!(matches!(examine(&mut server, 1, &sent, &[b"Digest x=y"]), Examined::Exempt));
     }
-    // A method is what its letters say: this one is another.
+    // Methods are case-sensitive: this is another one.
     sent.method = "ack".into();
     let examined = examine(&mut server, 1, &sent, &[]);
     assert!(matches!(examined, Examined::Refused(Refusal::Challenge { stale: false })));
@@ -57,7 +57,7 @@ fn a_client_that_knows_only_md5_gets_in_where_it_is_offered() {
     let challenges = server.challenges(at(0).1, home(), false);
     let sent = common::Sent::answer(&challenges, &[Algorithm::Md5]);
     assert_eq!(common::receive(&mut server, 1, &sent), common::genuine());
-    // One that names no algorithm means MD5.
+    // Without an algorithm the credentials mean MD5.
     let sent = common::Sent { algorithm: None, count: 2, ..sent };
     assert_eq!(common::receive(&mut server, 1, &sent), common::genuine());
     assert_eq!(server.settings().realm, REALM.as_bytes().into());

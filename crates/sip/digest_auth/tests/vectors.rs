@@ -1,9 +1,9 @@
-//! Digests that others have computed.
+//! Digests computed by other implementations.
 
 use crate::common::{REALM, Sent, at, challenged, examine, home, server, usual};
 use digest_auth::{Algorithm, Examined, Hash, Offer, Secret, Settings, Verdict};
 
-/// What the digest is of, as RFC 7616 §3.4.1 puts it together.
+/// Digest composed as in RFC 7616 §3.4.1.
 fn response(algorithm: Algorithm, ha1: &Hash, parts: [&str; 4], method_and_uri: [&str; 2]) -> String {
     let ha2 = algorithm.hash(&method_and_uri.map(str::as_bytes)).hex();
     let [nonce, count, cnonce, qop] = parts.map(str::as_bytes);
@@ -55,7 +55,7 @@ fn digests_of_hashlib() {
     }
 }
 
-/// Each algorithm with a password and with what a database keeps instead.
+/// Each algorithm with a password, and with its hash from a database.
 #[test]
 fn passwords_and_their_hashes_serve() {
     for algorithm in Algorithm::ALL {
@@ -83,7 +83,7 @@ fn passwords_and_their_hashes_serve() {
     }
 }
 
-/// An empty password and a user that nobody knows are not the same.
+/// An empty password differs from an unknown user.
 #[test]
 fn nobody_has_the_empty_password() {
     let mut server = usual();

@@ -1,52 +1,52 @@
-//! One branch of a proxied request (RFC 3261 §16.6): what the proxy does with what its client transaction brings, and
-//! those of the alternates that are tried in its place.
+//! One branch of a proxied request (RFC 3261 §16.6): the proxy's reactions to events of its client transaction, and the
+//! retries at alternate next hops.
 
 use arrayvec::ArrayVec;
 
-/// What happens to a branch.
+/// Event of a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyEvent {
     /// A response came from the next hop.
     Response(u16),
     /// The client transaction timed out (Timer B or F).
     Timeout,
-    /// The next hop can't be reached.
+    /// The next hop cannot be reached.
     Unreachable,
-    /// The connection is gone by which alone the next hop is reached (RFC 5626 §5.3.1).
+    /// The only connection to the next hop is closed (RFC 5626 §5.3.1).
     FlowFailed,
     /// Timer C fired.
     TimerC,
-    /// The previous hop sent CANCEL, or the branch is not needed any more.
+    /// The previous hop sent CANCEL, or the branch is no longer needed.
     Cancelled,
 }
 
-/// What the proxy has to do.
+/// Action of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BranchAction {
-    /// Tell the response context of a provisional response.
+    /// Report a provisional response to the response context.
     Provisional,
-    /// Tell it of a 2xx.
+    /// Report a 2xx to the response context.
     Success,
-    /// Tell it that the branch has ended as if this response had come.
+    /// Report that the branch has ended as if with this response.
     Failure(u16),
-    /// Tell it that the branch has ended without anything that could go back.
+    /// Report that the branch has ended without a response to forward.
     Silence,
     /// Send CANCEL to the next hop.
     Cancel,
-    /// Set Timer C anew, in full.
+    /// Restart Timer C in full.
     SetTimerC,
     /// Stop Timer C.
     StopTimerC,
     /// Send the request to the next alternate.
     TryNext,
-    /// Forget the client transaction.
+    /// Drop the client transaction.
     Abandon,
 }
 
 /// The actions of one step, in order.
 pub type BranchActions = ArrayVec<BranchAction, 3>;
 
-/// Cheaper than collecting them: how many there are is known.
+/// Cheaper than `collect`, since the number of actions is known.
 fn list<const N: usize>(actions: [BranchAction; N]) -> BranchActions {
     let mut list = BranchActions::new();
     for action in actions {
@@ -55,13 +55,13 @@ fn list<const N: usize>(actions: [BranchAction; N]) -> BranchActions {
     list
 }
 
-/// Where a branch stands.
+/// State of a branch.
 #[expect(clippy::struct_excessive_bools, reason = "five independent facts, most of which may hold together")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Branch {
-    /// Whether it is an INVITE; every other method knows neither CANCEL nor Timer C.
+    /// Whether it is an INVITE; other methods have neither CANCEL nor Timer C.
     invite: bool,
-    /// Whether an alternate next hop is left to be tried.
+    /// Whether there is another alternate next hop.
     alternate: bool,
     provisional: bool,
     cancelled: bool,
@@ -69,27 +69,27 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// A branch that has just been sent on; for an INVITE, Timer C has been set (§16.6 step 11).
+    /// Makes a branch that has just been sent; for an INVITE, Timer C is set (§16.6 step 11).
     pub fn new(invite: bool, alternate: bool) -> Self {
         Self { invite, alternate, ..Self::default() }
     }
 
-    /// Whether there is another alternate now.
+    /// Sets whether there is another alternate.
     pub fn set_alternate(&mut self, alternate: bool) {
         self.alternate = alternate;
     }
 
-    /// Whether it has had a final response, or counts as having had one.
+    /// Whether it has a final response, or counts as having one.
     pub fn is_finished(self) -> bool {
         self.finished
     }
 
-    /// Whether its next hop has answered nothing yet.
+    /// Whether its next hop has sent no response so far.
     pub fn is_silent(self) -> bool {
         !self.provisional && !self.finished
     }
 
-    /// Whether nobody waits for it any more.
+    /// Whether it was cancelled.
     pub fn is_cancelled(self) -> bool {
         self.cancelled
     }
@@ -99,7 +99,7 @@ impl Branch {
         self.invite
     }
 
-    /// One bounded step.
+    /// Handles one event.
     pub fn on(&mut self, event: ProxyEvent) -> BranchActions {
         match event {
             ProxyEvent::Response(100..=199) if self.finished => BranchActions::new(),
@@ -115,8 +115,8 @@ impl Branch {
         }
     }
 
-    /// §16.7 step 2: a provisional response other than 100 restarts Timer C. 100 is only for the next hop (§16.7 step
-    /// 3, note; §17.1.1.1).
+    /// §16.7 step 2: a provisional response other than 100 restarts Timer C. A 100 concerns only the next hop (§16.7
+    /// step 3, note; §17.1.1.1).
     fn provisional(&mut self, status: u16) -> BranchActions {
         let first = !core::mem::replace(&mut self.provisional, true);
         let mut actions = BranchActions::new();
@@ -124,7 +124,7 @@ impl Branch {
             actions.push(BranchAction::Provisional);
         }
         if self.cancelled {
-            // §9.1: the CANCEL had to wait for this.
+            // §9.1: the CANCEL had to wait for this response.
             if first {
                 actions.push(BranchAction::Cancel);
                 actions.push(BranchAction::StopTimerC);
@@ -135,7 +135,7 @@ impl Branch {
         actions
     }
 
-    /// Every 2xx to an INVITE counts, also a second one, or one after a failure; to other requests there is one.
+    /// Every 2xx to an INVITE counts, also a second one, or one after a failure; other requests have one.
     fn success(&mut self) -> BranchActions {
         let first = !core::mem::replace(&mut self.finished, true);
         match (first, self.invite) {
@@ -145,8 +145,8 @@ impl Branch {
         }
     }
 
-    /// §16.9: a next hop that can't be reached counts as one that answered 503. First the alternates are tried (RFC
-    /// 3263 §4.3). RFC 5626 §5.3.1: a client whose connection is gone has failed with 430.
+    /// §16.9: a next hop that cannot be reached counts as having answered 503. Alternates are tried first (RFC 3263
+    /// §4.3). RFC 5626 §5.3.1: a client whose connection is closed has failed with 430.
     fn unavailable(&mut self, status: u16) -> BranchActions {
         if self.alternate && !self.cancelled {
             self.provisional = false;
@@ -155,9 +155,9 @@ impl Branch {
         self.fail(BranchAction::Failure(status))
     }
 
-    /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has. §16.8: an INVITE
-    /// without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come too late to be
-    /// of use, and must not be sent.
+    /// RFC 3263 §4.3: a next hop that does not answer has failed like one that answers 503. §16.8: an INVITE without an
+    /// answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come too late to be of use, and
+    /// must not be sent.
     fn timeout(&mut self) -> BranchActions {
         match (self.invite, self.alternate && !self.cancelled) {
             (true, true) => {
@@ -169,8 +169,8 @@ impl Branch {
         }
     }
 
-    /// §16.8: an INVITE that keeps ringing is cancelled; one that nobody answered at all counts as answered 408. The
-    /// client transaction gives a cancelled INVITE up after another 64*T1 (§9.1).
+    /// §16.8: an INVITE that keeps ringing is cancelled; one without any response counts as answered 408. The client
+    /// transaction ends a cancelled INVITE after another 64*T1 (§9.1).
     fn timer_c(&mut self) -> BranchActions {
         if !self.provisional {
             self.finished = true;
@@ -180,8 +180,8 @@ impl Branch {
         list([BranchAction::Cancel])
     }
 
-    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled. §9.2: on requests
-    /// other than INVITE it has no effect.
+    /// §16.10. Timer C stops, since the client transaction limits a cancelled INVITE. §9.2: CANCEL has no effect on
+    /// other requests.
     fn cancel(&mut self) -> BranchActions {
         let first = self.invite && !core::mem::replace(&mut self.cancelled, true);
         match (first, self.provisional) {

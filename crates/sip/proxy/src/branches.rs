@@ -1,28 +1,28 @@
-//! The branches of a request: mostly one, which is kept in place.
+//! Branches of a request. Most requests have one, which is stored without allocation.
 
 use crate::branch::Branch;
 use crate::medium::Attempt;
 use transaction::Id;
 
-/// Most branches that a request can have: their numbers share a word with the place of the request.
+/// Maximum number of branches of a request: their numbers share a word with the place of the request.
 pub(crate) const MOST: u8 = 15;
 
-/// A branch, with what ties it to its client transaction.
+/// A branch with its client transaction.
 pub(crate) struct BranchEntry {
     pub(crate) state: Branch,
     pub(crate) client: Option<Id>,
-    /// Its own number, and that of the alternate that it has come to.
+    /// Number of the branch, and of its current alternate.
     pub(crate) attempt: Attempt,
-    /// Whether the router knows that this attempt has been answered.
+    /// Whether the router was told of the response to this attempt.
     pub(crate) settled: bool,
-    /// Its part of the request's Max-Breadth (RFC 5393 §5.3.3).
+    /// Share of the request's Max-Breadth (RFC 5393 §5.3.3).
     pub(crate) breadth: u8,
-    /// Timer C's key in the wheel.
+    /// Key of Timer C in the wheel.
     pub(crate) timer_c: Option<u32>,
 }
 
 impl BranchEntry {
-    /// A branch that is about to be sent.
+    /// Makes a branch that is about to be sent.
     pub(crate) fn new(state: Branch, attempt: Attempt, breadth: u8) -> Self {
         Self { state, client: None, attempt, settled: false, breadth, timer_c: None }
     }
@@ -39,7 +39,7 @@ impl Branches {
         Self { first, others: Vec::new() }
     }
 
-    /// Adds a branch, whose number is the next one.
+    /// Adds a branch with the next number.
     pub(crate) fn push(&mut self, branch: BranchEntry) {
         debug_assert!(self.len() < MOST, "the router is asked for no more");
         self.others.push(branch);
@@ -71,7 +71,7 @@ impl Branches {
         1 + self.others.len() as u8
     }
 
-    /// What those that have no final response were given of Max-Breadth.
+    /// Sum of the Max-Breadth of branches without a final response.
     pub(crate) fn breadth(&self) -> u8 {
         self.iter().filter(|branch| !branch.state.is_finished()).map(|branch| branch.breadth).sum()
     }

@@ -1,13 +1,13 @@
-//! What a step of the transactions has to say.
+//! Effects of a step of the transaction layer.
 
 use crate::medium::Sink;
 use crate::table::Leg;
 use transaction::{Effects, Id, KeptMessage, Sending, TransactionNews};
 
-/// Passes on what is sent and collects the news: the layer can't be used while it runs.
+/// Passes messages on and collects the news, as the layer cannot be used while it runs.
 pub(crate) struct Collect<'a, M> {
     sink: &'a mut dyn Sink<M>,
-    /// A step tells one thing at most, and ends one transaction.
+    /// A step has at most one piece of news, and ends at most one transaction.
     pub(crate) news: Option<(Id, Leg, TransactionNews)>,
     pub(crate) ended: Option<(Id, Leg)>,
 }

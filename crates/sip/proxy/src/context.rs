@@ -1,51 +1,51 @@
-//! The response context of one proxied request (RFC 3261 §16.7): what the proxy makes of what its branches bring.
+//! Response context of one proxied request (RFC 3261 §16.7): combines the responses of its branches.
 
 use arrayvec::ArrayVec;
 
-/// What a response context hears of.
+/// Event of a response context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContextEvent {
     /// A branch has a provisional response other than 100.
     Provisional,
     /// A branch has a 2xx.
     Success,
-    /// A branch has ended with this response, or as if it had come.
+    /// A branch has ended with this response, or as if with it.
     Failure(u16),
-    /// A branch has ended with this response, and no other one is to be waited for.
+    /// A branch has ended with this response, and the context must not wait for others.
     Decided(u16),
-    /// A branch has ended without anything that could go back.
+    /// A branch has ended without a response to forward.
     Silence,
-    /// The group that is tried has had its time.
+    /// The time of the current group is over.
     RingTimeOver,
     /// The previous hop sent CANCEL.
     Cancelled,
-    /// There is no other group after all.
+    /// There is no further group after all.
     Exhausted,
 }
 
-/// What the proxy has to do.
+/// Action of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContextAction {
-    /// Send the response in hand back.
+    /// Forward the current response.
     Relay,
-    /// Keep the response in hand in place of the one that was kept; where it is none of a next hop, keep none.
+    /// Keep the current response in place of the kept one. If the failure is not a next hop's response, keep none.
     Keep,
-    /// Add the challenges of the response in hand to those of the one that is kept.
+    /// Add the challenges of the current response to the kept one.
     AddChallenges,
-    /// Send CANCEL to the branches that have not ended, and try no alternates of theirs.
+    /// Send CANCEL to the branches that have not ended, without trying their alternates.
     CancelRest,
     /// Try the next group.
     NextGroup,
-    /// Send the response back that is kept; where none is, answer with this status.
+    /// Forward the kept response; if there is none, answer with this status.
     Answer(u16),
-    /// Nothing will come of the request: it has no final response and needs none.
+    /// End the request, which has no final response and needs none.
     GiveUp,
 }
 
 /// The actions of one step, in order.
 pub type ContextActions = ArrayVec<ContextAction, 3>;
 
-/// Where a request stands whose branches are under way.
+/// State of a request with active branches.
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts, most of which may hold together")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
@@ -53,28 +53,28 @@ pub struct Context {
     invite: bool,
     /// Whether the target set has another group.
     more: bool,
-    /// No new branch may begin.
+    /// Whether no new branch may start.
     closed: bool,
-    /// Whether a final response has gone back.
+    /// Whether a final response was sent.
     finished: bool,
-    /// Branches that have not ended.
+    /// Number of branches that have not ended.
     pending: u8,
-    /// The best final response so far; 0 where there is none.
+    /// Best final status so far; 0 if there is none.
     best: u16,
 }
 
 impl Context {
-    /// The context of a request without a branch.
+    /// Makes the context of a request without branches.
     pub fn new(invite: bool) -> Self {
         Self { invite, more: false, closed: false, finished: false, pending: 0, best: 0 }
     }
 
-    /// A branch begins.
+    /// Adds a branch.
     pub fn begin(&mut self) {
         self.pending += 1;
     }
 
-    /// Whether another group of targets follows the present one.
+    /// Sets whether another group of targets follows the current one.
     pub fn set_more(&mut self, more: bool) {
         self.more = more;
     }
@@ -84,12 +84,12 @@ impl Context {
         self.invite
     }
 
-    /// Whether a final response has gone back.
+    /// Whether a final response was sent.
     pub fn is_finished(self) -> bool {
         self.finished
     }
 
-    /// Whether another branch may begin.
+    /// Whether another branch may start.
     pub fn is_open(self) -> bool {
         !self.closed && !self.finished
     }
@@ -99,12 +99,12 @@ impl Context {
         self.more && !self.closed
     }
 
-    /// One bounded step.
+    /// Handles one event.
     pub fn on(&mut self, event: ContextEvent) -> ContextActions {
         let mut actions = ContextActions::new();
         match event {
             ContextEvent::Provisional if self.finished => {}
-            // §16.7 step 5: at once.
+            // §16.7 step 5: provisional responses are forwarded at once.
             ContextEvent::Provisional => actions.push(ContextAction::Relay),
             ContextEvent::Success => self.success(&mut actions),
             ContextEvent::Failure(status) => {
@@ -117,7 +117,7 @@ impl Context {
             ContextEvent::Decided(status) => {
                 self.pending -= 1;
                 if !self.finished {
-                    // All that can have come before spoke of next hops, but for a 6xx.
+                    // Every earlier failure but a 6xx concerned only a next hop.
                     if self.best < 600 {
                         self.best = 0;
                     }
@@ -144,7 +144,7 @@ impl Context {
         actions
     }
 
-    /// §16.7 step 5: every 2xx to an INVITE goes back at once; of those to another request one does. Step 10: the
+    /// §16.7 step 5: every 2xx to an INVITE is forwarded at once; to another request, only the first. Step 10: the
     /// other branches are cancelled.
     fn success(&mut self, actions: &mut ContextActions) {
         let is_first = !core::mem::replace(&mut self.finished, true);
@@ -157,8 +157,8 @@ impl Context {
         }
     }
 
-    /// §16.7 step 6: the best of the responses is kept; step 7: with the challenges of all. A 6xx ends the search
-    /// (step 5), and waits for the answers to the CANCELs: one of them may be a 2xx.
+    /// §16.7 step 6: the best response is kept; step 7: with the challenges of all. A 6xx ends the search (step 5), but
+    /// the context waits for the answers to the CANCELs, as one of them may be a 2xx.
     fn failure(&mut self, status: u16, actions: &mut ContextActions) {
         if self.best == 0 || rank(status) < rank(self.best) {
             self.best = status;
@@ -171,7 +171,7 @@ impl Context {
         }
     }
 
-    /// No new branch may begin, and those that are under way are not wanted any more.
+    /// Forbids new branches, and cancels the active ones.
     fn close(&mut self, actions: &mut ContextActions) {
         if !core::mem::replace(&mut self.closed, true) {
             actions.push(ContextAction::CancelRest);
@@ -186,7 +186,7 @@ impl Context {
         }
     }
 
-    /// Where no branch is left: the next group, or the final response.
+    /// Tries the next group, or sends the final response, if no branch is active.
     fn go_on(&mut self, actions: &mut ContextActions) {
         if self.pending > 0 || self.finished {
             return;
@@ -197,23 +197,24 @@ impl Context {
         self.conclude(actions);
     }
 
-    /// The final response goes back.
+    /// Sends the final response.
     fn conclude(&mut self, actions: &mut ContextActions) {
         self.finished = true;
         actions.push(match self.best {
             // RFC 4320 §4.2: no 408 to a request other than INVITE.
             0 if !self.invite => ContextAction::GiveUp,
-            // §16.7 step 6: without a response it is a 408.
+            // §16.7 step 6: without any response, 408.
             0 => ContextAction::Answer(408),
-            // §16.7 step 6: a 503 speaks of the next hops, not of this proxy.
+            // §16.7 step 6: a 503 concerns the next hops, not this proxy.
             503 => ContextAction::Answer(500),
             best => ContextAction::Answer(best),
         });
     }
 }
 
-/// The lower, the better (§16.7 step 6): a 6xx, else the lowest class; in 4xx what tells how to ask again, and last
-/// what tells of nothing but that a branch was given up, or had no connection; in 5xx a 503 last, which could not go back as it is.
+/// Order of responses; the lowest is the best (§16.7 step 6). A 6xx comes first, else the lowest class. In 4xx,
+/// responses that say how to repeat the request come first. Responses that say only that a branch was cancelled, timed
+/// out or had no connection come last. In 5xx a 503 is last, since it cannot be forwarded as it is.
 fn rank(status: u16) -> (u16, u8) {
     let class = if status >= 600 { 0 } else { status / 100 };
     let within = match status {

@@ -1,30 +1,30 @@
-//! What a proxy did, counted.
+//! Counters of a proxy.
 
-/// What a proxy did.
+/// Counters of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProxyCounters {
-    /// Requests that began a transaction and were forwarded.
+    /// Requests forwarded with a transaction.
     pub forwarded: u64,
-    /// Requests sent to an alternate after a 503.
+    /// Requests sent to an alternate next hop after a failure.
     pub retried: u64,
-    /// Branches that a request had beyond its first one.
+    /// Branches beyond the first one of a request.
     pub forked: u64,
-    /// Groups of targets that were given up because their time was over.
+    /// Groups of targets that ended because their time was over.
     pub rung_out: u64,
     /// CANCELs sent to next hops.
     pub cancelled: u64,
     /// ACKs and other requests forwarded without a transaction.
     pub stateless: u64,
-    /// Responses relayed.
+    /// Responses forwarded.
     pub relayed: u64,
-    /// Responses that answer nothing of ours: dropped (RFC 6026 §8.9).
+    /// Responses that match no transaction: dropped (RFC 6026 §8.9).
     pub stray: u64,
     /// Requests answered by the proxy itself with 300 or more.
     pub refused: u64,
 }
 
 impl ProxyCounters {
-    /// Adds what another proxy did.
+    /// Adds the counters of another proxy.
     pub fn merge(&mut self, other: &Self) {
         self.forwarded += other.forwarded;
         self.retried += other.retried;

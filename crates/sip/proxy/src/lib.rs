@@ -1,14 +1,13 @@
-//! The core of a transaction-stateful proxy (RFC 3261 §16), written once for all representations of a message.
+//! Core of a transaction-stateful proxy (RFC 3261 §16), written once for all representations of a message.
 //!
-//! Pure: time is an argument, what is sent goes to the caller's [`Sink`], nothing is read from outside. What a
-//! message looks like and how it is edited is a [`Medium`]'s, and where it goes a [`Router`]'s: bytes live, small
-//! typed values in the simulator. What to do is decided here: [`Branch`] is one way that a request takes, [`Context`]
-//! the response context that compares what the branches bring (§16.7), and [`Proxy`] ties both to the transactions
-//! below.
+//! Pure: time is an argument, messages go to the caller's [`Sink`], nothing is read from outside. A [`Medium`] reads
+//! and edits messages, and a [`Router`] chooses their destination; both exist for bytes and for the simulator's small
+//! typed values. This crate decides. [`Branch`] is one branch of a request. [`Context`] is the response context, which
+//! compares the responses of the branches (§16.7). [`Proxy`] ties both to the transactions.
 //!
-//! The targets of a request come in groups. Those of a group are tried in parallel, each by a branch of its own, and
-//! the groups one after the other (§16.6). Within a branch another next hop is tried after a 503 when the router
-//! knows an alternate (RFC 3263 §4.3). A router that says nothing of groups has one group of one target.
+//! The targets of a request come in groups. The targets of a group are tried in parallel, each by a branch of its own,
+//! and the groups one after the other (§16.6). Within a branch another next hop is tried after a 503 if the router
+//! knows an alternate (RFC 3263 §4.3). By default there is one group of one target.
 #![forbid(unsafe_code)]
 
 mod branch;

@@ -1,4 +1,4 @@
-//! The proxy: requests, responses and timers, tied to the transactions below.
+//! The proxy: requests, responses and timers, tied to the transactions.
 
 mod groups;
 mod kept;
@@ -21,15 +21,15 @@ use transaction::{
 };
 use wire::Method;
 
-/// Most branches of a request where nothing else is set: as many as a household or a small office has phones.
+/// Default limit of the branches of a request: as many as a household or a small office has phones.
 pub const MOST_BRANCHES: u8 = 12;
 
 /// Timers of a proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyTimers {
-    /// Those of its transactions.
+    /// Timers of its transactions.
     pub transaction: Timers,
-    /// Timer C: how long an INVITE may ring (RFC 3261 §16.6 step 11: more than 3 minutes).
+    /// Timer C: time that an INVITE may ring (RFC 3261 §16.6 step 11: more than 3 minutes).
     pub c: Duration,
 }
 
@@ -39,62 +39,62 @@ impl Default for ProxyTimers {
     }
 }
 
-/// A request that came in, with what its transaction is known by.
+/// A received request, with the key of its transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrived {
     /// Its method.
     pub method: Method,
-    /// The key of its server transaction.
+    /// Key of its server transaction.
     pub key: ServerKey,
-    /// Of a CANCEL: the key of the INVITE that it is about, if it is about one.
+    /// Key of the INVITE that a CANCEL cancels, if any.
     pub cancels: Option<ServerKey>,
-    /// What carried it.
+    /// Transport that it came by.
     pub transport: TransportKind,
 }
 
 /// A transaction-stateful, record-routing proxy (RFC 3261 §16).
 ///
-/// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
-///   request comes between; [`response`](Self::response), with [`decide`](Self::decide) before a look at it,
+/// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) to inspect the request
+///   in between; [`response`](Self::response), after [`decide`](Self::decide) to inspect the response first;
 ///   [`refuse`](Self::refuse), [`answer_with`](Self::answer_with).
-/// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire)
-///   where timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
-/// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory),
-///   [`limit_branches`](Self::limit_branches).
-/// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
+/// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) if
+///   timers wait for a simulated processor, with [`clear_away`](Self::clear_away) for timers that only end
+///   transactions.
+/// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory), [`limit_branches`](Self::limit_branches).
+/// - Reading: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<F: Form> {
     layer: Layer<Leg, F::Message>,
     table: Table<F::Request, F::Message, F::Call>,
     timers: ProxyTimers,
-    /// [`Proxy::limit_memory`].
+    /// Limit of [`Proxy::limit_memory`].
     most_memory: usize,
-    /// [`Proxy::limit_branches`].
+    /// Limit of [`Proxy::limit_branches`].
     most_branches: u8,
     counters: ProxyCounters,
     ledger: Ledger,
-    /// The number of the next branch.
+    /// Serial number of the next branch.
     serial: u64,
 }
 
-/// A timer that waits to be fired.
+/// A due timer, for [`Proxy::fire`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fire(Which);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Which {
     Transaction(DueTimer),
-    /// Of the request with this server transaction.
+    /// Timer of the request with this server transaction.
     Request(RequestTimer, Id),
 }
 
 impl Fire {
-    /// Whether it sends a message again (timers A, E and G).
+    /// Whether it retransmits a message (timers A, E and G).
     pub fn is_resend(self) -> bool {
         matches!(self.0, Which::Transaction(due) if matches!(due.timer, Timer::A | Timer::E | Timer::G))
     }
 
-    /// Whether it only clears a transaction away.
+    /// Whether it only ends a transaction.
     pub fn is_cleanup(self) -> bool {
         match self.0 {
             Which::Transaction(due) => due.timer.is_cleanup(),
@@ -108,7 +108,8 @@ fn kind_of(method: Method) -> TransactionKind {
 }
 
 impl<F: Form> Proxy<F> {
-    /// A proxy without transactions. `serial` is where its branches begin: unlike what it used before a restart.
+    /// Makes a proxy without transactions. `serial` is the number of its first branch, which must differ from numbers
+    /// used before a restart.
     pub fn new(timers: ProxyTimers, serial: u64) -> Self {
         Self {
             layer: Layer::new(timers.transaction),
@@ -122,14 +123,14 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A request came in (§16.2 to §16.6).
+    /// Handles a received request (§16.2 to §16.6).
     pub fn request(&mut self, arrived: &Arrived, request: F::Request, step: &mut ProxyStep<'_, F>) {
         if !self.absorb(step.now, &arrived.key, step.sink) {
             self.take(arrived, request, step);
         }
     }
 
-    /// A request that [`absorb`](Self::absorb) has left is new.
+    /// Handles a new request, one that [`absorb`](Self::absorb) has not absorbed.
     pub fn take(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
         match arrived.method {
             // An ACK to a 2xx has no transaction.
@@ -139,11 +140,12 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Whether it repeats a request of a transaction, or acknowledges a failure: the transaction has dealt with it.
+    /// Returns whether a transaction has absorbed the request: a retransmission, or the ACK to a failure.
     pub fn absorb(&mut self, now: Instant, key: &ServerKey, sink: &mut dyn Sink<F::Message>) -> bool {
         let mut collect = Collect::new(sink);
         let matched = self.layer.received(now, key, &mut collect).is_some();
-        // The ACK to a 2xx has a branch of its own, but not every client knows that: what is for us is not absorbed.
+        // The ACK to a 2xx should have a branch of its own, but some clients reuse that of the INVITE. An ACK that the
+        // layer passes to us is not absorbed.
         let absorbed = matched && collect.news.is_none();
         let ended = collect.ended;
         if let Some((id, leg)) = ended {
@@ -152,12 +154,12 @@ impl<F: Form> Proxy<F> {
         absorbed
     }
 
-    /// Whether the request is there that a CANCEL is about, by [`Arrived::cancels`].
+    /// Whether the request that a CANCEL names is known, by [`Arrived::cancels`].
     pub fn knows(&self, cancels: &ServerKey) -> bool {
         self.layer.find(cancels).or_else(|| self.layer.find_other_method(cancels)).is_some()
     }
 
-    /// Answers a new request with a failure, with a transaction that repeats the answer until the ACK.
+    /// Answers a new request with a failure, with a transaction that retransmits the response until the ACK.
     pub fn refuse(
         &mut self,
         arrived: &Arrived,
@@ -168,7 +170,7 @@ impl<F: Form> Proxy<F> {
         self.answer_alone(arrived, request, refusal.0, step);
     }
 
-    /// A new request has got this final response: a transaction sends it, and repeats it until the ACK.
+    /// Sends this final response to a new request, with a transaction that retransmits it until the ACK.
     pub fn answer_with(
         &mut self,
         arrived: &Arrived,
@@ -183,7 +185,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Answers a new request with a transaction that nothing else hangs on.
+    /// Answers a new request with a transaction that has no proxied request.
     fn answer_alone(
         &mut self,
         arrived: &Arrived,
@@ -216,14 +218,14 @@ impl<F: Form> Proxy<F> {
                     &mut Collect::new(step.sink),
                 );
             }
-            // It would wait for its answer for ever.
+            // Else it would wait for an answer for ever.
             None if status >= 200 => self.layer.forget(server),
             None => {}
         }
     }
 
-    /// Sends a request of our own, whose answer nobody waits for; `make` is told the number of its branch. It is sent
-    /// again at most so often.
+    /// Sends a request of our own whose response is ignored; `make` gets the number of its branch. It is retransmitted
+    /// at most `most_repeats` times.
     pub fn originate(
         &mut self,
         (transport, most_repeats): (TransportKind, u8),
@@ -242,7 +244,7 @@ impl<F: Form> Proxy<F> {
     }
 
     fn forward_stateless(&mut self, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
-        // An ACK is never answered: what can't be forwarded is dropped.
+        // An ACK is never answered: if it cannot be forwarded, it is dropped.
         if let Ok(hop) = step.router.next_hop(request, Attempt::default()) {
             self.counters.stateless += 1;
             self.ledger.charge(Operation::Forward);
@@ -251,8 +253,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.10: the CANCEL is answered, and what it is about is cancelled if it is an INVITE (§9.2: on others it has
-    /// no effect). Without a context it goes on as it is.
+    /// §16.10: answers a CANCEL, and cancels its request if that is an INVITE (§9.2: CANCEL has no effect on others).
+    /// Without a response context the CANCEL is forwarded statelessly.
     fn cancel(&mut self, arrived: &Arrived, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
         let found = |key| self.layer.find(&key).or_else(|| self.layer.find_other_method(&key));
         let Some(server) = arrived.cancels.and_then(found) else {
@@ -261,7 +263,7 @@ impl<F: Form> Proxy<F> {
         if self.has_memory() {
             self.answer_alone(arrived, request, 200, step);
         } else if let Some(answer) = step.medium.respond(request, 200) {
-            // What it frees is not to wait for memory. Repetitions are answered in the same way.
+            // A CANCEL frees memory, so it must not wait for memory. Retransmissions are answered in the same way.
             step.sink.send(&answer, Sending::First);
         }
         if let Some(&Leg::Server(at)) = self.layer.user(server)
@@ -272,7 +274,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A response came in (§16.7).
+    /// Handles a received response (§16.7).
     pub fn response(
         &mut self,
         key: TransactionKey,
@@ -295,7 +297,7 @@ impl<F: Form> Proxy<F> {
             if self.table[place.at].context.is_finished() {
                 self.relay_late(place.at, response, step);
             } else {
-                // Other branches are under way: nothing has gone back.
+                // Other branches are active: no final response was sent.
                 self.feed(place, ProxyEvent::Response(status), Some((status, response)), step);
             }
         }
@@ -304,14 +306,14 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// The branch whose client transaction this is, if it is that of an INVITE to which a failure has come.
+    /// Branch of this client transaction, if it is an INVITE that has failed.
     fn failed(&self, id: Id) -> Option<Place> {
         let has_failed = self.layer.machine(id) == Some(Machine::ClientInvite(ClientInviteState::Completed));
         self.layer.user(id).filter(|_| has_failed).and_then(|&leg| self.table.of_client(id, leg))
     }
 
-    /// §16.7 steps 5 and 9: a 2xx to an INVITE goes back after a failure, too. The server transaction takes none
-    /// then, so it goes without one.
+    /// §16.7 steps 5 and 9: a 2xx to an INVITE is forwarded after a failure, too. The server transaction would refuse
+    /// it, so it is sent without one.
     fn relay_late(
         &mut self,
         at: u32,
@@ -325,22 +327,21 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// The request of a server transaction, until it has its final response.
+    /// Request of a server transaction, until its final response.
     pub fn received(&self, key: &ServerKey) -> Option<&F::Request> {
         let id = self.layer.find(key)?;
         let &Leg::Server(at) = self.layer.user(id)? else { return None };
         self.table.of_server(at, id)?.request.as_ref()
     }
 
-    /// What a client transaction has sent last, and the request that it serves, until that has its final response.
+    /// Last message of a client transaction, and the request that it serves, until that request has its final response.
     pub fn sent(&self, key: TransactionKey) -> Option<(&F::Message, Option<&F::Request>)> {
         let id = self.layer.find_client(key)?;
         let place = self.layer.user(id).and_then(|&leg| self.table.of_client(id, leg));
         Some((self.layer.message(id)?, place.and_then(|place| self.table[place.at].request.as_ref())))
     }
 
-    /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are
-    /// left.
+    /// Runs due timers, a bounded number; [`deadline`](Self::deadline) says whether more are due.
     pub fn expire(&mut self, step: &mut ProxyStep<'_, F>) {
         for _ in 0..transaction::EXPIRE_MAX {
             let Some(timer) = self.due(step.now) else { return };
@@ -348,25 +349,25 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// When [`expire`](Self::expire) or [`due`](Self::due) has something to do.
+    /// Time of the next call of [`expire`](Self::expire) or [`due`](Self::due).
     pub fn deadline(&self) -> Option<Instant> {
         Instant::earliest(self.layer.deadline(), self.table.deadline())
     }
 
-    /// The same for whoever calls [`clear_away`](Self::clear_away) before each message.
+    /// Like [`deadline`](Self::deadline), for callers that call [`clear_away`](Self::clear_away) before each message.
     pub fn noticed_deadline(&self) -> Option<Instant> {
         Instant::earliest(self.layer.noticed_deadline(), self.table.deadline())
     }
 
-    /// Ends transactions whose time is over, unnoticed, a bounded number of them; returns whether some are left: see
-    /// [`Layer::clear_away`].
+    /// Ends transactions whose time is over and that nothing else depends on, a bounded number; returns whether more
+    /// are due. See [`Layer::clear_away`].
     #[must_use]
     pub fn clear_away(&mut self, now: Instant) -> bool {
         let Self { layer, table, .. } = self;
         layer.clear_away(now, |id, leg| table.ended(id, leg))
     }
 
-    /// The next timer that is due, to be given to [`fire`](Self::fire) when its turn has come.
+    /// Returns the next due timer, for [`fire`](Self::fire).
     pub fn due(&mut self, now: Instant) -> Option<Fire> {
         if let Some(due) = self.layer.due(now) {
             return Some(Fire(Which::Transaction(due)));
@@ -375,7 +376,7 @@ impl<F: Form> Proxy<F> {
         Some(Fire(Which::Request(timer, server)))
     }
 
-    /// Does what a timer asks for, unless something else has settled it by now.
+    /// Runs a timer, unless it has become void.
     pub fn fire(&mut self, timer: Fire, step: &mut ProxyStep<'_, F>) {
         match timer.0 {
             Which::Request(RequestTimer { at, branch }, server) => {
@@ -407,8 +408,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A message of this client transaction could not be delivered (§16.9). `what` says what that means for its branch;
-    /// `None`: it has not sent such a message. Whether there is one that has.
+    /// Handles a message of this client transaction that could not be delivered (§16.9). `what` returns the event for
+    /// its branch, or `None` if the transaction has not sent this message. Returns whether there was an event.
     pub fn unreachable(
         &mut self,
         key: TransactionKey,
@@ -421,8 +422,8 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// The request of this key, if nobody has answered it, goes another way than the one that it took in vain (RFC 3261
-    /// §18.1.1), as the message that `otherwise` makes of it. Whether it has gone.
+    /// Sends the unanswered request of this key by another path (RFC 3261 §18.1.1), as the message that `otherwise`
+    /// makes of it. Returns whether it was sent.
     pub fn send_otherwise(
         &mut self,
         now: Instant,
@@ -437,8 +438,8 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// A connection is lost. The requests that went by it, which `what` tells, and that nothing has answered yet count as not
-    /// delivered (§16.9). One that rings gets its answer by another connection (§18.2.2).
+    /// Handles the loss of a connection. `what` selects the requests sent by it; those without any response count as
+    /// not delivered (§16.9). A ringing INVITE gets its response by another connection (§18.2.2).
     pub fn connection_lost(
         &mut self,
         what: impl Fn(&F::Message) -> Option<ProxyEvent>,
@@ -466,8 +467,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// An INVITE that was not answered at once, and still is not, gets its 100 (§17.2.1); so does another request when its
-    /// client has slowed down (RFC 4320 §4.1).
+    /// Sends a 100 to an INVITE without a response so far (§17.2.1), or to another request once its client retransmits
+    /// at intervals of T2 (RFC 4320 §4.1).
     fn late(&mut self, at: u32, server: Id, step: &mut ProxyStep<'_, F>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = entry.request.as_ref() else { return };
@@ -476,51 +477,50 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// What was done so far.
+    /// Counters so far.
     pub fn counters(&self) -> &ProxyCounters {
         &self.counters
     }
 
-    /// What it cost so far, the transactions included.
+    /// Work so far, with that of the transactions.
     pub fn ledger(&self) -> Ledger {
         self.ledger + *self.layer.ledger()
     }
 
-    /// Transactions there are.
+    /// Number of transactions.
     pub fn transactions(&self) -> usize {
         self.layer.len()
     }
 
-    /// Bytes of memory that requests and transactions take, without what finding them and their timers does.
+    /// Memory of requests and transactions in bytes, without indexes and timers.
     pub fn memory(&self) -> usize {
         self.layer.memory() + self.table.memory()
     }
 
-    /// Whether there may be one more transaction.
+    /// Whether memory suffices for another transaction.
     fn has_memory(&self) -> bool {
         self.memory() < self.most_memory
     }
 
-    /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again; a
-    /// CANCEL has no transaction then, a request that failed no other next hop, and one that forks no further
-    /// branch. To be said before each step, as [`Layer::limit_memory`].
+    /// Limits [`memory`](Self::memory). A message beyond the limit is sent, but not kept for retransmission. A CANCEL
+    /// then gets no transaction, a failed request no other next hop, and a forking request no further branch. To be
+    /// called before each step, like [`Layer::limit_memory`].
     pub fn limit_memory(&mut self, most: usize) {
         self.most_memory = most;
         self.layer.limit_memory(most.saturating_sub(self.table.memory()));
     }
 
-    /// How many branches a request may have: of a group with more targets the rest is left out, and no group follows.
-    /// Between 1 and 15.
+    /// Limits the branches of a request, between 1 and 15. The rest of a larger group is dropped, and no group follows.
     pub fn limit_branches(&mut self, most: u8) {
         self.most_branches = most.clamp(1, MOST);
     }
 
-    /// Requests that wait for their final response.
+    /// Number of requests without a final response.
     pub fn unanswered(&self) -> usize {
         self.table.unanswered()
     }
 
-    /// Requests that wait for their answer, or for more 2xx.
+    /// Number of requests that wait for their response, or for more 2xx.
     pub fn in_progress(&self) -> usize {
         self.table.len()
     }

@@ -1,4 +1,4 @@
-//! The requests that a proxy has in hand.
+//! Requests in progress in a proxy.
 
 use crate::branches::{BranchEntry, Branches, MOST};
 use crate::context::Context;
@@ -7,22 +7,22 @@ use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
 use transaction::{Id, KeptMessage};
 
-/// Who has a request that further next hops have got because those before were silent.
+/// Result of a race between next hops, of which later ones got a request because earlier ones were silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Race {
-    /// No other one has got it.
+    /// There is no other next hop.
     None,
-    /// None has answered.
+    /// No next hop has answered.
     Open,
-    /// The branch that was the first to answer.
+    /// This branch was the first to answer.
     Won(u8),
 }
 
-/// What is kept of a request.
+/// Kept part of a request.
 pub(crate) enum Held<R: KeptRequest> {
-    /// The request, until its final response: answers and further attempts are made of it.
+    /// The request, until its final response: responses and further attempts are made from it.
     Request(R),
-    /// The way back of further 2xx.
+    /// Return path of further 2xx.
     Back(R::Back),
 }
 
@@ -35,7 +35,7 @@ impl<R: KeptRequest> Held<R> {
         if let Self::Request(request) = self { Some(request) } else { None }
     }
 
-    /// The request as what a response answers.
+    /// The request in the form that [`crate::Medium::relay`] takes.
     pub(crate) fn answered(&mut self) -> Answered<'_, R> {
         match self {
             Self::Request(request) => Answered::Waiting(request),
@@ -43,46 +43,46 @@ impl<R: KeptRequest> Held<R> {
         }
     }
 
-    /// Takes the request out, if it is there.
+    /// Takes the request out, if present.
     fn take(&mut self) -> Option<R> {
         let back = Self::Back(self.as_ref()?.back());
         if let Self::Request(request) = core::mem::replace(self, back) { Some(request) } else { None }
     }
 }
 
-/// A request on its way through.
+/// A request in progress.
 pub(crate) struct Proxied<R: KeptRequest, M, C> {
     pub(crate) context: Context,
     pub(crate) server: Id,
-    /// [`Table::take_request`] takes it out.
+    /// Taken out by [`Table::take_request`].
     pub(crate) request: Held<R>,
     pub(crate) branches: Branches,
-    /// The best final response that has come, as it would go back. [`Table::keep_best`] puts it there.
+    /// Best final response so far, in its forwarded form. Set by [`Table::keep_best`].
     best: Option<M>,
     call: C,
-    /// Bytes of memory that the request holds beside its size.
+    /// Memory of the request beside its size, in bytes.
     memory: u32,
     /// Incoming Max-Breadth (RFC 5393 §5.3.2).
     pub(crate) breadth: u8,
-    /// The group of targets that is tried.
+    /// Number of the current group of targets.
     pub(crate) group: u8,
-    /// Targets of the next group, which wait for Max-Breadth.
+    /// Number of targets in the next group, which waits for Max-Breadth.
     pub(crate) waiting: u8,
     pub(crate) race: Race,
-    /// How often another next hop was looked for, and there was none.
+    /// Number of searches for another next hop that found none.
     pub(crate) looks: u8,
-    /// Whether it counts no more as unanswered.
+    /// Whether it no longer counts as unanswered.
     answered: bool,
-    /// The key in the wheel of the timer of its group, or of its next hops' silence.
+    /// Key in the wheel of the timer of its group, or of its next hops' silence.
     ring: Option<u32>,
 }
 
-/// What the table is told of a new request.
+/// Data of a new request.
 pub(crate) struct Entered<R, C> {
     pub(crate) server: Id,
     pub(crate) request: R,
     pub(crate) call: C,
-    /// Bytes that the request holds beside its size.
+    /// Memory of the request beside its size, in bytes.
     pub(crate) memory: usize,
     /// Incoming Max-Breadth.
     pub(crate) breadth: u8,
@@ -109,7 +109,7 @@ impl<R: KeptRequest, M, C> Proxied<R, M, C> {
         }
     }
 
-    /// Whether a client transaction is left.
+    /// Whether there is still a client transaction.
     fn has_client(&self) -> bool {
         self.branches.iter().any(|branch| branch.client.is_some())
     }
@@ -122,19 +122,19 @@ pub(crate) struct Place {
     pub(crate) branch: u8,
 }
 
-/// What the proxy keeps with a transaction.
+/// The proxy's data of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leg {
-    /// The server transaction of this proxied request; others may use the place after it.
+    /// Server transaction of the proxied request at this place, which may be reused later.
     Server(u32),
-    /// The client transaction of a branch: the place of its request, and its number. Side by side they take no more
-    /// room than the place alone, and every transaction has one.
+    /// Client transaction of a branch: the place of its request, and its number. As two fields of the variant they take
+    /// no more memory than the place alone.
     Client(u32, u8),
-    /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
+    /// Transaction without a proxied request: of a CANCEL, or of a request that the proxy refused.
     Alone,
 }
 
-/// A timer of a request: Timer C of a branch, or else that of its group or of its next hops' silence.
+/// Timer of a request: Timer C of a branch, or else the timer of its group or of its next hops' silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestTimer {
     pub(crate) at: u32,
@@ -144,7 +144,7 @@ pub(crate) struct RequestTimer {
 impl RequestTimer {
     const BITS: u32 = 4;
 
-    /// As the wheel keeps it: there are far fewer places than 2^28, each of which holds a message.
+    /// Value in the wheel. There are far fewer places than 2^28, since each holds a message.
     fn value(self) -> u32 {
         debug_assert!(self.at < 1 << (u32::BITS - Self::BITS));
         self.at << Self::BITS | u32::from(self.branch.unwrap_or(MOST))
@@ -156,16 +156,16 @@ impl RequestTimer {
     }
 }
 
-/// All requests on their way, each with its timers. An entry is there until it is finished and its client
-/// transactions over.
+/// All requests in progress, with their timers. An entry is removed when its request is finished and its client
+/// transactions have ended.
 pub(crate) struct Table<R: KeptRequest, M, C> {
     entries: Slab<Proxied<R, M, C>>,
-    /// Timer C of all INVITEs, and the timers of groups. No queue: nearly all are called off early, and each
-    /// provisional response sets one anew.
+    /// Timer C of all INVITEs, and the timers of groups. A wheel rather than queues: almost all timers are cancelled
+    /// early, and each provisional response restarts one.
     timers: TimerWheel,
     /// Requests without a final response.
     unanswered: usize,
-    /// Bytes of memory that requests, their further branches and kept responses hold beside their size.
+    /// Memory of requests, their further branches and kept responses beside their size, in bytes.
     memory: usize,
 }
 
@@ -204,7 +204,7 @@ impl<R: KeptRequest, M, C> IndexMut<Place> for Table<R, M, C> {
 }
 
 impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
-    /// Enters a request; returns its place.
+    /// Adds a request; returns its place.
     pub(crate) fn insert(&mut self, entry: Proxied<R, M, C>) -> u32 {
         self.unanswered += 1;
         self.memory += entry.memory as usize;
@@ -220,7 +220,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         place
     }
 
-    /// Takes the request out: its final response is about to be made of it.
+    /// Takes the request out, to make its final response.
     pub(crate) fn take_request(&mut self, at: u32) -> Option<R> {
         let entry = self.entries.get_mut(at)?;
         let request = entry.request.take()?;
@@ -228,26 +228,26 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         Some(request)
     }
 
-    /// Keeps a final response in place of the one before, or none.
+    /// Replaces the kept final response.
     pub(crate) fn keep_best(&mut self, at: u32, message: Option<M>) {
         self.take_best(at);
         self.memory += message.as_ref().map_or(0, M::memory);
         self.entries[at].best = message;
     }
 
-    /// Takes the final response out that was kept.
+    /// Takes the kept final response out.
     pub(crate) fn take_best(&mut self, at: u32) -> Option<M> {
         let message = self.entries.get_mut(at)?.best.take()?;
         self.memory -= message.memory();
         Some(message)
     }
 
-    /// The request at this place, if it still is the one of this server transaction.
+    /// Request at this place, if it still belongs to this server transaction.
     pub(crate) fn of_server(&self, at: u32, server: Id) -> Option<&Proxied<R, M, C>> {
         self.entries.get(at).filter(|entry| entry.server == server)
     }
 
-    /// The branch that a client transaction serves now; one that lost its branch to an alternate serves none.
+    /// Branch that a client transaction serves. `None` if the branch has moved on to an alternate.
     pub(crate) fn of_client(&self, client: Id, leg: Leg) -> Option<Place> {
         let Leg::Client(at, branch) = leg else { return None };
         let entry = self.entries.get(at)?.branches.get(branch)?;
@@ -269,7 +269,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         }
     }
 
-    /// Sets the timer of the group that is tried.
+    /// Sets the timer of the current group.
     pub(crate) fn set_ring(&mut self, at: u32, deadline: Instant) {
         self.stop_ring(at);
         let timer = RequestTimer { at, branch: None };
@@ -282,7 +282,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         }
     }
 
-    /// The next timer that is due, and the server transaction of its request.
+    /// Returns the next due timer, and the server transaction of its request.
     pub(crate) fn pop_timer(&mut self, now: Instant) -> Option<(RequestTimer, Id)> {
         let (_, value) = self.timers.pop(now)?;
         let timer = RequestTimer::of(value);
@@ -294,12 +294,12 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         Some((timer, entry.server))
     }
 
-    /// When a timer fires next.
+    /// Deadline of the next timer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.timers.deadline()
     }
 
-    /// A transaction is over: from a client transaction nothing more will come.
+    /// Notes the end of a transaction.
     pub(crate) fn ended(&mut self, id: Id, leg: Leg) {
         if let Some(place) = self.of_client(id, leg) {
             self[place].client = None;
@@ -307,7 +307,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         }
     }
 
-    /// Lets go of what a finished request needs no more.
+    /// Frees the parts of a finished request that are no longer needed.
     pub(crate) fn settle(&mut self, at: u32) {
         if let Some(entry) = self.entries.get_mut(at)
             && entry.context.is_finished()
@@ -322,7 +322,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         }
     }
 
-    /// Forgets a request that has been answered and whose client transactions are over (§16.7 step 9: not earlier).
+    /// Removes a request that is answered and whose client transactions have ended (§16.7 step 9: not earlier).
     fn free(&mut self, at: u32) {
         let entry = &mut self.entries[at];
         if !entry.context.is_finished() || entry.has_client() {
@@ -335,7 +335,7 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         self.entries.remove(at);
     }
 
-    /// The calls of the requests.
+    /// Calls of the requests.
     pub(crate) fn calls(&self) -> impl Iterator<Item = C> {
         self.entries.iter().map(|(_, entry)| entry.call)
     }
@@ -345,17 +345,17 @@ impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
         self.entries.iter().filter_map(|(_, entry)| entry.request.as_ref())
     }
 
-    /// Requests that wait for their final response.
+    /// Number of requests without a final response.
     pub(crate) fn unanswered(&self) -> usize {
         self.unanswered
     }
 
-    /// Bytes of memory that the requests take.
+    /// Memory of the requests in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.entries.len() * size_of::<Proxied<R, M, C>>() + self.memory
     }
 
-    /// Requests that wait for their answer, or for more 2xx.
+    /// Number of requests that wait for their response, or for more 2xx.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -1,4 +1,4 @@
-//! What a proxy does with one call, on virtual time.
+//! A proxy with one call, on virtual time.
 
 use crate::common::{Bed, CALL, Reply, STATELESS};
 use core::time::Duration;
@@ -56,7 +56,7 @@ fn another_request_gets_a_late_100_and_never_a_408() {
     assert!(sent.contains(&"3500: 100 < 7".to_owned()), "{sent:?}");
     assert_eq!(sent.iter().filter(|line| line.contains('<')).count(), 1, "{sent:?}");
     assert_eq!(sent.iter().filter(|line| line.contains("OPTIONS")).count(), 10, "{sent:?}");
-    // A twelfth copy, 35.5 s after the first, of a client with other timers, or one that the network has kept: §17.2.2 and
+    // A twelfth copy, 35.5 s after the first, from a client with other timers, or delayed by the network: §17.2.2 and
     // RFC 4320 §4.2.
     assert_eq!(bed.request(Options, CALL), NONE, "what has got no answer is absorbed as what has got one is");
     finished(bed);
@@ -160,7 +160,7 @@ fn a_cancelled_call_tries_no_alternate() {
     finished(bed);
 }
 
-/// An alternate that was promised is not there any more.
+/// A promised alternate is no longer available.
 #[test]
 fn an_alternate_that_is_none_leaves_the_failure() {
     let mut bed = invited(2);
@@ -186,7 +186,7 @@ fn a_2xx_is_relayed_each_time_it_comes_and_strays_are_dropped() {
     finished(bed);
 }
 
-/// RFC 3261 §16.7 step 5: each 2xx goes back, also after the failure of the same call.
+/// RFC 3261 §16.7 step 5: each 2xx is forwarded, also after the failure of the same call.
 #[test]
 fn a_2xx_after_a_failure_goes_back_each_time_it_comes() {
     for acknowledged in [false, true] {
@@ -205,7 +205,8 @@ fn a_2xx_after_a_failure_goes_back_each_time_it_comes() {
     }
 }
 
-/// The one that the caller waits for now decides; what a hop says after its 503 would be a second final answer.
+/// The next hop that the caller waits for now decides; a response of an earlier hop after its 503 would be a second
+/// final one.
 #[test]
 fn a_2xx_of_a_hop_that_was_passed_by_ends_here() {
     let mut bed = invited(2);
@@ -217,7 +218,7 @@ fn a_2xx_of_a_hop_that_was_passed_by_ends_here() {
     finished(bed);
 }
 
-/// §9.2: on a request other than INVITE a CANCEL has no effect.
+/// §9.2: a CANCEL has no effect on a request other than INVITE.
 #[test]
 fn a_cancel_changes_nothing_for_other_requests() {
     let mut branch = proxy::Branch::new(false, true);

@@ -1,11 +1,11 @@
-//! What a proxy does with a request that has several targets, on virtual time.
+//! A proxy with a request that has several targets, on virtual time.
 
 use crate::common::{Bed, CALL, Reply};
 use core::time::Duration;
 use wire::Method::{Ack, Cancel, Invite, Message, Options};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Timers are late by less than this.
+/// Bound of the delay of timers.
 const TICK: Duration = Duration::from_millis(100);
 const HOUR: Duration = Duration::from_hours(1);
 const NONE: [&str; 0] = [];
@@ -82,7 +82,7 @@ fn a_6xx_cancels_the_others_and_waits_for_them() {
     finished(bed);
 }
 
-/// §16.7 step 5: that is why it waits.
+/// §16.7 step 5: the reason why the context waits.
 #[test]
 fn a_2xx_that_crosses_the_cancel_of_a_6xx_goes_back_alone() {
     let mut bed = ringing(2);
@@ -126,7 +126,7 @@ fn alternates_are_tried_within_a_branch() {
     finished(bed);
 }
 
-/// RFC 6026 §7.2 and RFC 3261 §16.7 step 5: other branches are still under way, so the 2xx is the final response.
+/// RFC 6026 §7.2 and RFC 3261 §16.7 step 5: other branches are active, so the 2xx is the final response.
 #[test]
 fn a_2xx_after_the_failure_of_its_branch_ends_the_search() {
     let mut bed = ringing(2);
@@ -209,7 +209,7 @@ fn max_breadth_is_shared_out_and_never_exceeded() {
     finished(other);
 }
 
-/// RFC 5393 §5.3.3.1: one hop at a time, each with all of it.
+/// RFC 5393 §5.3.3.1: one hop at a time, each with all of Max-Breadth.
 #[test]
 fn with_a_max_breadth_of_one_a_group_waits_until_the_one_before_has_ended() {
     let mut bed = Bed::forking(1, &[1, 1], Some(10 * SECOND));

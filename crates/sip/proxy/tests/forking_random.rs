@@ -1,5 +1,4 @@
-//! Whatever happens in whatever order to requests, which fork or do not: the rules of RFC 3261 §16.7 and RFC 5393
-//! §5.3.3, seen from outside.
+//! Random events for requests, forking or not: the rules of RFC 3261 §16.7 and RFC 5393 §5.3.3, checked from outside.
 
 use crate::common::{Bed, Msg, Reply, STATELESS};
 use core::time::Duration;
@@ -7,10 +6,10 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Method::{self, Ack, Cancel, Invite, Message};
 
-/// Callers have lower numbers, and what answers their CANCELs higher ones.
+/// Lowest number in responses to CANCELs; callers have lower numbers.
 const CANCELS: u64 = 1_000;
 
-/// One thing that happens; numbers choose the caller, the branch, the status.
+/// One event; numbers choose the caller, the branch, the status.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Request(bool),
@@ -40,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How requests fork in a run.
+/// Forking of requests in a run.
 #[derive(Clone, Debug)]
 struct Plan {
     groups: Vec<u8>,
@@ -48,7 +47,7 @@ struct Plan {
     ring_time: Option<u64>,
     breadth: u8,
     most: u8,
-    /// Milliseconds. Of a request that has one target.
+    /// Patience in milliseconds, for a request with one target.
     patience: Option<u64>,
 }
 
@@ -76,23 +75,23 @@ fn plan() -> impl Strategy<Value = Plan> {
     prop_oneof![2 => forks, 1 => races]
 }
 
-/// What is known of a branch from outside.
+/// State of a branch, as seen from outside.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     caller: u64,
     breadth: u8,
     rings: bool,
-    /// It had a final response, or could not be reached.
+    /// Whether it had a final response, or was unreachable.
     ended: bool,
     cancels: u8,
 }
 
-/// What is known of a caller's request.
+/// State of a caller's request, as seen from outside.
 #[derive(Clone, Default, Debug)]
 struct Caller {
     /// Final responses in order.
     finals: Vec<u16>,
-    /// A branch that was under way has answered 6xx.
+    /// Whether an active branch has answered 6xx.
     declined: bool,
 }
 
@@ -132,7 +131,7 @@ impl World {
                 self.bed.request(method, caller);
             }
             Step::Repeat(number) => {
-                // One whose transaction is over would be new.
+                // After the end of its transaction it would count as new.
                 let known = pick(&self.methods, number)
                     .filter(|caller| self.bed.has_transaction(self.methods[caller], *caller));
                 if let Some(caller) = known {
@@ -183,11 +182,11 @@ impl World {
         self.bed.answer_below(method, branch, reply);
     }
 
-    /// Reads what was sent.
+    /// Reads the sent messages.
     fn read(&mut self) {
         for message in &self.bed.log[self.read..] {
             match *message {
-                // The answer to a CANCEL, or one that goes on because its INVITE is over.
+                // The response to a CANCEL, or a CANCEL forwarded because its INVITE has ended.
                 Msg::Request { branch: STATELESS.., .. } | Msg::Response { branch: CANCELS.., .. } => {}
                 Msg::Request { method: Cancel, branch, .. } => {
                     let seen = self.branches.get_mut(&branch).expect("only what was sent is cancelled");
@@ -263,7 +262,7 @@ impl World {
     }
 }
 
-/// One of those that there are.
+/// Picks one of the entries.
 fn pick<V>(of: &BTreeMap<u64, V>, number: usize) -> Option<u64> {
     (!of.is_empty()).then(|| *of.keys().nth(number % of.len()).expect("it is less than their number"))
 }

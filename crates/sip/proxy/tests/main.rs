@@ -1,4 +1,4 @@
-//! All tests of the crate are one program, since linking many takes longer than running them.
+//! All tests of the crate are one program, since linking several takes longer than running them.
 
 mod calls;
 mod common;

@@ -1,23 +1,23 @@
-//! Further next hops for an INVITE that those before leave without a response, on virtual time.
+//! Further next hops for an INVITE that earlier ones leave without a response, on virtual time.
 
 use crate::common::{Bed, CALL, WHOLE};
 use core::time::Duration;
 use wire::Method::{Cancel, Invite, Options};
 
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Until its timer has fired, and no other one.
+/// Long enough for its timer, and for no other one.
 const A_WHILE: Duration = Duration::from_millis(110);
 const HOUR: Duration = Duration::from_hours(1);
 const NONE: [&str; 0] = [];
 
-/// One target; each branch has so many hops.
+/// One target; each branch has `hops` next hops.
 fn bed(hops: u8) -> Bed {
     let mut bed = Bed::new(hops);
     bed.script.patience = Some(PATIENCE);
     bed
 }
 
-/// An INVITE has gone to a, and since that was silent to b as well.
+/// An INVITE was sent to a, and since a was silent, to b as well.
 fn raced(hops: u8) -> Bed {
     let mut bed = bed(hops);
     assert_eq!(
@@ -127,7 +127,7 @@ fn both_2xx_go_back() {
     finished(bed);
 }
 
-/// Both may have begun to work on it, and a 2xx is the call.
+/// Both hops may be working on the call, and a 2xx is the call.
 #[test]
 fn the_first_2xx_has_it_whoever_answered_before() {
     for (one, other) in [(1, 2), (2, 1)] {
@@ -142,7 +142,7 @@ fn the_first_2xx_has_it_whoever_answered_before() {
     }
 }
 
-/// §16.7 step 5: the server transaction takes none any more.
+/// §16.7 step 5: the server transaction accepts no more 2xx.
 #[test]
 fn a_2xx_after_the_failure_goes_back() {
     let mut bed = raced(1);
@@ -155,7 +155,7 @@ fn a_2xx_after_the_failure_goes_back() {
 #[test]
 fn what_one_has_said_is_better_than_that_the_other_was_silent() {
     let mut bed = raced(1);
-    // The first one's time is over, not yet that of the second.
+    // The time of the first branch is over, but not that of the second.
     let mut sent = bed.wait(Duration::from_millis(31_950));
     sent.retain(|sent| !sent.contains("INVITE"));
     assert_eq!(sent, NONE);
@@ -205,7 +205,7 @@ fn what_fails_goes_on_with_the_alternates_of_one_branch() {
     assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /15"]);
     assert_eq!(bed.answer(Invite, 3, 200), ["200 < 7"]);
     finished(bed);
-    // Or with those of the first one, if that has the request.
+    // Or with the alternates of the first branch, if it has the request.
     let mut bed = raced(2);
     bed.answer(Invite, 1, 100);
     assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 3 > b /30"]);
@@ -250,7 +250,7 @@ fn no_second_hop_without_room_breadth_or_branches() {
         limit(&mut bed);
         bed.request(Invite, CALL);
         assert_eq!(bed.wait(A_WHILE), NONE);
-        // And its alternates are tried as ever.
+        // Its alternates are tried as usual.
         assert_eq!(bed.answer(Invite, 1, 503).len(), 2);
         bed.answer(Invite, 2, 200);
         finished(bed);

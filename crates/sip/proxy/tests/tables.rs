@@ -1,4 +1,4 @@
-//! What holds in every state of a branch and of a response context that can be reached.
+//! Properties of every reachable state of a branch and of a response context.
 
 use proxy::{Branch, BranchAction, Context, ContextAction, ContextEvent, ProxyEvent};
 
@@ -32,7 +32,7 @@ const CONTEXT_EVENTS: [ContextEvent; 11] = [
     ContextEvent::Exhausted,
 ];
 
-/// Every state that can be reached from these, in the order in which they are.
+/// Every state that is reachable from `start`, in order of discovery.
 fn reachable<S: Copy + PartialEq, E: Copy>(
     start: impl IntoIterator<Item = S>,
     events: &[E],
@@ -59,7 +59,7 @@ fn branches() -> Vec<Branch> {
     })
 }
 
-/// Whether a branch has to be there for this to happen.
+/// Whether this event needs a branch.
 fn is_of_branch(event: ContextEvent) -> bool {
     matches!(
         event,
@@ -76,7 +76,7 @@ fn pending(context: Context) -> u8 {
     after.split(',').next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// One step, where it can happen. The next group of one target begins at once.
+/// One step, if the event is possible. The next group of one target starts at once.
 fn step(mut context: Context, event: ContextEvent) -> Option<(Context, Vec<ContextAction>)> {
     if is_of_branch(event) && pending(context) == 0 {
         return None;
@@ -89,7 +89,7 @@ fn step(mut context: Context, event: ContextEvent) -> Option<(Context, Vec<Conte
     Some((context, actions))
 }
 
-/// With one or two branches, with and without another group.
+/// Contexts with one or two branches, with and without another group.
 fn contexts() -> Vec<Context> {
     let mut start = Vec::new();
     for invite in [true, false] {
@@ -118,7 +118,7 @@ fn a_branch_that_has_ended_stays_so_and_tells_of_a_2xx_alone() {
     }
 }
 
-/// Timer C, the CANCEL that waits for a provisional response (§9.1), and silence, each by what happened last.
+/// Timer C, the CANCEL that waits for a provisional response (§9.1), and silence, each after different events.
 #[test]
 fn a_branch_is_given_up_as_its_method_allows() {
     use BranchAction::{Abandon, Cancel, Failure, Provisional, SetTimerC, Silence, StopTimerC, Success};
@@ -148,7 +148,7 @@ fn a_branch_is_given_up_as_its_method_allows() {
     assert_eq!(context.on(ContextEvent::Silence)[..], [ContextAction::GiveUp]);
 }
 
-/// RFC 3261 §16.7 step 5: one final response goes back, save for further 2xx to an INVITE.
+/// RFC 3261 §16.7 step 5: one final response is forwarded, and further 2xx to an INVITE.
 #[test]
 fn what_is_finished_stays_finished_and_only_a_2xx_passes() {
     for context in contexts().into_iter().filter(|context| context.is_finished()) {
@@ -161,7 +161,7 @@ fn what_is_finished_stays_finished_and_only_a_2xx_passes() {
     }
 }
 
-/// The best of two responses, whichever comes first.
+/// The best of two responses, in either order.
 fn best(one: u16, other: u16) -> Vec<ContextAction> {
     let mut context = Context::new(true);
     context.begin();
@@ -170,8 +170,8 @@ fn best(one: u16, other: u16) -> Vec<ContextAction> {
     context.on(ContextEvent::Failure(other)).into_iter().collect()
 }
 
-/// RFC 3261 §16.7 step 6, each combination: a 6xx, else the lowest class; in 4xx what tells how to ask again. A 503
-/// goes back as a 500, and only where nothing else came.
+/// RFC 3261 §16.7 step 6 for each combination: a 6xx, else the lowest class. In 4xx, responses that say how to repeat
+/// the request come first. A 503 becomes a 500, and only without any other response.
 #[test]
 fn the_best_response_of_each_combination() {
     const FROM_BEST: [&[u16]; 8] = [

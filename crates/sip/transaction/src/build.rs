@@ -1,4 +1,4 @@
-//! The two requests that an INVITE's client makes from the INVITE itself.
+//! The ACK and the CANCEL that a client makes from an INVITE.
 
 use wire::Message;
 use wire::build::RequestBuilder;

@@ -3,14 +3,14 @@
 use base::shrink_queue;
 use std::collections::VecDeque;
 
-/// No transaction has this number.
+/// Marks a number without a transaction.
 const NONE: u32 = u32::MAX;
 
-/// The places of transactions whose keys count up: a list from the lowest number that lives to the highest.
+/// Places of transactions whose keys count up: a list from the lowest live number to the highest.
 ///
-/// Numbers are entered at its end, and freed near its front, since most transactions live equally long: neighbours
-/// share a line of the cache, nothing is hashed and nothing is ever moved. A number costs four bytes as long as a
-/// lower one lives, so they are to be dense.
+/// Most transactions live equally long, so numbers are added at the end and freed near the front. Neighbours share a
+/// cache line, nothing is hashed and nothing is ever moved. A number costs four bytes as long as a lower one lives, so
+/// numbers should be dense.
 #[derive(Default, Debug)]
 pub(crate) struct Counted {
     first: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     pub(crate) fn get(&self, number: u64) -> Option<u32> {
-        // What lies before the first wraps to the far end, where nothing is.
+        // A number below the first wraps to a position beyond the end.
         let place = self.places.get(number.wrapping_sub(self.first) as usize)?;
         (*place != NONE).then_some(*place)
     }
@@ -61,7 +61,7 @@ mod tests {
         let mut counted = Counted::default();
         let found =
             |counted: &Counted| (0..12).filter_map(|n| Some((n, counted.get(n)?))).collect::<Vec<_>>();
-        // The second with a gap, the third before the first, the fourth into the gap.
+        // The second number leaves a gap, the third is before the first, the fourth fills the gap.
         for number in [5, 9, 3, 7] {
             counted.insert(number, number as u32 * 10);
         }

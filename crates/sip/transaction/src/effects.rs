@@ -1,71 +1,70 @@
-//! What goes out of the layer, and the messages that it handles.
+//! Effects of the layer, and the messages that it handles.
 
 use crate::key::Tag;
 use crate::machine::Timer;
 use crate::store::Id;
 
-/// As often as the timers have it.
+/// Retransmissions as often as the timers allow.
 pub const UNLIMITED_REPEATS: u8 = u8::MAX;
 
-/// A message as the layer keeps it to send it again: bytes with an address live, a few numbers in a simulation.
+/// A message that the layer keeps for retransmission: bytes with an address live, a few numbers in a simulation.
 pub trait KeptMessage: Sized {
-    /// A response as it comes in.
+    /// A received response.
     type Response<'a>;
 
-    /// Of an INVITE that was sent: the ACK to a failure response (RFC 3261 §17.1.1.3). `None` when the INVITE is no
-    /// message at all.
+    /// ACK of a sent INVITE to a failure response (RFC 3261 §17.1.1.3). `None` if the INVITE cannot be read.
     fn ack(&self, response: &Self::Response<'_>) -> Option<Self>;
 
-    /// Of a response: its To tag. Asked only for responses to RFC 2543 peers.
+    /// To tag of a response. Called only for responses to RFC 2543 peers.
     fn to_tag(&self) -> Tag;
 
-    /// Of a final response to INVITE: how often timer G may repeat it, where its user wants fewer repetitions than
-    /// RFC 3261 §17.2.1 has.
+    /// Maximum number of retransmissions of a final response by timer G, if the user wants fewer than RFC 3261 §17.2.1
+    /// has.
     fn repeats(&self) -> u8 {
         UNLIMITED_REPEATS
     }
 
-    /// Bytes of memory that it holds beside its own size.
+    /// Memory of the message beside its own size, in bytes.
     fn memory(&self) -> usize {
         0
     }
 }
 
-/// Why a message is sent: a simulation prices them differently.
+/// Reason why a message is sent; simulations price reasons differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sending {
-    /// The user gave it, or it is the first ACK.
+    /// First sending: a message from the user, or the first ACK.
     First,
-    /// A timer fired: work that nobody outside asked for.
+    /// Retransmission by a timer, without any input.
     Timer(Timer),
-    /// The peer sent its message again.
+    /// The peer retransmitted its message.
     Repeat,
 }
 
-/// What the user is told, and why it is woken.
+/// News for the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionNews {
-    /// The message that was handed to the layer in this step is for the user.
+    /// The message given to the layer in this step is passed on.
     Message,
-    /// The request has no response yet: a 100 is due unless something better is at hand.
+    /// The request has no response yet: a 100 is due unless the user has a better response.
     TryingDue,
-    /// Nobody answered, or nobody acknowledged; the timer says which.
+    /// No response or no ACK arrived; the timer says which.
     Timeout(Timer),
-    /// What was sent could not be delivered.
+    /// A message could not be delivered.
     TransportError,
 }
 
-/// Takes the effects of a step, in order. `T` is what the user keeps with a transaction.
+/// Receiver of the effects of a step, in order. `T` is the user's data of a transaction.
 pub trait Effects<T, M> {
-    /// This message is to be sent now.
+    /// Sends this message now.
     fn send(&mut self, id: Id, user: &T, message: &M, why: Sending);
-    /// The user is to know this.
+    /// Passes news to the user.
     fn tell(&mut self, id: Id, user: &mut T, news: TransactionNews);
-    /// The transaction is over and `id` names nothing any more.
+    /// Reports the end of the transaction; `id` is invalid from now on.
     fn ended(&mut self, id: Id, user: T);
 }
 
-/// One effect, for those who collect them in a `Vec`.
+/// One effect, for callers that collect effects in a `Vec`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransactionEffect<T, M> {
     /// See [`Effects::send`].

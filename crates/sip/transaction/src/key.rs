@@ -1,35 +1,35 @@
-//! Which transaction a message belongs to: RFC 3261 §17.1.3 and §17.2.3.
+//! Matching of messages to transactions: RFC 3261 §17.1.3 and §17.2.3.
 
 use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use wire::{Host, Message, Method, Via};
 
-/// The key of a transaction: a keyed 127-bit hash of what it is matched by, so that tables are flat and strangers
-/// cannot make transactions meet. A simulation makes its keys from numbers.
+/// Key of a transaction: a keyed 127-bit hash of the matching fields, so that tables are flat and outsiders cannot make
+/// transactions collide. Simulations make keys from numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TransactionKey(pub u128);
 
-/// The bit of a key that is counted rather than hashed.
+/// Bit that marks a counted key, in contrast to a hashed one.
 const COUNTED: u128 = 1 << 127;
 
-/// Which side of a transaction is meant: an element that sends a request to itself has both.
+/// Side of a transaction. An element that sends a request to itself has both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The one that sent the request.
+    /// The sender of the request.
     Client,
-    /// The one that received it.
+    /// The receiver of the request.
     Server,
 }
 
 impl TransactionKey {
-    /// The key of a transaction that is told apart by numbers alone; different arguments give different keys.
+    /// Key of a transaction that is identified by numbers; different arguments give different keys.
     ///
     /// `branch` stands for the branch and the sent-by. The ACK to a failure has the method of its INVITE here.
     pub fn from_numbers(side: Side, branch: u64, method: Method) -> Self {
         let high = (side as u64) << 8 | method as u64;
-        // The low half is all that the table looks at, so both halves go into it; it is a permutation of them. Eight
-        // branches in sequence, which are entered, used and forgotten together, stay side by side in the table, and
-        // so in the cache; its upper bits tell them apart.
+        // The table looks only at the low half, so both halves go into it by a permutation. Eight branches in sequence
+        // are usually added, used and removed together; they stay side by side in the table and in the cache. The upper
+        // bits distinguish them.
         let numbers = branch ^ high << 48;
         let (eight, one) = (numbers >> 3, numbers & 7);
         let mixed = (eight ^ eight >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9) & (u64::MAX >> 3);
@@ -38,14 +38,13 @@ impl TransactionKey {
         Self(u128::from(high) << 64 | u128::from(low ^ one << 61))
     }
 
-    /// The key of a transaction with a number of its own among those that its layer has at a time, whatever their
-    /// method. The layer finds it quickest where numbers count up and have few gaps, of which each costs it four
-    /// bytes.
+    /// Key of a transaction whose number is unique among the transactions of its layer, whatever their method. Lookup
+    /// is fastest if numbers count up with few gaps; a gap costs four bytes a number.
     pub fn counted(number: u64, method: Method) -> Self {
         Self(COUNTED | u128::from(method as u8) << 64 | u128::from(number))
     }
 
-    /// The number of a [`counted`](Self::counted) key.
+    /// Number of a [`counted`](Self::counted) key.
     pub(crate) fn number(self) -> Option<u64> {
         (self.0 & COUNTED != 0).then_some(self.0 as u64)
     }
@@ -54,8 +53,8 @@ impl TransactionKey {
         Self(hasher.finish128().as_u128() & !COUNTED)
     }
 
-    /// The key of a request of this method, where `self` is of all else that it is matched by. The low half, by which
-    /// tables are searched, is that of every method: a CANCEL does not tell which one it is about.
+    /// Key of a request with this method, where `self` is the key of all other matching fields. The low half, which
+    /// tables search by, is the same for every method, because a CANCEL does not name the method of its request.
     fn of_method(self, method: u64) -> Self {
         Self((self.0 ^ u128::from(method) << 64) & !COUNTED)
     }
@@ -69,37 +68,37 @@ impl TransactionKey {
     }
 }
 
-/// A To tag, hashed: what tells the ACKs of RFC 2543 peers apart, whose branches do not (§17.2.3). Needs no secret:
-/// whoever aims at a collision confuses nobody but himself.
+/// Hash of a To tag. It distinguishes the ACKs of RFC 2543 peers, whose branches are not unique (§17.2.3). It needs no
+/// secret: a peer that provokes a collision harms only itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag(u32);
 
 impl Tag {
-    /// Not looked at: the peer follows RFC 3261.
+    /// Not compared: the peer follows RFC 3261.
     pub const NONE: Self = Self(0);
 
-    /// The tag of a To, or its absence.
+    /// Hashes the tag of a To, or its absence.
     pub fn of(tag: Option<&[u8]>) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write_u8(u8::from(tag.is_some()));
         lowered(&mut hasher, tag.unwrap_or_default());
-        // Never NONE.
+        // Never equal to NONE.
         Self(hasher.finish() as u32 | 1)
     }
 }
 
-/// The key of a request that came in, and what else has to match.
+/// Key of a received request, with further matching fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerKey {
-    /// Of the transaction; an ACK has that of its INVITE.
+    /// Key of the transaction; an ACK has the key of its INVITE.
     pub key: TransactionKey,
-    /// The To tag of the request, from an RFC 2543 peer.
+    /// To tag of the request, from an RFC 2543 peer.
     pub tag: Tag,
-    /// Whether it is an ACK, whose tag is that of the response (§17.2.3).
+    /// Whether it is an ACK, whose tag is compared with that of the response (§17.2.3).
     pub is_ack: bool,
 }
 
-/// Makes keys out of messages, with a secret.
+/// Maker of keys from messages, with a secret.
 #[derive(Clone)]
 pub struct Keys([u8; 16]);
 
@@ -110,17 +109,17 @@ impl core::fmt::Debug for Keys {
     }
 }
 
-/// What branches of RFC 3261 begin with (§8.1.1.7).
+/// Start of branches by RFC 3261 (§8.1.1.7).
 const COOKIE: &[u8] = b"z9hG4bK";
 
 impl Keys {
-    /// `secret` is 16 random bytes of this process: keys are never sent.
+    /// Makes keys with `secret`, 16 random bytes of this process. Keys are never sent.
     pub fn new(secret: [u8; 16]) -> Self {
         Self(secret)
     }
 
-    /// The key of a client transaction: the branch of the Via that is pushed onto its request, and its method;
-    /// `name` is looked at where the method is [`Method::Other`].
+    /// Key of a client transaction: the branch of the Via that is pushed onto its request, and its method. `name` is
+    /// used if the method is [`Method::Other`].
     pub fn client(&self, branch: &[u8], method: Method, name: &[u8]) -> TransactionKey {
         let mut hasher = self.hasher(Side::Client);
         put(&mut hasher, branch);
@@ -128,7 +127,8 @@ impl Keys {
         TransactionKey::hashed(&hasher)
     }
 
-    /// The key of the client transaction that a response answers. Without a branch there is none of ours.
+    /// Key of the client transaction that a response belongs to. `None`: the topmost Via has no branch, so it is not
+    /// ours.
     ///
     /// [17.1.3-1] The branch of the topmost Via [17.1.3-2] and the method of the CSeq decide.
     pub fn response(&self, response: &Message<'_>) -> Option<TransactionKey> {
@@ -137,22 +137,22 @@ impl Keys {
         Some(self.client(response.top_via().branch?, cseq.method, name))
     }
 
-    /// The key of the server transaction that a request belongs to or begins.
+    /// Key of the server transaction that a request belongs to or creates.
     pub fn request(&self, request: &Message<'_>) -> ServerKey {
         let method = request.cseq().method;
         let is_ack = method == Method::Ack;
-        // [17.2.3-3] The method matches, that of an ACK its INVITE's.
+        // [17.2.3-3] The method matches; an ACK has that of its INVITE.
         self.request_as(request, if is_ack { Method::Invite } else { method }, is_ack)
     }
 
-    /// The key of the INVITE that a CANCEL is about: matched as if it were that INVITE ([9.2-1]). Requests of other
-    /// methods cannot be cancelled; [`Layer::find_other_method`](crate::Layer::find_other_method) finds them.
+    /// Key of the INVITE that a CANCEL cancels: matched as if it were this INVITE ([9.2-1]). Requests of other methods
+    /// cannot be cancelled; [`Layer::find_other_method`](crate::Layer::find_other_method) finds them.
     pub fn cancelled(&self, cancel: &Message<'_>) -> ServerKey {
         self.request_as(cancel, Method::Invite, false)
     }
 
-    /// The key of the request that a response goes back to, by the Via of its client, which stands below ours. `None`: its branch
-    /// makes nothing unique.
+    /// Key of the request that a response answers, from the Via of the client below ours. `None`: its branch is not
+    /// unique.
     pub fn below(&self, response: &Message<'_>, via: &Via<'_>) -> Option<TransactionKey> {
         let cseq = response.cseq();
         let branch = via.branch.filter(|branch| is_unique(branch))?;
@@ -178,7 +178,7 @@ impl Keys {
         } else {
             let mut hasher = self.hasher(Side::Server);
             // [17.2.3-4] An RFC 2543 peer: Request-URI, From tag, Call-ID, CSeq and topmost Via match, [17.2.3-5] for
-            // an ACK the CSeq's number only. The To tag is compared by the layer.
+            // an ACK the CSeq's number only. The layer compares the To tag.
             put_exact(&mut hasher, request.uri().unwrap_or_default());
             put(&mut hasher, request.from_tag().unwrap_or_default());
             put_exact(&mut hasher, request.call_id());
@@ -210,13 +210,12 @@ impl Keys {
     }
 }
 
-/// Whether a branch is unique for its transaction (RFC 3261 §8.1.1.7). A cookie with nothing behind it makes nothing unique (RFC
-/// 4475 §3.2.1).
+/// Whether a branch is unique for its transaction (RFC 3261 §8.1.1.7). A cookie alone is not unique (RFC 4475 §3.2.1).
 pub fn is_unique(branch: &[u8]) -> bool {
     branch.len() > COOKIE.len() && branch[..COOKIE.len()].eq_ignore_ascii_case(COOKIE)
 }
 
-/// A value that compares case-insensitively (RFC 3261 §7.3.1), with its length, so that no two run together.
+/// Hashes a case-insensitive value (RFC 3261 §7.3.1) after its length, so that two values cannot run together.
 fn put(hasher: &mut SipHasher13, text: &[u8]) {
     hasher.write_u32(text.len() as u32);
     lowered(hasher, text);
@@ -245,7 +244,7 @@ fn put_method(hasher: &mut SipHasher13, method: Method, name: &[u8]) {
     }
 }
 
-/// RFC 3261 §18.1.1: without a port, that of the transport is meant.
+/// RFC 3261 §18.1.1: an absent port means the default port of the transport.
 fn put_sent_by(hasher: &mut SipHasher13, via: &Via<'_>) {
     match via.host {
         Host::V4(ip) => hasher.write(&ip.octets()),

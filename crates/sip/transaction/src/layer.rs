@@ -1,4 +1,4 @@
-//! All transactions of an element: their matching, their timers, and what they keep.
+//! All transactions of an element: their matching, their timers, and their kept messages.
 
 use crate::effects::{Effects, KeptMessage, Sending, TransactionNews, UNLIMITED_REPEATS};
 use crate::key::{ServerKey, Tag, TransactionKey};
@@ -11,21 +11,21 @@ use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
-/// How many timers one call of [`Layer::expire`] or [`Layer::clear_away`] runs: at some 200 ns each, well under a
+/// Timers that one call of [`Layer::expire`] or [`Layer::clear_away`] runs at most: at some 200 ns each, well under a
 /// millisecond.
 pub const EXPIRE_MAX: usize = 1024;
 
 /// All transactions of an element.
 ///
-/// - Client: [`request`](Self::request) begins one, [`limit_repeats`](Self::limit_repeats) makes it a modest one,
-///   [`response`](Self::response) takes what comes back, [`cancel`](Self::cancel) asks whether a CANCEL may go out,
-///   [`send_otherwise`](Self::send_otherwise) changes the transport.
-/// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
-///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
+/// - Client: [`request`](Self::request) creates a transaction, [`limit_repeats`](Self::limit_repeats) limits its
+///   retransmissions, [`response`](Self::response) takes a response, [`cancel`](Self::cancel) says whether a CANCEL may
+///   be sent, [`send_otherwise`](Self::send_otherwise) changes the transport.
+/// - Server: [`received`](Self::received) matches a request, [`accept`](Self::accept) creates a transaction,
+///   [`respond`](Self::respond) answers, [`find`](Self::find) finds the request that a CANCEL names.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
-///   [`clear_away`](Self::clear_away) before each message and the rest at
-///   [`noticed_deadline`](Self::noticed_deadline); [`forget`](Self::forget), [`limit_memory`](Self::limit_memory).
-/// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
+///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline);
+///   [`forget`](Self::forget), [`limit_memory`](Self::limit_memory).
+/// - Reading: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
 ///   [`machine`](Self::machine), [`iter`](Self::iter), [`len`](Self::len), [`memory`](Self::memory),
 ///   [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
 #[derive(Debug)]
@@ -33,40 +33,39 @@ pub struct Layer<T, M> {
     store: Store<T, M>,
     queues: Queues,
     ledger: Ledger,
-    /// A key that [`Layer::received`] has just not found: the look-up before a transaction is entered has been made.
+    /// Key that [`Layer::received`] has just not found, so that [`Layer::accept`] need not search again.
     absent: Option<ServerKey>,
 }
 
-/// A transaction to begin.
+/// Transaction to create.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct New<K, T> {
-    /// What its messages will be known by: a [`TransactionKey`] on the client's side, a [`ServerKey`] on the
-    /// server's.
+    /// Key of its messages: a [`TransactionKey`] for a client, a [`ServerKey`] for a server.
     pub key: K,
-    /// Of its request.
+    /// Kind of its request.
     pub kind: TransactionKind,
-    /// What carries its messages.
+    /// Transport of its messages.
     pub transport: TransportKind,
-    /// What the user keeps with it.
+    /// The user's data.
     pub user: T,
 }
 
-/// A timer that is due, and the transaction that it belongs to.
+/// A due timer with its transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DueTimer {
     id: Id,
-    /// Which timer it is.
+    /// The timer.
     pub timer: Timer,
 }
 
 impl<T, M: KeptMessage> Layer<T, M> {
-    /// A layer without transactions.
+    /// Makes a layer without transactions.
     pub fn new(timers: Timers) -> Self {
         Self { store: Store::default(), queues: Queues::new(timers), ledger: Ledger::default(), absent: None }
     }
 
-    /// Begins a client transaction and sends its request; `None`, and nothing is sent, when there is one of this key.
-    /// An ACK makes no transaction: it is just sent.
+    /// Creates a client transaction and sends its request. `None` if the key is in use; then nothing is sent. An ACK
+    /// creates no transaction and must be sent directly.
     pub fn request(
         &mut self,
         now: Instant,
@@ -88,21 +87,21 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// The message that this transaction has just sent first is repeated `most` times at most, which its timers may
-    /// have more often: RFC 3261 §17.1.1.2 and §17.1.2.2 say when a request SHOULD be, for a next hop that is known
-    /// to want it.
+    /// Limits the retransmissions of the message that this transaction has just sent to `most`. By RFC 3261 §17.1.1.2
+    /// and §17.1.2.2 a request only SHOULD be retransmitted, so a next hop that may not want the traffic can get fewer
+    /// copies.
     pub fn limit_repeats(&mut self, id: Id, most: u8) {
         let Some(entry) = self.store.get_mut(id) else { return };
         match most {
             0 => (entry.repeats, entry.resend_at) = (0, NEVER),
-            // The first one is set already.
+            // The first retransmission is scheduled already.
             most => entry.repeats = most - 1,
         }
     }
 
-    /// Takes a response of the network. `None`: it answers nothing of ours and goes nowhere.
+    /// Takes a received response. `None`: it matches no transaction and is dropped.
     ///
-    /// [18.1.2-1] What matches goes to its transaction. [6026-1] What does not is not forwarded.
+    /// [18.1.2-1] A match goes to its transaction. [6026-1] A response without a match is not forwarded.
     pub fn response(
         &mut self,
         now: Instant,
@@ -125,20 +124,20 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// The user wants to cancel an INVITE. Whether the CANCEL may be sent now, as a request of its own.
+    /// Cancels an INVITE for the user. Returns whether the CANCEL may be sent now, as a request of its own.
     ///
-    /// [9.1-5] Not before a provisional response: the user asks again when one comes. [9.1-6] Not after a final one.
-    /// When it may, [9.1-7] the INVITE has 64*T1 to be answered, then it is given up.
+    /// [9.1-5] Not before a provisional response: the user calls again when it arrives. [9.1-6] Not after a final
+    /// response. If it may be sent, [9.1-7] the INVITE ends unless it is answered within 64*T1.
     pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
         let Some(before) = self.machine(id) else { return false };
         self.feed(now, id, TransactionEvent::Cancel, Sending::First, out);
         self.machine(id) != Some(before)
     }
 
-    /// Takes a request of the network. `None`: it is no repetition, and no ACK to a failure; the user decides whether
-    /// to [`accept`](Self::accept) it.
+    /// Takes a received request. `None`: it is neither a retransmission nor the ACK to a failure, and the user decides
+    /// whether to [`accept`](Self::accept) it.
     ///
-    /// [18.2.1-1] What matches goes to its transaction, what does not goes to the user.
+    /// [18.2.1-1] A match goes to its transaction, another request to the user.
     pub fn received(&mut self, now: Instant, key: &ServerKey, out: &mut impl Effects<T, M>) -> Option<Id> {
         self.ledger.charge(Operation::Match);
         let Some(id) = self.store.find(key) else {
@@ -151,7 +150,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// Begins a server transaction; `None` when there is one of this key.
+    /// Creates a server transaction; `None` if the key is in use.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -164,8 +163,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// Answers a request. Whether the response was sent: RFC 3261 and RFC 4320 forbid some, and a transaction that is
-    /// over sends nothing ([4320-5]).
+    /// Answers a request. Returns whether the response was sent: RFC 3261 and RFC 4320 forbid some, and a terminated
+    /// transaction sends nothing ([4320-5]).
     pub fn respond(
         &mut self,
         now: Instant,
@@ -178,7 +177,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         let repeats = response.repeats();
         let step = self.carry_out(now, id, Sending::First, out, decide, |step, entry, messages, out| {
             if entry.tag != Tag::NONE && class.is_final() {
-                // [17.2.3-6] By this tag the ACK will be known.
+                // [17.2.3-6] The ACK will be matched by this tag.
                 entry.answer_tag = response.to_tag();
             }
             send_new(entry, messages, id, step.send, response, out)
@@ -190,35 +189,35 @@ impl<T, M: KeptMessage> Layer<T, M> {
         is_sent
     }
 
-    /// Gives a request other than INVITE up, which gets no answer (RFC 4320 §4.2). Its repetitions are absorbed for as long as
-    /// those of an answered one.
+    /// Ends a non-INVITE request without an answer (RFC 4320 §4.2). Its retransmissions are absorbed as long as those
+    /// of an answered request.
     pub fn abandon(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
         self.feed(now, id, TransactionEvent::Respond(StatusClass::Timeout), Sending::First, out);
     }
 
-    /// The client transaction of this key.
+    /// Client transaction of this key.
     pub fn find_client(&self, key: TransactionKey) -> Option<Id> {
         self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })
     }
 
-    /// What carries the messages of a transaction; `None` when it is over.
+    /// Transport of a transaction; `None` if it has ended.
     pub fn transport(&self, id: Id) -> Option<TransportKind> {
         self.store.get(id).map(|entry| entry.transport)
     }
 
-    /// The transaction of this key: for a CANCEL, with [`crate::Keys::cancelled`].
+    /// Transaction of this key. For a CANCEL, [`crate::Keys::cancelled`] makes the key.
     pub fn find(&self, key: &ServerKey) -> Option<Id> {
         self.store.find(key)
     }
 
-    /// The transaction of a request that differs from that of this key by its method alone: what a CANCEL is about
-    /// that is about no INVITE. Keys made from numbers have none.
+    /// Transaction whose request differs from this key by its method alone: the request named by a CANCEL, if that is
+    /// not an INVITE. Keys made from numbers have none.
     pub fn find_other_method(&self, key: &ServerKey) -> Option<Id> {
         self.store.find_other_method(key)
     }
 
-    /// The request of this transaction, which nobody has answered, goes another way than the one that it took in vain: as
-    /// this message, over this transport (RFC 3261 §18.1.1). The time that it may take goes on.
+    /// Sends the unanswered request of this transaction by another path: as this message, over this transport (RFC 3261
+    /// §18.1.1). The time limit of the transaction is unchanged.
     pub fn send_otherwise(
         &mut self,
         now: Instant,
@@ -234,13 +233,12 @@ impl<T, M: KeptMessage> Layer<T, M> {
         set_timers(entry, queues, now, id, MachineStep::to(entry.machine).start_pace(transport));
     }
 
-    /// What this transaction sent could not be delivered.
+    /// Reports that a message of this transaction could not be delivered.
     pub fn transport_error(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
         self.feed(now, id, TransactionEvent::TransportError, Sending::First, out);
     }
 
-    /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some
-    /// are left.
+    /// Runs due timers, at most [`EXPIRE_MAX`]; [`deadline`](Self::deadline) says whether more are due.
     pub fn expire(&mut self, now: Instant, out: &mut impl Effects<T, M>) {
         for _ in 0..EXPIRE_MAX {
             let Some(due) = self.due(now) else { return };
@@ -248,8 +246,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         }
     }
 
-    /// The next timer that is due. It acts when it is given to [`fire`](Self::fire): at once, or when a processor
-    /// gets round to it.
+    /// Returns the next due timer. It takes effect in [`fire`](Self::fire): at once, or later, when a simulated
+    /// processor is free.
     pub fn due(&mut self, now: Instant) -> Option<DueTimer> {
         let Self { store, queues, ledger, .. } = self;
         let (timer, purpose) = queues.pop(now, |timer, purpose| store.waits(timer, purpose))?;
@@ -269,19 +267,19 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(DueTimer { id, timer })
     }
 
-    /// Lets a timer act. One that its transaction no longer waits for does nothing.
+    /// Runs a timer. Does nothing if its transaction no longer waits for it.
     pub fn fire(&mut self, now: Instant, due: DueTimer, out: &mut impl Effects<T, M>) {
         let DueTimer { id, timer } = due;
         self.feed(now, id, TransactionEvent::Timer(timer), Sending::Timer(timer), out);
     }
 
-    /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When
-    /// that happens makes no difference, as long as it is before the layer is asked about the next message. `ended`
-    /// gets what [`Effects::ended`] would. At most [`EXPIRE_MAX`] of them; returns whether some are left.
+    /// Ends the transactions whose timers D and I to M are due, which nothing else depends on. The exact time does not
+    /// matter, as long as it is before the layer gets the next message. `ended` gets the arguments of
+    /// [`Effects::ended`]. Ends at most [`EXPIRE_MAX`]; returns whether more are due.
     #[inline]
     #[must_use]
     pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) -> bool {
-        // Asked before each message, and mostly for nothing.
+        // Called before each message, and rarely with anything to do.
         self.queues.unnoticed_is_due(now) && self.end_unnoticed(now, ended)
     }
 
@@ -308,86 +306,86 @@ impl<T, M: KeptMessage> Layer<T, M> {
         queues.unnoticed_deadline().is_some_and(|due| due <= now)
     }
 
-    /// Ends a transaction without a word, as the death of its process does.
+    /// Removes a transaction without any effect, as when its process dies.
     pub fn forget(&mut self, id: Id) {
         if self.store.get(id).is_some() {
             self.store.remove(id);
         }
     }
 
-    /// When [`expire`](Self::expire) is to be called next; a lower bound.
+    /// Time of the next call of [`expire`](Self::expire); a lower bound.
     pub fn deadline(&self) -> Option<Instant> {
         self.queues.deadline()
     }
 
-    /// The same for whoever calls [`clear_away`](Self::clear_away) before each message, and need not wake up for
-    /// those.
+    /// Like [`deadline`](Self::deadline), without the timers that [`clear_away`](Self::clear_away) handles. For callers
+    /// that call it before each message.
     pub fn noticed_deadline(&self) -> Option<Instant> {
         self.queues.noticed_deadline()
     }
 
-    /// What the user keeps with a transaction; `None` when it is over.
+    /// The user's data of a transaction; `None` if it has ended.
     pub fn user(&self, id: Id) -> Option<&T> {
         self.store.get(id).map(|entry| &entry.user)
     }
 
-    /// The same, to be changed.
+    /// The user's data, mutable.
     pub fn user_mut(&mut self, id: Id) -> Option<&mut T> {
         self.store.get_mut(id).map(|entry| &mut entry.user)
     }
 
-    /// What the transaction keeps to send again: of an unanswered INVITE, what the CANCEL is made from.
+    /// Message kept for retransmission. For an unanswered INVITE, the CANCEL is made from it.
     pub fn message(&self, id: Id) -> Option<&M> {
         self.store.message(id)
     }
 
-    /// Where a transaction stands; `None` when it is over.
+    /// State of a transaction; `None` if it has ended.
     pub fn machine(&self, id: Id) -> Option<Machine> {
         self.store.get(id).map(|entry| entry.machine)
     }
 
-    /// The messages that are kept to be sent again.
+    /// All messages kept for retransmission.
     pub fn messages(&self) -> impl Iterator<Item = &M> {
         self.store.iter().filter_map(|(id, _)| self.message(id))
     }
 
-    /// All transactions, with what the user keeps with them.
+    /// All transactions, with their user's data.
     pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         self.store.iter().map(|(id, entry)| (id, &entry.user))
     }
 
-    /// How many transactions there are.
+    /// Number of transactions.
     pub fn len(&self) -> usize {
         self.store.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no transactions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many transactions wait for a timer; counted one by one.
+    /// Number of transactions with a running timer; counts them one by one.
     pub fn timers_set(&self) -> usize {
         self.store.timers()
     }
 
-    /// Bytes of memory that they and their messages take, without what finding them and their timers does.
+    /// Memory of transactions and messages in bytes, without the index and the timers.
     pub fn memory(&self) -> usize {
         self.store.memory()
     }
 
-    /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again. To
-    /// be said before each step: what is kept beside the messages is taken off now.
+    /// Limits [`memory`](Self::memory). A message beyond the limit is sent, but not kept for retransmission. To be
+    /// called before each step, because the memory of the entries is subtracted at the call.
     pub fn limit_memory(&mut self, most: usize) {
         self.store.limit_memory(most);
     }
 
-    /// The work done so far.
+    /// Work so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Enters a transaction, unless its key is taken.
+    /// Creates a transaction, unless its key is in use.
     fn enter(&mut self, key: &ServerKey, machine: Machine, transport: TransportKind, user: T) -> Option<Id> {
         let own = ServerKey { is_ack: false, ..*key };
         if self.absent.take() != Some(own) && self.store.find(&own).is_some() {
@@ -403,7 +401,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         }
     }
 
-    /// Gives an event to a transaction that brings no message to send; `None` when it is over.
+    /// Gives an event without a message to a transaction; `None` if it has ended.
     fn feed(
         &mut self,
         now: Instant,
@@ -418,8 +416,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         })
     }
 
-    /// Does what the step that is decided on asks for: send, tell, set timers, end. What is sent is the caller's, who
-    /// says whether it has been sent before. `None` when the transaction is over.
+    /// Carries out the step that `decide` returns: send, tell, set timers, end. `send` sends the message and returns
+    /// whether it is a retransmission. `None` if the transaction has ended.
     #[inline]
     fn carry_out<E: Effects<T, M>>(
         &mut self,
@@ -455,7 +453,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
     }
 }
 
-/// Sends what was sent before, if the step asks for it. Whether it did.
+/// Retransmits the kept message if the step says so. Returns whether it did.
 fn send_again<T, M: KeptMessage>(
     entry: &Entry<T>,
     messages: &Messages<M>,
@@ -472,7 +470,7 @@ fn send_again<T, M: KeptMessage>(
     false
 }
 
-/// Sends a message of the user, and keeps it if it may be sent again.
+/// Sends a message of the user, and keeps it if it may be retransmitted.
 #[inline(always)]
 fn send_new<T, M: KeptMessage>(
     entry: &mut Entry<T>,
@@ -508,7 +506,7 @@ fn acknowledge<T, M: KeptMessage>(
     false
 }
 
-/// Starts, moves and stops the two timers. Intervals count from now: a late one is not made up for by a burst.
+/// Starts, moves and stops the two timers. Intervals count from now, so a late timer is not followed by a burst.
 #[inline(always)]
 fn set_timers<T>(
     entry: &mut Entry<T>,
@@ -537,7 +535,7 @@ fn set_timers<T>(
     }
 }
 
-/// What a machine tells, with the timer that made it.
+/// News of a machine, with the timer that caused them.
 fn news(tell: Tell, why: Sending) -> Option<TransactionNews> {
     match (tell, why) {
         (Tell::Nothing, _) => None,

@@ -2,17 +2,17 @@
 //!
 //! Pure: time is an argument, effects go into the caller's [`Effects`], nothing is read from outside.
 //!
-//! - [`Machine`]: the four state machines of [`client`] and [`server`]. They decide on typed [`TransactionEvent`]s.
-//! - [`Timers`]: the profile that gives their timers values.
-//! - [`Keys`], [`TransactionKey`], [`ServerKey`]: which transaction a message belongs to.
-//! - [`Layer`]: all transactions of an element, generic over the [`KeptMessage`]s it keeps to send again, and over
-//!   what the transaction user wants to find there.
-//! - [`Packet`], [`ack_for`], [`cancel_for`]: the live representation of a message. Simulations have their own.
+//! - [`Machine`]: the four state machines of [`client`] and [`server`], which act on typed [`TransactionEvent`]s.
+//! - [`Timers`]: the values of their timers.
+//! - [`Keys`], [`TransactionKey`], [`ServerKey`]: matching of messages to transactions.
+//! - [`Layer`]: all transactions of an element, generic over the [`KeptMessage`]s that it retransmits, and over the
+//!   data of the transaction user.
+//! - [`Packet`], [`ack_for`], [`cancel_for`]: messages as bytes. Simulations have their own representation.
 //!
-//! The transaction user is a proxy core or a user agent core. It makes the 100 when told that one is due, retransmits
-//! 2xx to INVITE, acknowledges 2xx, and runs the proxy's timer C.
+//! The transaction user is a proxy core or a user agent core. It makes the 100 when the layer reports that one is due,
+//! retransmits 2xx to INVITE, acknowledges 2xx, and runs the proxy's timer C.
 //!
-//! Marks in brackets, a section and a number, are the rules of `docs/rfc/3261-17.md`; a test compares the two.
+//! Marks in brackets, a section and a number, are the rules of `docs/evidence/rfc/3261-17.md`; a test compares the two.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::inline_always,

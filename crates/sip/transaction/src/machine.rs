@@ -1,15 +1,15 @@
-//! What the four machines have in common: their events and what a step of them asks for.
+//! Events and steps, which the four machines have in common.
 
 use crate::client;
 use crate::server;
 use base::Transport;
 
-/// Whether the transport below delivers by itself. Decides which timers run (RFC 3261 §17).
+/// Whether the transport delivers reliably. Decides which timers run (RFC 3261 §17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransportKind {
-    /// UDP: requests and responses are sent again.
+    /// UDP: requests and responses are retransmitted.
     Unreliable,
-    /// TCP, TLS, WebSocket, SCTP: whatever is sent arrives, or the connection is lost.
+    /// TCP, TLS, WebSocket, SCTP: a message arrives, or the connection is lost.
     Reliable,
 }
 
@@ -19,16 +19,16 @@ impl From<Transport> for TransportKind {
     }
 }
 
-/// Which pair of machines a request needs.
+/// Kind of a transaction, by the method of its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionKind {
     /// INVITE.
     Invite,
-    /// Everything else but ACK, which makes no transaction (RFC 3261 §17.1).
+    /// All other methods but ACK, which creates no transaction (RFC 3261 §17.1).
     NonInvite,
 }
 
-/// Status codes, as far as the machines tell them apart.
+/// Status codes, as far as the machines distinguish them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatusClass {
     /// 100.
@@ -39,12 +39,12 @@ pub enum StatusClass {
     Success,
     /// 300 to 699, but for 408.
     Failure,
-    /// 408, which no server sends to a non-INVITE (RFC 4320 §4.2).
+    /// 408, which a server must not send to a non-INVITE (RFC 4320 §4.2).
     Timeout,
 }
 
 impl StatusClass {
-    /// The class of a status code, 100 to 699.
+    /// Class of a status code, 100 to 699.
     pub const fn of(status: u16) -> Self {
         match status {
             0..=100 => Self::Trying,
@@ -55,52 +55,52 @@ impl StatusClass {
         }
     }
 
-    /// Whether it ends the waiting.
+    /// Whether it is a final response.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Success | Self::Failure | Self::Timeout)
     }
 }
 
-/// The timers: RFC 3261 table 4, RFC 6026 §8.11, and those that the RFCs describe without a letter.
+/// Timers: RFC 3261 table 4, RFC 6026 §8.11, and further timers that the RFCs describe without a letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Timer {
-    /// The INVITE is sent again.
+    /// Retransmits the INVITE.
     A,
-    /// The INVITE is given up.
+    /// Ends an INVITE without response.
     B,
-    /// The ACK is not asked for any more.
+    /// Ends the wait for retransmissions of a failure response to INVITE.
     D,
-    /// A non-INVITE request is sent again.
+    /// Retransmits a non-INVITE request.
     E,
-    /// A non-INVITE request is given up.
+    /// Ends a non-INVITE request without final response.
     F,
-    /// A failure response to INVITE is sent again.
+    /// Retransmits a failure response to INVITE.
     G,
-    /// The ACK is given up.
+    /// Ends the wait for the ACK.
     H,
-    /// No more ACKs are on their way.
+    /// Ends the wait for retransmissions of the ACK.
     I,
-    /// No more repetitions of a non-INVITE request are on their way.
+    /// Ends the wait for retransmissions of a non-INVITE request.
     J,
-    /// No more repetitions of the response to a non-INVITE are on their way.
+    /// Ends the wait for retransmissions of the response to a non-INVITE.
     K,
-    /// No more repetitions of an accepted INVITE are on their way.
+    /// Ends the wait for retransmissions of an accepted INVITE.
     L,
-    /// No more 2xx to an INVITE are on their way.
+    /// Ends the wait for further 2xx to an INVITE.
     M,
     /// 200 ms without a response to an INVITE: a 100 is due (RFC 3261 §17.2.1).
     TryingInvite,
-    /// The client's timer E has come to T2: a 100 is due, and allowed (RFC 4320 §4.1).
+    /// The client's timer E has reached T2: a 100 is due, and allowed (RFC 4320 §4.1).
     TryingNonInvite,
-    /// An INVITE that was cancelled is given up (RFC 3261 §9.1).
+    /// Ends a cancelled INVITE (RFC 3261 §9.1).
     Cancel,
-    /// A non-INVITE request is not answered: its client has given up (RFC 4320 §4.2).
+    /// Ends an unanswered non-INVITE request, since its client has timed out (RFC 4320 §4.2).
     Expire,
 }
 
 impl Timer {
-    /// Every timer.
+    /// All timers.
     pub const ALL: [Self; 16] = [
         Self::A,
         Self::B,
@@ -122,106 +122,106 @@ impl Timer {
 }
 
 impl Timer {
-    /// Whether it only clears a transaction away, of which nobody is told and for which nothing is sent.
+    /// Whether the timer only ends a transaction. `Expire` also reports a timeout to the user.
     pub const fn is_cleanup(self) -> bool {
         matches!(self, Self::D | Self::I | Self::J | Self::K | Self::L | Self::M | Self::Expire)
     }
 }
 
-/// What can happen to a transaction. Never a message: live messages are bytes, simulated ones a few numbers.
+/// Event of a transaction. It holds no message, since live messages are bytes and simulated ones a few numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionEvent {
-    /// Client: a response that matches.
+    /// Client: a matching response.
     Response(StatusClass),
-    /// Client: the user sends a CANCEL for this INVITE.
+    /// Client: the user cancels this INVITE.
     Cancel,
-    /// Server: the request again.
+    /// Server: a retransmission of the request.
     Request,
-    /// Server: an ACK that matches.
+    /// Server: a matching ACK.
     Ack,
     /// Server: the user answers.
     Respond(StatusClass),
     /// A timer fires.
     Timer(Timer),
-    /// What was sent could not be delivered.
+    /// A message could not be delivered.
     TransportError,
 }
 
-/// What is to be sent.
+/// Message to be sent in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Send {
     /// Nothing.
     Nothing,
-    /// The message that the user gave, which is kept to be sent again.
+    /// The user's message, which is kept for retransmission.
     New,
-    /// The message that the user gave; it is not kept.
+    /// The user's message, which is not kept.
     Pass,
-    /// The message that was kept.
+    /// The kept message.
     Again,
-    /// The ACK to the response that just came; it is kept in place of the INVITE.
+    /// The ACK to the response just received; it is kept in place of the INVITE.
     Ack,
 }
 
-/// What the transaction's user is told.
+/// News for the user of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tell {
-    /// Nothing: what came is absorbed.
+    /// None: the event is absorbed.
     Nothing,
-    /// The message that just came.
+    /// The message just received.
     Message,
-    /// A 100 is due unless there is something better to say.
+    /// A 100 is due unless the user has a better response.
     TryingDue,
-    /// Nobody answered, or nobody acknowledged.
+    /// No response or no ACK arrived.
     Timeout,
-    /// What was sent could not be delivered.
+    /// A message could not be delivered.
     TransportError,
 }
 
-/// What becomes of the timer that sends again.
+/// Change of the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// It goes on as it is.
+    /// Unchanged.
     Keep,
-    /// It starts, to fire in T1.
+    /// Starts with T1.
     Start,
-    /// It starts again with twice its last value.
+    /// Restarts with twice its last value.
     Double,
-    /// It starts again with twice its last value, or T2 if that is less.
+    /// Restarts with twice its last value, or T2 if that is less.
     DoubleToT2,
-    /// It starts again with T2.
+    /// Restarts with T2.
     T2,
-    /// It stops.
+    /// Stops.
     Stop,
 }
 
-/// What becomes of the timer that ends a state.
+/// Change of the timer that ends a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// It goes on as it is.
+    /// Unchanged.
     Keep,
-    /// This one is started in its place.
+    /// Starts this timer in place of the last one.
     Set(Timer),
-    /// There is none: the state lasts until something comes.
+    /// Stops: the state lasts until an event.
     Clear,
 }
 
-/// The outcome of one event: the next state, and what is to be done, in the order of the fields.
+/// Result of an event: the next state and the actions, in the order of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MachineStep<S> {
-    /// The state from now on.
+    /// Next state.
     pub next: S,
-    /// What is sent.
+    /// Message to send.
     pub send: Send,
-    /// What the user is told.
+    /// News for the user.
     pub tell: Tell,
-    /// The timer that sends again.
+    /// Change of the retransmission timer.
     pub pace: Pace,
-    /// The timer that ends the state.
+    /// Change of the timer that ends the state.
     pub life: Life,
 }
 
 impl<S> MachineStep<S> {
-    /// To a state, with nothing to do.
+    /// Goes to a state, without actions.
     pub(crate) const fn to(next: S) -> Self {
         Self { next, send: Send::Nothing, tell: Tell::Nothing, pace: Pace::Keep, life: Life::Keep }
     }
@@ -238,7 +238,7 @@ impl<S> MachineStep<S> {
         Self { pace, ..self }
     }
 
-    /// The timer that sends again runs over unreliable transports only.
+    /// Starts the retransmission timer over unreliable transports only.
     pub(crate) fn start_pace(self, transport: TransportKind) -> Self {
         match transport {
             TransportKind::Unreliable => self.pace(Pace::Start),
@@ -274,7 +274,7 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// A client transaction begins: its user passes the request.
+    /// Starts a client transaction: its user passes the request.
     pub fn client(kind: TransactionKind, transport: TransportKind) -> MachineStep<Self> {
         match kind {
             TransactionKind::Invite => client::invite::start(transport).map(Self::ClientInvite),
@@ -282,7 +282,7 @@ impl Machine {
         }
     }
 
-    /// A server transaction begins: its user has got the request already.
+    /// Starts a server transaction: its user has the request already.
     pub fn server(kind: TransactionKind) -> MachineStep<Self> {
         match kind {
             TransactionKind::Invite => server::invite::start().map(Self::ServerInvite),
@@ -290,7 +290,7 @@ impl Machine {
         }
     }
 
-    /// What an event leads to.
+    /// Next state and actions for an event.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {
         match self {
@@ -301,7 +301,7 @@ impl Machine {
         }
     }
 
-    /// This machine when it is over.
+    /// The machine in its terminated state.
     pub(crate) fn terminated(self) -> Self {
         match self {
             Self::ClientInvite(_) => Self::ClientInvite(client::invite::ClientInviteState::Terminated),
@@ -315,7 +315,7 @@ impl Machine {
         }
     }
 
-    /// Whether it is of a client, and nothing has answered its request.
+    /// Whether it is a client's machine without any response so far.
     pub fn is_unanswered(self) -> bool {
         matches!(
             self,
@@ -324,12 +324,12 @@ impl Machine {
         )
     }
 
-    /// Whether it is over. RFC 3261 §17: it is destroyed the instant it gets there.
+    /// Whether it has ended. RFC 3261 §17: it is destroyed at once then.
     pub fn is_terminated(self) -> bool {
         self == self.terminated()
     }
 
-    /// Whether what it sent last may still have to be sent again, or be answered; if not, the memory is freed.
+    /// Whether its last message may have to be sent again or answered; if not, its memory is freed.
     pub fn keeps_message(self) -> bool {
         match self {
             Self::ClientInvite(state) => state.keeps_message(),
@@ -339,7 +339,7 @@ impl Machine {
         }
     }
 
-    /// The timer that sends again in this machine.
+    /// Retransmission timer of this machine.
     pub fn pace_timer(self) -> Timer {
         match self {
             Self::ClientInvite(_) => Timer::A,

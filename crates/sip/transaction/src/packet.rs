@@ -1,4 +1,4 @@
-//! A live message as the layer keeps it.
+//! Live messages as the layer keeps them.
 
 use crate::build;
 use crate::effects::{KeptMessage, UNLIMITED_REPEATS};
@@ -8,19 +8,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use wire::Patch;
 
-/// A live message as the layer keeps it: its bytes and its way.
+/// Live message as the layer keeps it: its bytes and its flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// The whole message.
     pub bytes: Bytes,
-    /// Where it goes, and how.
+    /// Flow that it leaves by.
     pub flow: Flow,
-    /// Of a final response: [`KeptMessage::repeats`].
+    /// [`KeptMessage::repeats`] of a final response.
     pub repeats: u8,
 }
 
 impl Packet {
-    /// A message that is repeated as often as timers have it.
+    /// Makes a message that timers retransmit without limit.
     pub fn new(bytes: impl Into<Bytes>, flow: Flow) -> Self {
         Self { bytes: bytes.into(), flow, repeats: UNLIMITED_REPEATS }
     }
@@ -29,9 +29,9 @@ impl Packet {
 /// Bytes of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bytes {
-    /// As they are.
+    /// The bytes themselves.
     Whole(Box<[u8]>),
-    /// Those of a message that somebody else keeps too, with edits: a request that is forwarded is in memory once.
+    /// Shared bytes with edits, so that a forwarded request is in memory once.
     Edited(Arc<[u8]>, Patch),
 }
 
@@ -42,7 +42,7 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Bytes {
-    /// Appends them to `out`.
+    /// Appends the bytes to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Whole(bytes) => out.extend_from_slice(bytes),
@@ -50,7 +50,7 @@ impl Bytes {
         }
     }
 
-    /// All of them in one piece.
+    /// Returns all bytes in one piece.
     pub fn whole(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Whole(bytes) => Cow::Borrowed(bytes),
@@ -62,7 +62,7 @@ impl Bytes {
         }
     }
 
-    /// Bytes of memory that are held for these alone.
+    /// Memory held for this message alone, in bytes.
     fn memory(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
@@ -74,7 +74,7 @@ impl Bytes {
 impl KeptMessage for Packet {
     type Response<'a> = wire::Message<'a>;
 
-    /// [17.1.1.2-18] To the address that the INVITE went to, over the same transport, from the same socket.
+    /// [17.1.1.2-18] Uses the address, transport and socket of the INVITE.
     fn ack(&self, response: &wire::Message<'_>) -> Option<Self> {
         let invite = self.bytes.whole();
         let invite = wire::scan(&invite).ok()?;

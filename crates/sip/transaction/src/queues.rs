@@ -1,15 +1,15 @@
-//! The timers of all transactions: each of a length that the profile gives, so that queues are enough.
+//! Timers of all transactions. All have lengths of the profile, so queues suffice.
 
 use crate::machine::{Pace, Timer};
 use crate::timers::Timers;
 use base::{Instant, LaneTimer, TimerQueues};
 use core::time::Duration;
 
-/// The interval after which a message is sent again: T1 doubled so many times, or T2.
+/// Retransmission interval: T1 doubled that many times, or T2.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Interval(u8);
 
-/// T1 is doubled at most so often: a transaction that sends again lasts 64*T1, so 2^7 of them are never waited for.
+/// Maximum number of doublings of T1: retransmissions last 64*T1, so an interval of 2^7 T1 never expires.
 const DOUBLINGS_MAX: u8 = 7;
 
 impl Interval {
@@ -17,25 +17,26 @@ impl Interval {
     const COUNT: usize = Self::T2.0 as usize + 1;
 }
 
-/// Timers of the machines come first: giving up goes before sending again at the same instant.
+/// Number of timers that end a state. Their queues come first, so that ending precedes retransmission at the same
+/// instant.
 const LIVES: usize = Timer::ALL.len();
 
-/// All timers of a layer. Every length is one of few, so each has its queue.
+/// All timers of a layer, in one queue for each length.
 #[derive(Debug)]
 pub(crate) struct Queues {
     profile: Timers,
     /// In nanoseconds, by queue.
     lengths: [u64; LIVES + Interval::COUNT],
-    /// Timers that do something, sooner or later, that somebody notices.
+    /// Timers that cause a retransmission or news for the user.
     noticed: TimerQueues,
-    /// The others: they only end transactions that have done their duty.
+    /// Timers that only end transactions.
     unnoticed: TimerQueues,
 }
 
-/// Timers that end a transaction that has done its duty, by their queue.
+/// Timers that only end a transaction, by their queue.
 const UNNOTICED: [Timer; 6] = [Timer::D, Timer::I, Timer::J, Timer::K, Timer::L, Timer::M];
 
-/// The queue of each of these timers.
+/// Queue of each of these timers.
 const LANE_OF: [Option<u8>; LIVES] = {
     let mut queues = [None; LIVES];
     let mut queue = 0;
@@ -46,12 +47,12 @@ const LANE_OF: [Option<u8>; LIVES] = {
     queues
 };
 
-/// What a timer in a queue is for.
+/// Purpose of a timer in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// To end a state.
+    /// Ends a state.
     Life(Timer),
-    /// To send again.
+    /// Retransmits.
     Resend,
 }
 
@@ -86,7 +87,7 @@ impl Queues {
         Instant::from_nanos(now.as_nanos().saturating_add(self.lengths[queue as usize]))
     }
 
-    /// Starts the timer that sends again.
+    /// Starts the retransmission timer.
     #[inline(always)]
     pub(crate) fn resend(
         &mut self,
@@ -98,7 +99,7 @@ impl Queues {
         self.noticed.set(queue, self.after(now, queue), place, generation)
     }
 
-    /// The interval that follows this one; `None` if none is started.
+    /// Next interval; `None` if no timer is started.
     pub(crate) fn paced(&self, interval: Interval, pace: Pace) -> Option<Interval> {
         let doubled = Interval((interval.0 + 1).min(DOUBLINGS_MAX));
         match pace {
@@ -126,7 +127,7 @@ impl Queues {
         self.unnoticed.deadline()
     }
 
-    /// The next timer that is due and that its transaction still waits for.
+    /// Returns the next due timer that its transaction still waits for.
     pub(crate) fn pop(
         &mut self,
         now: Instant,
@@ -144,13 +145,13 @@ impl Queues {
         Some((timer, noticed(&timer)))
     }
 
-    /// Whether one that nobody notices may be due.
+    /// Whether a timer of the second kind, which only ends transactions, may be due.
     #[inline]
     pub(crate) fn unnoticed_is_due(&self, now: Instant) -> bool {
         self.unnoticed.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// The same among those that nobody notices.
+    /// Like [`pop`](Self::pop), among the timers that only end transactions.
     pub(crate) fn pop_unnoticed(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Where transactions and their kept messages are stored.
+//! Storage of transactions and their kept messages.
 
 use crate::counted::Counted;
 use crate::effects::{KeptMessage, UNLIMITED_REPEATS};
@@ -8,14 +8,14 @@ use crate::queues::{Interval, Purpose};
 use base::{Instant, LaneTimer, Slab};
 use hashbrown::HashTable;
 
-/// Names a transaction for as long as it lives; after that it names nothing, even when its place is used again.
+/// Identifier of a transaction. It becomes invalid when the transaction ends, even if its place is reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Id {
     pub(crate) at: u32,
     pub(crate) generation: u32,
 }
 
-/// The place of a message that is kept, or [`Self::NONE`].
+/// Place of a kept message, or [`Self::NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kept(u32);
 
@@ -23,13 +23,13 @@ impl Kept {
     const NONE: Self = Self(u32::MAX);
 }
 
-/// What transactions keep to be sent again. Apart from them: few have something for long.
+/// Messages kept for retransmission. Stored apart from the transactions, few of which keep a message for long.
 #[derive(Debug)]
 pub(crate) struct Messages<M> {
     kept: Slab<M>,
-    /// Bytes of memory that they hold beside their size.
+    /// Memory that the messages hold beside their size, in bytes.
     memory: usize,
-    /// Most of these.
+    /// Limit of `memory`.
     most: usize,
 }
 
@@ -38,7 +38,7 @@ impl<M: KeptMessage> Messages<M> {
         self.kept.get(kept.0)
     }
 
-    /// Keeps this message in place of the one before, or none where there is no memory for it.
+    /// Keeps this message in place of the last one, or none if the limit of memory is reached.
     #[inline]
     pub(crate) fn keep(&mut self, kept: &mut Kept, message: M) {
         let memory = self.memory + message.memory();
@@ -52,7 +52,7 @@ impl<M: KeptMessage> Messages<M> {
         }
     }
 
-    /// Keeps no message any more.
+    /// Drops the kept message.
     #[inline]
     pub(crate) fn forget(&mut self, kept: &mut Kept) {
         if *kept == Kept::NONE {
@@ -65,35 +65,35 @@ impl<M: KeptMessage> Messages<M> {
     }
 }
 
-/// A timer that does not run.
+/// Deadline of a timer that does not run.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// One transaction, in little more than a line of the cache: most of those that live wait for their end.
+/// One transaction, in little more than a cache line, because most live transactions only wait for their end.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
-    /// The key, in halves: as one number it would be aligned to 16 bytes.
+    /// The key in two halves; a `u128` would be aligned to 16 bytes.
     key: [u64; 2],
-    /// Of a server transaction with an RFC 2543 peer: the To tag of its request, and of its final response.
+    /// To tags of the request and of its final response, for a server transaction with an RFC 2543 peer.
     pub(crate) tag: Tag,
     pub(crate) answer_tag: Tag,
     generation: u32,
     pub(crate) machine: Machine,
     pub(crate) transport: TransportKind,
-    /// Which timer ends the state, if one runs.
+    /// Timer that ends the state, if one runs.
     pub(crate) life: Timer,
     pub(crate) life_at: Instant,
-    /// When the message is sent again, and after which interval that is.
+    /// Time of the next retransmission, and the interval before it.
     pub(crate) resend_at: Instant,
     pub(crate) interval: Interval,
-    /// How often the timer that sends again may still be started, or [`UNLIMITED_REPEATS`].
+    /// Number of further starts of the retransmission timer, or [`UNLIMITED_REPEATS`].
     pub(crate) repeats: u8,
-    /// What may have to be sent again.
+    /// Message that may have to be retransmitted.
     pub(crate) kept: Kept,
     pub(crate) user: T,
 }
 
 impl<T> Entry<T> {
-    /// Whether any of its timers runs.
+    /// Whether any timer runs.
     pub(crate) fn has_timer(&self) -> bool {
         self.life_at.min(self.resend_at) != NEVER
     }
@@ -107,20 +107,20 @@ impl<T> Entry<T> {
     }
 }
 
-/// Places of a part of the index below which it is not made smaller.
+/// Capacity of a part of the index below which it is not shrunk.
 const SHORT: usize = 64;
 
-/// Parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
+/// Number of parts of the index. Each grows on its own, so growth moves a 256th of a large table at a time.
 const PARTS: usize = 256;
 
-/// All transactions, by place and by key.
+/// All transactions, found by place and by key.
 #[derive(Debug)]
 pub(crate) struct Store<T, M> {
     entries: Slab<Entry<T>>,
     messages: Messages<M>,
-    /// Of those with hashed keys.
+    /// Index of hashed keys.
     index: Box<[HashTable<u32>; PARTS]>,
-    /// Of those with counted keys.
+    /// Index of counted keys.
     counted: Counted,
     generation: u32,
 }
@@ -133,7 +133,7 @@ impl<T, M> Default for Store<T, M> {
     }
 }
 
-/// The key is a hash already: its low half selects the bucket, a byte in the middle of that the part.
+/// The key is already a hash: its low half selects the bucket, and one byte of this half the part.
 fn hash_of(key: TransactionKey) -> u64 {
     key.0 as u64
 }
@@ -159,7 +159,7 @@ impl<T, M: KeptMessage> Store<T, M> {
         Some(Id { at, generation })
     }
 
-    /// A transaction whose key differs by the method alone: in the high half, where it is hashed.
+    /// Finds a transaction whose key differs by the method alone. The method is in the high half of a hashed key.
     pub(crate) fn find_other_method(&self, wanted: &ServerKey) -> Option<Id> {
         let [_, low] = wanted.key.halves();
         let part = &self.index[part_of(wanted.key)];
@@ -178,7 +178,7 @@ impl<T, M: KeptMessage> Store<T, M> {
         self.entries.get_mut(id.at).filter(|entry| entry.generation == id.generation)
     }
 
-    /// Enters a transaction without timers and messages.
+    /// Adds a transaction without timers and messages.
     pub(crate) fn insert(
         &mut self,
         key: TransactionKey,
@@ -213,13 +213,13 @@ impl<T, M: KeptMessage> Store<T, M> {
         Id { at, generation }
     }
 
-    /// A transaction that lives, to be changed, and where the messages are.
+    /// Mutable entry of a live transaction, with the kept messages.
     pub(crate) fn open(&mut self, id: Id) -> Option<(&mut Entry<T>, &mut Messages<M>)> {
         let entry = self.entries.get_mut(id.at).filter(|entry| entry.generation == id.generation)?;
         Some((entry, &mut self.messages))
     }
 
-    /// What is kept to be sent again.
+    /// Message kept for retransmission.
     pub(crate) fn message(&self, id: Id) -> Option<&M> {
         self.messages.get(self.get(id)?.kept)
     }
@@ -235,7 +235,7 @@ impl<T, M: KeptMessage> Store<T, M> {
             part.find_entry(hash_of(key), |&other| other == id.at)
                 .expect("a transaction is indexed as long as it lives")
                 .remove();
-            // After a peak.
+            // Frees memory after a peak.
             if part.capacity() > SHORT && part.len() < part.capacity() / 8 {
                 let entries = &self.entries;
                 part.shrink_to(part.capacity() / 4, |&other| hash_of(entries[other].key()));
@@ -252,12 +252,12 @@ impl<T, M: KeptMessage> Store<T, M> {
         self.entries.len()
     }
 
-    /// Bytes of memory that the transactions and their messages take, without what the index and the timers do.
+    /// Memory of transactions and messages in bytes, without the index and the timers.
     pub(crate) fn memory(&self) -> usize {
         self.own_size() + self.messages.memory
     }
 
-    /// What of it has nothing to do with how long messages are.
+    /// The part of it that does not depend on the length of messages.
     fn own_size(&self) -> usize {
         self.len() * size_of::<Entry<T>>() + self.messages.kept.len() * size_of::<M>()
     }
@@ -266,12 +266,12 @@ impl<T, M: KeptMessage> Store<T, M> {
         self.messages.most = most.saturating_sub(self.own_size());
     }
 
-    /// Transactions with a timer that runs.
+    /// Number of transactions with a running timer.
     pub(crate) fn timers(&self) -> usize {
         self.entries.iter().filter(|(_, entry)| entry.has_timer()).count()
     }
 
-    /// Whether the transaction that a timer names lives and still waits for it.
+    /// Whether the transaction of a timer is alive and still waits for it.
     pub(crate) fn waits(&self, timer: &LaneTimer, purpose: Purpose) -> bool {
         let id = Id { at: timer.place, generation: timer.generation };
         self.get(id).is_some_and(|entry| match purpose {

@@ -3,18 +3,19 @@
 use crate::machine::Timer;
 use core::time::Duration;
 
-/// Timer values, given to the layer: never globals.
+/// Timer values; an argument of the layer, never global.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timers {
-    /// Estimate of the round-trip time: the first repetition comes after it.
+    /// Estimate of the round-trip time: interval before the first retransmission.
     pub t1: Duration,
-    /// Longest interval between repetitions of a non-INVITE request or of a response to INVITE.
+    /// Longest interval between retransmissions of a non-INVITE request or of a response to INVITE.
     pub t2: Duration,
-    /// How long a message stays in the network.
+    /// Longest time that a message stays in the network.
     pub t4: Duration,
-    /// Least time for which the ACK to a failure is repeated on demand over an unreliable transport (timer D).
+    /// Shortest time for which a client keeps the ACK to a failure for retransmission over an unreliable transport
+    /// (timer D).
     pub d_min: Duration,
-    /// Time after which an INVITE without any response is to get a 100.
+    /// Time without any response after which an INVITE gets a 100.
     pub trying: Duration,
 }
 
@@ -32,9 +33,9 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// How long a timer runs when it is first started.
+    /// Duration of a timer when it is first started.
     ///
-    /// Those that are zero over a reliable transport (D, I, J, K) are not started there at all.
+    /// Timers that are zero over a reliable transport (D, I, J, K) are not started there.
     pub fn value(&self, timer: Timer) -> Duration {
         match timer {
             // [17.1.1.2-3] [17.1.2.2-3]
@@ -48,7 +49,7 @@ impl Timers {
             | Timer::M
             | Timer::Cancel
             | Timer::Expire => self.t1 * 64,
-            // [17.1.1.2-19] The peer's T1 is not known, so an absolute minimum; ours if that is longer.
+            // [17.1.1.2-19] The peer's T1 is unknown, so there is an absolute minimum; ours applies if it is longer.
             Timer::D => self.d_min.max(self.t1 * 64),
             // [17.1.2.2-13]
             Timer::I | Timer::K => self.t4,
@@ -57,7 +58,7 @@ impl Timers {
         }
     }
 
-    /// How long a client's timer E takes until it is reset to T2, by the profile of this side: 3.5 s by default.
+    /// Time until a client's timer E is reset to T2, computed with our own T1 and T2: 3.5 s by default.
     fn e_reaches_t2(&self) -> Duration {
         let (mut interval, mut passed) = (self.t1, Duration::ZERO);
         while interval < self.t2 && !interval.is_zero() {

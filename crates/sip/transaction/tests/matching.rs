@@ -1,4 +1,4 @@
-//! Which transaction a message belongs to, and the requests made from an INVITE, on bytes.
+//! Matching of messages to transactions, and requests made from an INVITE, on bytes.
 
 use base::{Flow, Instant};
 use transaction::{
@@ -40,7 +40,7 @@ fn request_key(text: &str) -> ServerKey {
     keys().request(&message(text.as_bytes()))
 }
 
-/// A request like `text` with another method.
+/// `text` with another method.
 fn as_method(text: &str, method: &str) -> String {
     text.replace("INVITE", method)
 }
@@ -75,7 +75,7 @@ fn responses_match_by_branch_and_method() {
     assert_ne!(key(&INVITE.replace("kjshdyff", "other")), Some(own));
     assert_ne!(key(&as_method(INVITE, "CANCEL")), Some(own));
     assert_eq!(key(OLD_INVITE), None, "every branch of ours is there");
-    // Methods without a name here are told apart by their text.
+    // Methods unknown to the crate are distinguished by their text.
     let other = |name: &[u8]| keys().client(b"z9hG4bKa", Method::Other, name);
     assert_ne!(other(b"FOO"), other(b"BAR"));
 }
@@ -98,7 +98,7 @@ fn requests_match_by_branch_sent_by_and_method() {
     // Both sides of one hop within one process.
     let own = keys().client(b"z9hG4bKkjshdyff", Method::Invite, b"");
     assert_ne!(key.key, own);
-    // Another secret, another key.
+    // Another secret gives another key.
     assert_ne!(Keys::new([8; 16]).request(&scan(INVITE.as_bytes()).unwrap()).key, key.key);
 }
 
@@ -125,7 +125,7 @@ fn requests_of_rfc_2543_match_by_what_they_have() {
     }
 }
 
-/// A server transaction for `text` that is answered with `status`.
+/// A server transaction for `text` that was answered with `status`.
 fn answered(text: &str, status: u16) -> Layer<(), Packet> {
     let mut layer = Layer::new(Timers::default());
     let key = request_key(text);
@@ -149,7 +149,8 @@ fn the_ack_of_an_rfc_2543_peer_is_known_by_the_tag_of_the_response() {
     assert!(layer.received(Instant::ZERO, &request_key(&ack), &mut out).is_some(), "absorbed again");
     assert!(layer.received(Instant::ZERO, &request_key(OLD_INVITE), &mut out).is_some());
     assert!(out.is_empty());
-    // [6026-2] [17.2.1-20] The ACK to a 2xx goes to the user, whether it matches or is of another branch of a fork.
+    // [6026-2] [17.2.1-20] The ACK to a 2xx goes to the user, whether it matches or belongs to another branch of a
+    // fork.
     let mut layer = answered(OLD_INVITE, 200);
     assert!(layer.received(Instant::ZERO, &request_key(&foreign), &mut out).is_none());
     let id = layer.received(Instant::ZERO, &request_key(&ack), &mut out).unwrap();
@@ -181,7 +182,7 @@ fn a_cancel_finds_its_invite_and_is_a_transaction_of_its_own() {
     }
 }
 
-/// RFC 3261 §16.10: a proxy has to answer the CANCEL of any request that it has under way.
+/// RFC 3261 §16.10: a proxy must answer the CANCEL of any pending request.
 #[test]
 fn a_cancel_finds_requests_of_other_methods() {
     for text in [INVITE, OLD_INVITE] {
@@ -200,7 +201,7 @@ fn a_cancel_finds_requests_of_other_methods() {
     }
 }
 
-/// What a request and the one made from it have in common.
+/// Checks the fields that a request shares with the request made from it.
 fn assert_same_hop(made: &Message<'_>, invite: &Message<'_>) {
     assert!(made.fault().is_none(), "{:?}", made.fault());
     assert_eq!(made.uri(), invite.uri());
@@ -257,7 +258,7 @@ fn the_layer_acknowledges_on_the_way_of_the_invite() {
     };
     assert_eq!(ack.flow, packet(b"").flow);
     assert_eq!(scan(&ack.bytes.whole()).unwrap().method(), Some(Method::Ack));
-    // [6026-1] What matches nothing goes nowhere.
+    // [6026-1] A response without a match is dropped.
     let stray = TransactionKey(key.0 ^ 1);
     assert!(layer.response(Instant::ZERO, stray, StatusClass::Success, &response, &mut out).is_none());
     assert_eq!(out.len(), 2);

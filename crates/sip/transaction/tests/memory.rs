@@ -1,4 +1,4 @@
-//! What a transaction takes. Alone in its process, which is what is measured.
+//! Memory of a transaction. The only test of its process, whose memory is measured.
 
 use base::{Flow, Instant};
 use transaction::{
@@ -24,7 +24,7 @@ fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
     for branch in 0..MANY as u64 {
         let key = TransactionKey::from_numbers(Side::Server, branch, Method::Bye);
         let key = ServerKey { key, tag: Tag::NONE, is_ack: false };
-        // The user keeps 32 bytes of its own.
+        // The user's data take 32 bytes.
         let new = New {
             key,
             kind: TransactionKind::NonInvite,
@@ -38,7 +38,7 @@ fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
     }
     let each = (resident() - before) / MANY;
     assert!(each <= 400 + bytes.len(), "{each} bytes with a response of {}", bytes.len());
-    // The response itself is in memory, or the measure is wrong.
+    // The response itself must be in memory, or the measurement is wrong.
     assert!(each >= bytes.len(), "{each} bytes");
     layer.expire(Instant::from_millis(40_000), &mut out);
     assert_eq!(layer.len(), MANY - transaction::EXPIRE_MAX, "the work of one call is bounded");

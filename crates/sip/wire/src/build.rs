@@ -1,4 +1,4 @@
-//! Whole messages, written header by header: for agents and probes.
+//! Builders of whole messages, header field by header field: for agents and probes.
 
 use std::fmt;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ fn push_header_fmt(name: &str, value: fmt::Arguments<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Content-Length, the empty line, the body.
+/// Writes Content-Length, the empty line and the body.
 fn push_body(body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"Content-Length: ");
     push_decimal(body.len() as u32, out);
@@ -34,9 +34,9 @@ fn push_body(body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(body);
 }
 
-/// Appends a request to a buffer; complete only after [`finish`](Self::finish).
+/// Builder that appends a request to a buffer; complete only after [`finish`](Self::finish).
 ///
-/// Header fields stand in the order of the calls; the caller gives them all but Content-Length.
+/// Header fields are written in the order of the calls; the caller gives all of them but Content-Length.
 #[must_use = "a request ends with finish()"]
 pub struct RequestBuilder<'o> {
     out: &'o mut Vec<u8>,
@@ -70,19 +70,19 @@ impl<'o> RequestBuilder<'o> {
     }
 }
 
-/// Appends a response to a request; complete only after [`finish`](Self::finish).
+/// Builder that appends a response to a buffer; complete only after [`finish`](Self::finish).
 #[must_use = "a response ends with finish()"]
 pub struct ResponseBuilder<'o> {
     out: &'o mut Vec<u8>,
 }
 
 impl<'o> ResponseBuilder<'o> {
-    /// Starts with the status line and what every response copies from its request (RFC 3261 §8.2.6.2): Vias, the
-    /// topmost one marked with the `source` of the request (RFC 3261 §18.2.1, RFC 3581 §4), From, To, Call-ID and
-    /// CSeq.
+    /// Starts with the status line and the fields that every response copies from its request (RFC 3261 §8.2.6.2):
+    /// Vias, From, To, Call-ID and CSeq. The topmost Via is marked with the `source` of the request (RFC 3261 §18.2.1,
+    /// RFC 3581 §4).
     ///
-    /// `to_tag` is added to a To without tag, except in a 100. Works on a request with a fault, too: what is there
-    /// is copied, in its first occurrence.
+    /// `to_tag` is added to a To without tag, except in a 100. A faulty request can be answered, too: the first
+    /// occurrence of each field is copied if there is one.
     pub fn reply(
         out: &'o mut Vec<u8>,
         request: &Message<'_>,
@@ -126,7 +126,7 @@ impl<'o> ResponseBuilder<'o> {
         Self { out }
     }
 
-    /// Copies the request's Record-Routes, as responses that make a dialog have to (RFC 3261 §12.1.1).
+    /// Copies the request's Record-Routes, as a response that creates a dialog must (RFC 3261 §12.1.1).
     pub fn record_routes(self, request: &Message<'_>) -> Self {
         for line in request.fields.record_route.lines(request.bytes, Name::RecordRoute) {
             push_header("Record-Route", line.trimmed(request.bytes).of(request.bytes), self.out);
@@ -152,8 +152,8 @@ impl<'o> ResponseBuilder<'o> {
     }
 }
 
-/// All Via lines as they are, but for the mark on the topmost one: however many there are, the response grows by that
-/// alone. So the name stays as it is written, too.
+/// Copies all Via lines unchanged but for the mark in the topmost one, so the response grows by the mark alone. Compact
+/// names stay compact for the same reason.
 fn push_vias(request: &Message<'_>, source: SocketAddr, out: &mut Vec<u8>) {
     let bytes = request.bytes;
     let mut pieces = target::mark(&request.top_via, source);
@@ -162,7 +162,7 @@ fn push_vias(request: &Message<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         out.push(b':');
         let value = line.value;
         let mut done = value.start as usize;
-        // Only the first line has any.
+        // Only the first line has pieces.
         for (at, text) in pieces.drain(..) {
             push_unfolded(&bytes[done..at.start as usize], out);
             out.extend_from_slice(&text);

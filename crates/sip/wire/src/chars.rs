@@ -4,8 +4,8 @@
 pub(crate) const TOKEN: u8 = 1;
 /// Linear white space as it stands in a folded value: SP, HTAB and the CR LF of a fold.
 pub(crate) const LWS: u8 = 2;
-/// Value of a header parameter: anything opaque that cannot be taken for a separator. Wider than `gen-value`,
-/// because branches with `=` or `@` are common and the text is only ever compared or copied.
+/// Value of a header parameter: any bytes but separators. Wider than `gen-value`, because branches with `=` or `@` are
+/// common and the text is only compared or copied.
 pub(crate) const VALUE: u8 = 4;
 /// `userinfo` of a SIP URI but for `%`. `#` is added: phones send it unescaped in feature codes.
 pub(crate) const USER: u8 = 8;
@@ -13,7 +13,7 @@ pub(crate) const USER: u8 = 8;
 pub(crate) const PARAM: u8 = 16;
 /// `uric` of any URI (RFC 2396) with the brackets of RFC 2732, but for `%`.
 pub(crate) const URIC: u8 = 32;
-/// `hostname`, and `_`, which names inside container networks have.
+/// `hostname`, and `_`, which occurs in names of container networks.
 pub(crate) const HOST: u8 = 64;
 
 const fn add(mut table: [u8; 256], bytes: &[u8], class: u8) -> [u8; 256] {
@@ -40,7 +40,7 @@ const fn build() -> [u8; 256] {
     }
     t = add(t, b"-.!%*_+`'~", TOKEN);
     t = add(t, b" \t\r\n", LWS);
-    // `unreserved` (its `mark`) is in every part of a URI.
+    // `unreserved` (its `mark`) may stand in every part of a URI.
     t = add(t, b"-_.!~*'()", USER | PARAM | URIC);
     t = add(t, b":&=+$,;?/#", USER);
     t = add(t, b"[]/:&+$;=", PARAM);
@@ -64,7 +64,7 @@ pub(crate) fn is(byte: u8, class: u8) -> bool {
 
 /// Whether every byte is in `class`, or part of a `%HH` escape.
 pub(crate) fn all_or_escaped(text: &[u8], class: u8) -> bool {
-    // Escapes are rare: most text is through with this.
+    // Escapes are rare, so most text ends here.
     let mut i = text.iter().position(|&b| !is(b, class)).unwrap_or(text.len());
     while let Some(&b) = text.get(i) {
         if is(b, class) {
@@ -79,7 +79,7 @@ pub(crate) fn all_or_escaped(text: &[u8], class: u8) -> bool {
     true
 }
 
-/// A run of decimal digits as a number; `None` when empty, not all digits, or above `max`.
+/// Reads decimal digits as a number; `None` if there are none, other characters, or a number above `max`.
 pub(crate) fn number(digits: &[u8], max: u32) -> Option<u32> {
     if digits.is_empty() {
         return None;
@@ -90,7 +90,7 @@ pub(crate) fn number(digits: &[u8], max: u32) -> Option<u32> {
             return None;
         }
         n = n * 10 + u64::from(d - b'0');
-        // Checked a digit: any number of leading zeros is legal, any number of others is an overflow.
+        // Checked at each digit: any number of leading zeros is legal, other long numbers overflow.
         if n > u64::from(max) {
             return None;
         }

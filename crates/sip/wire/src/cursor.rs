@@ -1,9 +1,9 @@
-//! A reading position in a header value, with the few steps that all values share.
+//! Reading position in a header value, with the steps that all values share.
 
 use crate::Span;
 use crate::chars::{self, LWS, TOKEN, VALUE};
 
-/// What stands here is not what the grammar allows here.
+/// Error: the grammar does not allow the bytes at this position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Malformed;
 
@@ -11,11 +11,11 @@ pub(crate) struct Malformed;
 #[derive(Clone, Copy)]
 pub(crate) struct Param {
     pub(crate) name: Span,
-    /// A quoted string keeps its quotes.
+    /// A quoted string with its quotes.
     pub(crate) value: Option<Span>,
 }
 
-/// A reading position in `bytes`, never past `end`.
+/// Reading position in `bytes`, never past `end`.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     pub(crate) bytes: &'a [u8],
@@ -28,12 +28,12 @@ impl<'a> Cursor<'a> {
         Self { bytes, pos: span.start as usize, end: span.end as usize }
     }
 
-    /// The byte at the position; `None` at the end.
+    /// Byte at the position; `None` at the end.
     pub(crate) fn peek(&self) -> Option<u8> {
         if self.pos < self.end { Some(self.bytes[self.pos]) } else { None }
     }
 
-    /// Passes all bytes of the classes `class` and gives their range.
+    /// Skips all bytes of the classes `class` and returns their range.
     pub(crate) fn run(&mut self, class: u8) -> Span {
         let start = self.pos;
         let rest = &self.bytes[start..self.end];
@@ -47,14 +47,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes `byte` if it stands here.
+    /// Skips `byte` if it is next; returns whether it was.
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         let here = self.peek() == Some(byte);
         self.pos += usize::from(here);
         here
     }
 
-    /// Passes `byte` with any white space around it: SLASH, COLON, EQUAL, SEMI of RFC 3261 §25.1.
+    /// Skips `byte` with any white space around it: SLASH, COLON, EQUAL, SEMI of RFC 3261 §25.1.
     pub(crate) fn eat_spaced(&mut self, byte: u8) -> bool {
         let before = self.pos;
         // Mostly there is no white space.
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
         if span.is_empty() { Err(Malformed) } else { Ok(span) }
     }
 
-    /// Passes a quoted string, whose first quote stands here. A backslash hides the byte after it.
+    /// Skips a quoted string; the position is at its first quote. A backslash escapes the next byte.
     pub(crate) fn quoted(&mut self) -> Result<Span, Malformed> {
         let start = self.pos;
         self.pos += 1;
@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
         Err(Malformed)
     }
 
-    /// Passes the next `;name[=value]`; `None` when no semicolon comes next.
+    /// Reads the next `;name[=value]`; `None` if no semicolon comes next.
     pub(crate) fn param(&mut self) -> Result<Option<Param>, Malformed> {
         if !self.eat_spaced(b';') {
             return Ok(None);
@@ -109,7 +109,8 @@ impl<'a> Cursor<'a> {
         Ok(Some(Param { name, value }))
     }
 
-    /// What may follow a value of a list: its end, or a comma. Gives the start of the next value, if any.
+    /// Reads the end of a value in a list: the end of the text, or a comma. Returns the start of the next value, if
+    /// any.
     pub(crate) fn list_end(&mut self) -> Result<Option<u32>, Malformed> {
         self.skip_lws();
         if self.pos == self.end {
@@ -123,7 +124,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(self.pos as u32))
     }
 
-    /// Moves to the next comma outside quotes, or the end: where a malformed value of a list is over.
+    /// Moves to the next comma outside quotes, or to the end: the end of a malformed value in a list.
     pub(crate) fn skip_value(&mut self) {
         while let Some(b) = self.peek() {
             match b {

@@ -1,4 +1,4 @@
-//! Edits of a message as splices over its bytes, made when it is sent.
+//! Edits of a message as splices over its bytes, applied when the message is sent.
 
 use std::net::SocketAddr;
 
@@ -16,22 +16,22 @@ struct Splice {
     at: u32,
     deleted: u32,
     inserted: Span,
-    /// Made from [`Edits::routes`], and made anew when that changes.
+    /// Whether it was made from [`Edits::routes`], and is replaced when that changes.
     is_route: bool,
 }
 
-/// What is to become of the Route list.
+/// Changes of the Route list.
 #[derive(Clone, Copy, Default)]
 struct RouteEdits {
     /// Values to remove at the front.
     front: usize,
     /// Values to remove at the back.
     back: usize,
-    /// Value to add behind the last one.
+    /// Value to add after the last one.
     appended: Option<Span>,
 }
 
-/// Edits to one message, without the message: whoever has its bytes already keeps the edited message in no more
+/// Edits of one message, without the message. An owner of the message's bytes keeps the edited message in no more
 /// memory than the edits take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
@@ -42,7 +42,7 @@ pub struct Patch {
     is_response: bool,
 }
 
-/// Replaces the bytes `from..to` of the message by those of [`Patch::text`] up to `inserted_to`.
+/// Replacement of the bytes `from..to` of the message by the bytes of [`Patch::text`] up to `inserted_to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Replacement {
     from: u32,
@@ -51,7 +51,7 @@ struct Replacement {
 }
 
 impl Patch {
-    /// Appends the edited message to `out`. `bytes` are those of the message that the edits are for.
+    /// Appends the edited message to `out`. `bytes` is the message that the edits were made for.
     pub fn apply(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let (mut done, mut inserted) = (0, 0);
@@ -66,7 +66,7 @@ impl Patch {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the patch, in bytes.
     pub fn memory(&self) -> usize {
         self.text.capacity() + self.replacements.capacity() * size_of::<Replacement>()
     }
@@ -74,24 +74,24 @@ impl Patch {
 
 /// Edits to one message, collected and then rendered in one pass.
 ///
-/// All methods that edit take the message that the edits are for: the same one until [`Edits::clear`]. The body is
-/// never touched. A value is kept and used again, so that editing does not allocate once the buffers have grown.
+/// Every editing method takes the message, which must be the same one until [`Edits::clear`]. The body is never
+/// changed. A value can be reused, so that editing does not allocate once its buffers have grown.
 #[derive(Default)]
 pub struct Edits {
     /// Inserted bytes of all splices.
     text: Vec<u8>,
-    /// By position; at one position insertions come before a deletion, and the later of two insertions first.
+    /// Sorted by position. At one position insertions come before a deletion, and the later of two insertions first.
     splices: Vec<Splice>,
     routes: RouteEdits,
 }
 
 impl Edits {
-    /// No edits.
+    /// Makes an empty set of edits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets all edits, to start with another message.
+    /// Removes all edits, to start with another message.
     pub fn clear(&mut self) {
         self.text.clear();
         self.splices.clear();
@@ -104,7 +104,7 @@ impl Edits {
         self.insert_line(m.fields.via_line.start, "Via: ", via);
     }
 
-    /// Removes the topmost Via value (RFC 3261 §16.7 step 3), and its line with it if it is the only one there.
+    /// Removes the topmost Via value (RFC 3261 §16.7 step 3), and its line if it holds no other value.
     pub fn pop_via(&mut self, m: &Message<'_>) {
         let span = match m.fields.via_next {
             Some(next) => Span { start: m.top_via.value.start, end: next },
@@ -113,28 +113,28 @@ impl Edits {
         self.splice(span, Span::default(), false);
     }
 
-    /// Adds a Record-Route value on top (RFC 3261 §16.6 step 4); `value` is a whole one, such as
-    /// `<sip:192.0.2.1;lr>`. Of several, the last one pushed is topmost.
+    /// Adds a Record-Route value on top (RFC 3261 §16.6 step 4); `value` is a complete value, such as
+    /// `<sip:192.0.2.1;lr>`. Of several values, the last one pushed is topmost.
     pub fn push_record_route(&mut self, m: &Message<'_>, value: &[u8]) {
         let existing = m.fields.record_route;
         let at = if existing.lines > 0 { existing.first } else { m.fields.via_line.start };
         self.insert_line(at, "Record-Route: ", value);
     }
 
-    /// Removes the first `n` Route values (RFC 3261 §16.4, §16.6 step 6), besides any already removed.
+    /// Removes the first `n` Route values that are left (RFC 3261 §16.4, §16.6 step 6).
     pub fn pop_route(&mut self, m: &Message<'_>, n: usize) {
         self.routes.front += n;
         self.splice_routes(m);
     }
 
-    /// Removes the last Route value: what a strict router before us has put there (RFC 3261 §16.4).
+    /// Removes the last Route value, which a strict router before us has added (RFC 3261 §16.4).
     pub fn pop_last_route(&mut self, m: &Message<'_>) {
         self.routes.back += 1;
         self.splice_routes(m);
     }
 
-    /// Adds a Route value behind all others, for a strict router behind us (RFC 3261 §16.6 step 6); `value` is a
-    /// whole one, such as `<sip:bob@192.0.2.4>`. Once a message.
+    /// Adds a Route value after all others, for a strict router behind us (RFC 3261 §16.6 step 6); `value` is a
+    /// complete value, such as `<sip:bob@192.0.2.4>`. At most once for each message.
     pub fn append_route(&mut self, m: &Message<'_>, value: &[u8]) {
         self.routes.appended = Some(self.store(&[value]));
         self.splice_routes(m);
@@ -148,7 +148,7 @@ impl Edits {
         }
     }
 
-    /// Replaces a part of the header, which has to be a slice of the message's own bytes.
+    /// Replaces a part of the header, which must be a slice of the message's own bytes.
     pub fn replace(&mut self, m: &Message<'_>, part: &[u8], new: &[u8]) {
         let start = part.as_ptr().addr().wrapping_sub(m.bytes.as_ptr().addr());
         let fits = m.bytes.len().checked_sub(part.len()).is_some_and(|last| start <= last);
@@ -157,12 +157,12 @@ impl Edits {
         self.splice(Span::new(start, start + part.len()), new, false);
     }
 
-    /// Sets Max-Forwards, and adds the header field where it is missing (RFC 3261 §16.6 step 3).
+    /// Sets Max-Forwards, or adds the header field if it is missing (RFC 3261 §16.6 step 3).
     pub fn set_max_forwards(&mut self, m: &Message<'_>, n: u32) {
         self.set_number(m, "Max-Forwards: ", m.fields.max_forwards, n);
     }
 
-    /// Sets Max-Breadth, and adds the header field where it is missing (RFC 5393 §5.3.3).
+    /// Sets Max-Breadth, or adds the header field if it is missing (RFC 5393 §5.3.3).
     pub fn set_max_breadth(&mut self, m: &Message<'_>, n: u32) {
         self.set_number(m, "Max-Breadth: ", m.fields.max_breadth, n);
     }
@@ -179,7 +179,7 @@ impl Edits {
         }
     }
 
-    /// Adds a header field behind all others. Line ends within the value become spaces.
+    /// Adds a header field after all others. Line ends within the value become spaces.
     pub fn add_header(&mut self, m: &Message<'_>, name: &str, value: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(name.as_bytes());
@@ -187,20 +187,20 @@ impl Edits {
         text::push_unfolded(value, &mut self.text);
         self.text.extend_from_slice(b"\r\n");
         let line = Span::new(start, self.text.len());
-        // The empty line: in front of it, the first one added has to stay first.
+        // Position of the empty line; before it, fields stay in the order in which they were added.
         let at = m.body - 2;
         let splice = Splice { at, deleted: 0, inserted: line, is_route: false };
         let index = self.splices.partition_point(|s| (s.at, s.deleted > 0) <= (at, false));
         self.splices.insert(index, splice);
     }
 
-    /// Removes every header field for whose name, as it is written, `is_unwanted` says so; not those that other edits
-    /// are about.
+    /// Removes every header field whose name, as written, satisfies `is_unwanted`, but for fields that other edits
+    /// change.
     pub fn remove_headers(&mut self, m: &Message<'_>, is_unwanted: impl Fn(&[u8]) -> bool) {
         self.remove_fields(m, |name, _| is_unwanted(name));
     }
 
-    /// The same by name and value.
+    /// Removes every header field whose name and value satisfy `is_unwanted`.
     pub fn remove_fields(&mut self, m: &Message<'_>, is_unwanted: impl Fn(&[u8], &[u8]) -> bool) {
         let is_unwanted = |line: &Line| is_unwanted(line.name.of(m.bytes), line.trimmed(m.bytes).of(m.bytes));
         for line in Lines::new(m.bytes, m.header).filter(is_unwanted) {
@@ -208,7 +208,7 @@ impl Edits {
         }
     }
 
-    /// Notes in the topmost Via where the request came from: `received` and `rport` (RFC 3261 §18.2.1, RFC 3581 §4).
+    /// Notes the source of the request in the topmost Via: `received` and `rport` (RFC 3261 §18.2.1, RFC 3581 §4).
     pub fn mark_received(&mut self, m: &Message<'_>, source: SocketAddr) {
         for (at, piece) in target::mark(&m.top_via, source) {
             let new = self.store(&[&piece]);
@@ -231,19 +231,19 @@ impl Edits {
         }
     }
 
-    /// The length of the edited message, in bytes.
+    /// Length of the edited message, in bytes.
     pub fn length(&self, m: &Message<'_>) -> usize {
         let deleted: usize = self.effective().map(|splice| splice.deleted as usize).sum();
         let inserted: usize = self.effective().map(|splice| splice.inserted.of(&self.text).len()).sum();
         m.bytes.len() - deleted + inserted
     }
 
-    /// The most that [`length`](Self::length) could say, found at once.
+    /// Upper bound of [`length`](Self::length), at constant cost.
     pub fn longest(&self, m: &Message<'_>) -> usize {
         m.bytes.len() + self.text.len()
     }
 
-    /// The edits by themselves, to be applied to the bytes of this message again and again.
+    /// Returns the edits apart from the message, to be applied to its bytes several times.
     pub fn patch(&self, m: &Message<'_>) -> Patch {
         let mut patch = Patch {
             replacements: Vec::with_capacity(self.splices.len()),
@@ -263,7 +263,7 @@ impl Edits {
         patch
     }
 
-    /// The splices in order, but for those within what another one removes: what they belong to is gone.
+    /// Splices in order, without those inside a deleted range.
     fn effective(&self) -> impl Iterator<Item = &Splice> {
         let mut done = 0;
         self.splices.iter().filter(move |splice| {
@@ -275,7 +275,7 @@ impl Edits {
         })
     }
 
-    /// Adds a header line at `at`, the start of another one.
+    /// Adds a header line at `at`, the start of another line.
     fn insert_line(&mut self, at: u32, name: &str, value: &[u8]) {
         let line = self.store(&[name.as_bytes(), value, b"\r\n"]);
         self.splice(Span { start: at, end: at }, line, false);
@@ -294,19 +294,19 @@ impl Edits {
         let key = |s: &Splice| (s.at, s.deleted > 0);
         let index = self.splices.partition_point(|s| key(s) < key(&splice));
         match self.splices.get_mut(index) {
-            // The same thing edited again: the last word counts.
+            // A second edit of the same range replaces the first.
             Some(same) if splice.deleted > 0 && key(same) == key(&splice) => *same = splice,
             _ => self.splices.insert(index, splice),
         }
     }
 
-    /// Turns [`Edits::routes`] into splices, in place of those it was turned into before.
+    /// Turns [`Edits::routes`] into splices, in place of the former ones.
     fn splice_routes(&mut self, m: &Message<'_>) {
         self.splices.retain(|splice| !splice.is_route);
         let RouteEdits { front, back, appended } = self.routes;
-        // To count from the back, all of them have to be read.
+        // Counting from the back needs the number of all values.
         let kept_end = if back == 0 { usize::MAX } else { m.routes().count().saturating_sub(back) };
-        // Index of the value looked at, and the end of the last value that is kept.
+        // Index of the current value, and the end of the last value that is kept.
         let (mut index, mut last_kept) = (0, None);
         let mut values = m.routes().peekable();
         for line in m.fields.route.lines(m.bytes, Name::Route) {
@@ -314,7 +314,7 @@ impl Edits {
                 // All lines from here on stay as they are.
                 break;
             }
-            // Ranges of this line's values to keep; they are adjacent, so first and last tell all.
+            // Range of this line's values to keep; they are adjacent, so the first and the last suffice.
             let (mut first, mut last, mut kept) = (None, 0, None::<Span>);
             while let Some(route) = values.next_if(|route| route.value.end <= line.next) {
                 first.get_or_insert(route.value.start);

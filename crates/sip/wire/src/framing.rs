@@ -1,8 +1,8 @@
-//! The messages of a byte stream: TCP, TLS (RFC 3261 §18.3, §7.5; RFC 5626 §3.5.1).
+//! Division of a byte stream into messages: TCP, TLS (RFC 3261 §18.3, §7.5; RFC 5626 §3.5.1).
 //!
-//! - [`Framer`] keeps what is incomplete and gives whole messages, pings and pongs.
+//! - [`Framer`] keeps incomplete bytes and returns whole messages, pings and pongs.
 //! - [`HeaderSearch`] finds the end of one header, for readers that do not keep bodies.
-//! - [`begins_message`] judges a first line alone.
+//! - [`begins_message`] checks a first line alone.
 
 use crate::Span;
 use crate::header::{Name, content_length};
@@ -10,16 +10,16 @@ use crate::line::Lines;
 use crate::start;
 use core::fmt;
 
-/// The longest header of a message in a stream, in bytes. Headers of SIP are a few kilobytes long; without a limit a
-/// peer that never ends its header would fill the memory.
+/// Longest header of a message in a stream, in bytes. SIP headers are a few kilobytes long. Without a limit a peer that
+/// never ends its header would fill the memory.
 pub const HEADER_MAX: usize = 32 << 10;
 
-/// The most bytes of an unfinished first line that are judged, so that a line that comes byte by byte costs linear
+/// Bytes of an unfinished first line that are checked at most, so that a line that arrives byte by byte costs linear
 /// time.
 const BEGINNING: usize = 16;
 
-/// Why a stream cannot be divided into messages any further. The connection has to be closed: where the next message
-/// begins is unknown.
+/// Reason why a stream cannot be divided into messages any further. The connection has to be closed, since the start of
+/// the next message is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FramingFault {
     /// The bytes do not begin like a SIP message.
@@ -30,14 +30,14 @@ pub enum FramingFault {
     HeaderTooLong,
     /// The message is longer than the limit of the [`Framer`].
     MessageTooLong {
-        /// Length of the message in bytes, from its first line to the end of its body.
+        /// Length of the message in bytes, header and body.
         length: u64,
         /// The limit.
         longest: usize,
     },
-    /// Without Content-Length the end of a message in a stream is unknown (RFC 3261 §18.3, §20.14).
+    /// No Content-Length, so the end of the message in a stream is unknown (RFC 3261 §18.3, §20.14).
     MissingContentLength,
-    /// A Content-Length that is no number.
+    /// A Content-Length that is not a number.
     MalformedContentLength,
     /// Two Content-Lengths with different numbers.
     DifferentContentLengths,
@@ -80,37 +80,37 @@ impl fmt::Display for FramingFault {
 
 impl core::error::Error for FramingFault {}
 
-/// What a stream holds next.
+/// Next item of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framed<'a> {
     /// A message, from its first line to the end of its body.
     Message(&'a [u8]),
-    /// CRLF CRLF between messages: a keep-alive that is answered with one CRLF (RFC 5626 §3.5.1).
+    /// CRLF CRLF between messages: a keep-alive, to be answered with one CRLF (RFC 5626 §3.5.1).
     Ping,
-    /// One CRLF between messages: the answer to a ping, or an empty line that is to be ignored (RFC 3261 §7.5).
+    /// One CRLF between messages: the answer to a ping, or an empty line to be ignored (RFC 3261 §7.5).
     Pong,
 }
 
-/// Divides the bytes of a stream into messages, in time linear in the bytes whatever pieces they come in.
+/// Divides the bytes of a stream into messages, in time linear in the bytes, however they are split into reads.
 ///
-/// - [`take`](Self::take) the bytes that were read, then call [`next`](Self::next) until it gives `None` or a fault.
+/// - [`take`](Self::take) the bytes that were read, then call [`next`](Self::next) until it returns `None` or a fault.
 /// - [`is_within_message`](Self::is_within_message), [`held`](Self::held): for time-outs and for memory accounting.
 ///
-/// Whatever pieces the bytes come in, the sequence of [`Framed`] is the same. So a CRLF is a [`Framed::Pong`] only
-/// once the byte behind it is there: until then it may be the first half of a ping.
+/// The sequence of [`Framed`] does not depend on the reads. So a CRLF is a [`Framed::Pong`] only once the next byte is
+/// there: until then it may be the first half of a ping.
 #[derive(Clone, Debug)]
 pub struct Framer {
-    /// The bytes taken. Those before `start` were given out already.
+    /// Bytes taken, of which those before `start` were returned already.
     buffer: Vec<u8>,
     start: usize,
     search: HeaderSearch,
-    /// Length of the message at `start`, once its header is there.
+    /// Length of the message at `start`, once its header is complete.
     whole: Option<usize>,
     longest: usize,
 }
 
 impl Framer {
-    /// A framer for a new stream; `longest`: the longest message in bytes, header and body.
+    /// Makes a framer for a new stream; `longest`: the longest message in bytes, header and body.
     pub fn new(longest: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, search: HeaderSearch::default(), whole: None, longest }
     }
@@ -120,10 +120,9 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message, ping or pong. `None`: more bytes are needed.
+    /// Returns the next message, ping or pong. `None`: more bytes are needed.
     ///
-    /// # Errors
-    /// Where the stream cannot be divided any further. Every later call gives the same fault.
+    /// # Errors If the stream cannot be divided any further. Every later call returns the same fault.
     #[expect(clippy::should_implement_trait, reason = "lends bytes of its own, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Framed<'_>>, FramingFault> {
         let framed = match &self.buffer[self.start..] {
@@ -146,7 +145,7 @@ impl Framer {
         Ok(Some(framed.0))
     }
 
-    /// Length of the message at `start`. `None`: it is not whole yet.
+    /// Length of the message at `start`. `None`: it is incomplete.
     fn message(&mut self) -> Result<Option<usize>, FramingFault> {
         let rest = &self.buffer[self.start..];
         if self.whole.is_none()
@@ -160,8 +159,8 @@ impl Framer {
         Ok(self.whole.filter(|length| *length <= rest.len()))
     }
 
-    /// Gives back the memory of what was given out. What is moved came with the last bytes taken, since a message
-    /// before it was completed by them: the time stays linear.
+    /// Frees the memory of returned items. The bytes moved all came with the last read, which completed the message
+    /// before them, so the time stays linear.
     fn compact(&mut self) {
         if self.start == self.buffer.len() {
             self.buffer = Vec::new();
@@ -171,46 +170,46 @@ impl Framer {
         self.start = 0;
     }
 
-    /// Bytes of memory that are held for the stream.
+    /// Memory held for the stream, in bytes.
     pub fn held(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Whether a message has begun and is not whole.
+    /// Whether the stream ends with an incomplete message.
     pub fn is_within_message(&self) -> bool {
         self.buffer.get(self.start).is_some_and(|first| !matches!(first, b'\r' | b'\n'))
     }
 }
 
-/// The header of a message in a stream, as [`HeaderSearch`] finds it.
+/// Header of a message in a stream, as [`HeaderSearch`] finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundHeader {
-    /// Its length in bytes with the empty line: the offset of the body.
+    /// Length in bytes with the empty line: the offset of the body.
     pub end: usize,
-    /// The length of the body. `None`: the header does not say.
+    /// Length of the body. `None`: the header has no Content-Length.
     pub content_length: Option<u32>,
 }
 
 /// Searches for the end of one header in bytes that come in pieces.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct HeaderSearch {
-    /// In these bytes there is no end.
+    /// Number of leading bytes that contain no end of the header.
     searched: usize,
-    /// The first line is there, and is one of SIP.
+    /// Whether the first line is complete and a start line of SIP.
     has_begun: bool,
 }
 
 impl HeaderSearch {
-    /// The header that `bytes` begin with: all bytes of a message that came so far. `None`: its end is still to come.
+    /// Finds the header at the start of `bytes`, which are all bytes of the message so far. `None`: it is incomplete.
     ///
-    /// # Errors
-    /// What begins like no message, has a header without end, or a Content-Length that cannot be read in one way.
+    /// # Errors If the bytes do not begin like a message, the header has no end, or its Content-Length is faulty or
+    /// ambiguous.
     pub fn find(&mut self, bytes: &[u8]) -> Result<Option<FoundHeader>, FramingFault> {
         let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
         if !self.has_begun {
             self.has_begun = has_begun(bytes, self.searched)?;
         }
-        // Header lines are few and short: line ends are found by the vector, and the last two compared.
+        // Header lines are few and short: `memchr` finds line ends, and the last four bytes are compared.
         let line_ends = memchr::memchr_iter(b'\n', &bytes[self.searched..]).map(|at| self.searched + at + 1);
         let end = line_ends.into_iter().find(|end| bytes[..*end].ends_with(b"\r\n\r\n"));
         match end {
@@ -227,7 +226,7 @@ impl HeaderSearch {
     }
 }
 
-/// Whether the first line is there; it is judged as far as it is. Before `searched` it has no end.
+/// Whether the first line is complete. An incomplete one is checked as far as it goes. It has no end before `searched`.
 fn has_begun(bytes: &[u8], searched: usize) -> Result<bool, FramingFault> {
     let Some(end) = memchr::memchr(b'\n', &bytes[searched..]) else {
         let may_begin = start::may_begin(&bytes[..bytes.len().min(BEGINNING)]);
@@ -242,20 +241,20 @@ fn has_begun(bytes: &[u8], searched: usize) -> Result<bool, FramingFault> {
     }
 }
 
-/// Whether the first line of these bytes is a start line of SIP, or the beginning of one that is cut off.
+/// Whether the first line of these bytes is a start line of SIP, or the beginning of a truncated one.
 pub fn begins_message(bytes: &[u8]) -> bool {
     let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
     let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
     start::is_start_line(line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Where the values of Content-Length stand in a header, its start line included.
+/// Positions of the values of Content-Length in a header, which includes its start line.
 pub fn content_lengths(header: &[u8]) -> impl Iterator<Item = Span> {
     let fields = memchr::memchr(b'\n', header).map_or(header.len(), |end| end + 1);
     Lines::new(header, fields as u32).named(Name::ContentLength).map(|line| line.trimmed(header))
 }
 
-/// The one number that every Content-Length of the header says.
+/// The number that all Content-Lengths of the header agree on.
 fn content_length(header: &[u8]) -> Result<Option<u32>, FramingFault> {
     let mut found = None;
     for value in content_lengths(header) {

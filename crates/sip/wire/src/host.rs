@@ -1,22 +1,22 @@
-//! The host part of URIs and Vias (RFC 3261 §25.1 `host`).
+//! Host part of URIs and Vias (RFC 3261 §25.1 `host`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::chars::{self, HOST};
 
-/// A host as written: an address, or a name to be resolved.
+/// Host as written: an IP address, or a name to be resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Host<'a> {
-    /// Dotted quad.
+    /// IPv4 address, a dotted quad.
     V4(Ipv4Addr),
-    /// Written in brackets.
+    /// IPv6 address, written in brackets.
     V6(Ipv6Addr),
     /// A name; compare case-insensitively.
     Name(&'a [u8]),
 }
 
 impl<'a> Host<'a> {
-    /// Reads a whole host; `None` when it is none.
+    /// Reads a whole host; `None` if the text is not a host.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         if let Some(inner) = text.strip_prefix(b"[") {
             return ipv6(inner.strip_suffix(b"]")?).map(Self::V6);
@@ -27,14 +27,14 @@ impl<'a> Host<'a> {
         if !text.iter().all(|&b| chars::is(b, HOST)) {
             return None;
         }
-        // The last label of a name starts with a letter (`toplabel`), so that 1.2.3.400 is no name. One trailing
-        // dot is allowed.
+        // The last label of a name starts with a letter (`toplabel`), so 1.2.3.400 is not a name. One trailing dot is
+        // allowed.
         let relative = text.strip_suffix(b".").unwrap_or(text);
         let label = relative.rsplit(|&b| b == b'.').next().unwrap_or_default();
         label.first().is_some_and(u8::is_ascii_alphabetic).then_some(Self::Name(text))
     }
 
-    /// The address, unless it is a name.
+    /// IP address; `None` for a name.
     pub fn ip(&self) -> Option<IpAddr> {
         match *self {
             Self::V4(address) => Some(IpAddr::V4(address)),
@@ -44,7 +44,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// An address with or without the brackets of an IPv6 reference: `received` has none by its grammar, but some
+/// Reads an IP address, with or without brackets around an IPv6 address. By its grammar `received` has none, but some
 /// senders write them (RFC 5118 §4.5).
 pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
     if let Some(address) = ipv4(text) {
@@ -54,11 +54,11 @@ pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
     ipv6(bare).map(IpAddr::V6)
 }
 
-/// Dotted quad, as strict as [`Ipv4Addr`]'s own parser (no leading zeros), but straight from bytes.
+/// Reads a dotted quad, as strictly as the parser of [`Ipv4Addr`] (no leading zeros), but straight from bytes.
 fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let mut octets = [0u8; 4];
     let mut filled = 0;
-    // Value and digits of the octet being read.
+    // Value and number of digits of the current octet.
     let (mut value, mut digits) = (0u32, 0);
     for &b in text {
         match b {
@@ -89,7 +89,7 @@ fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
-    // RFC 3261's grammar allowed three colons before an embedded IPv4 address (RFC 5118 §4.10): read as two.
+    // RFC 3261's grammar allowed three colons before an embedded IPv4 address (RFC 5118 §4.10); read as two.
     let at = text.find(":::")?;
     let mut fixed = arrayvec::ArrayString::<64>::new();
     fixed.try_push_str(&text[..at]).ok()?;

@@ -1,18 +1,18 @@
 //! SIP on the wire: bytes to messages and back, without policy.
 //!
-//! [`scan`] reads a datagram once, lazily: it notes where the header fields stand that forwarding needs, judges
-//! those, and passes over the rest. [`Edits`] collects changes as splices and renders them in one copy.
-//! [`Framer`] divides a byte stream into messages; it alone keeps state, the bytes that are incomplete.
-//! [`mod@proxy_header`] reads what a load balancer sends before them.
-//! [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket or reads a clock.
+//! [`scan`] reads a datagram once, lazily: it finds and checks the header fields that forwarding needs, and skips the
+//! others. [`Edits`] collects changes as splices and renders them in one copy. [`Framer`] divides a byte stream into
+//! messages; it alone keeps state, the bytes of an incomplete message. [`mod@proxy_header`] reads the PROXY header that
+//! a load balancer sends first. [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket
+//! or reads a clock.
 //!
 //! # Leniency
 //! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds,
 //! comma lists, quoted strings, escapes. Beyond the grammar: `_` in host names, `#` in user parts, unquoted display
-//! names in other alphabets, any opaque parameter value, two tags that are equal. Refused although some accept it:
-//! line ends other than CRLF, and repeated single-value fields; two elements that read these differently would see
-//! different messages. In a response, which nobody could be asked to send again, repeated fields pass that say the
-//! same, and From and To whatever is wrong with them.
+//! names in other alphabets, any opaque parameter value, two equal tags. Refused although some elements accept it: line
+//! ends other than CRLF, and repeated single-value fields, since two elements that read these differently would see
+//! different messages. A response cannot be rejected with an error, so in it equal repeated fields are accepted, and
+//! any fault of From and To.
 
 #![forbid(unsafe_code)]
 

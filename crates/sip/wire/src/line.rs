@@ -1,4 +1,4 @@
-//! Header lines: where one ends, and what its name is.
+//! Header lines: their ends and their names.
 
 use crate::Span;
 use crate::chars::{self, TOKEN};
@@ -9,15 +9,15 @@ use crate::header::{Name, name};
 pub(crate) struct Line {
     /// Offset of the name.
     pub(crate) start: u32,
-    /// The field name, a token, or empty.
+    /// Field name: a token, or empty.
     pub(crate) name: Span,
-    /// What the name names.
+    /// Field with this name.
     pub(crate) field: Name,
-    /// From after the colon to before the line end; white space around it is still there.
+    /// Value from the colon to the line end, with the white space around it.
     pub(crate) value: Span,
     /// Offset of the next line.
     pub(crate) next: u32,
-    /// All line ends, folds included, are CRLF.
+    /// Whether all line ends, folds included, are CRLF.
     pub(crate) strict: bool,
 }
 
@@ -27,20 +27,20 @@ impl Line {
         Span { start: self.start, end: self.next }
     }
 
-    /// The value without the white space around it.
+    /// Value without the white space around it.
     #[inline]
     pub(crate) fn trimmed(&self, bytes: &[u8]) -> Span {
         trim(bytes, self.value)
     }
 }
 
-/// What stands at a line start within the header.
+/// Item at the start of a line in the header.
 pub(crate) enum Next {
-    /// A header field, or with an empty name a line that is none.
+    /// A header field. Its name is empty if the line is malformed.
     Field(Line),
     /// The empty line; the body starts at `body`.
     End { body: usize, strict: bool },
-    /// The bytes end before the line does.
+    /// The bytes end within the line.
     Truncated,
 }
 
@@ -53,17 +53,17 @@ pub(crate) fn trim(bytes: &[u8], span: Span) -> Span {
     Span { start: span.start + start as u32, end: span.start + end as u32 }
 }
 
-/// Offset where the text of a line ends, offset of the next line, and whether the line end was CRLF.
+/// End of a line's text, start of the next line, and whether the line end was CRLF.
 pub(crate) struct End {
     pub(crate) text: usize,
     pub(crate) next: usize,
     pub(crate) strict: bool,
 }
 
-/// The end of the physical line that `from` is in.
+/// Finds the end of the physical line that contains `from`.
 ///
-/// Only CRLF ends a line (RFC 3261 §7). A bare LF is taken for a line end too, so that the sender can be told, but
-/// such a header is never forwarded: elements that read it differently would see different headers. For the same
+/// Only CRLF ends a line (RFC 3261 §7). A bare LF counts as a line end too, so that the sender gets an error response.
+/// Such a header is never forwarded, since elements that read it differently would see different headers. For the same
 /// reason a bare CR, which ends nothing, makes the line not strict.
 #[inline]
 pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
@@ -81,7 +81,7 @@ pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
     }
 }
 
-/// The end of the line with its continuations, which start with SP or HTAB (RFC 3261 §7.3.1).
+/// Finds the end of the line with its continuations, which start with SP or HTAB (RFC 3261 §7.3.1).
 fn logical_end(bytes: &[u8], from: usize) -> Option<End> {
     let mut end = physical_end(bytes, from)?;
     while let Some(b' ' | b'\t') = bytes.get(end.next) {
@@ -114,19 +114,19 @@ pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
     Next::Field(Line { start: pos as u32, name, field, value, next: end.next as u32, strict: end.strict })
 }
 
-/// Where the line behind the field that starts at `pos` begins; the field itself is not read.
+/// Start of the line after the field that starts at `pos`, without reading the field.
 #[inline]
 pub(crate) fn pass(bytes: &[u8], pos: usize) -> Option<usize> {
     logical_end(bytes, pos).map(|end| end.next)
 }
 
-/// The name at `pos`, in any spelling: what it names, where it ends, and where its colon should be.
+/// Reads the name at `pos` in any spelling. Returns its field, its end, and the expected position of its colon.
 fn spelled_out(bytes: &[u8], pos: usize) -> (Name, usize, usize) {
     let mut name_end = pos;
     while bytes.get(name_end).is_some_and(|&b| chars::is(b, TOKEN)) {
         name_end += 1;
     }
-    // HCOLON: white space may stand before the colon, but no fold.
+    // HCOLON: white space may precede the colon, but not a fold.
     let mut colon = name_end;
     while let Some(b' ' | b'\t') = bytes.get(colon) {
         colon += 1;
@@ -134,7 +134,7 @@ fn spelled_out(bytes: &[u8], pos: usize) -> (Name, usize, usize) {
     (Name::of(&bytes[pos..name_end]), name_end, colon)
 }
 
-/// All header fields from the line at `pos` on, to the end of the header.
+/// Iterator over the header fields from the line at `pos` to the end of the header.
 #[derive(Clone)]
 pub(crate) struct Lines<'a> {
     bytes: &'a [u8],
@@ -146,7 +146,7 @@ impl<'a> Lines<'a> {
         Self { bytes, pos: pos as usize }
     }
 
-    /// Only the fields that `name` names.
+    /// Only the fields with this name.
     pub(crate) fn named(self, name: Name) -> impl Iterator<Item = Line> + Clone + use<'a> {
         self.filter(move |line| line.field == name)
     }
@@ -206,7 +206,7 @@ mod tests {
         for text in [&b""[..], b"a", b"a: b", b"a: b\r", b"\r"] {
             assert!(matches!(next(text, 0), Next::Truncated), "{}", text.escape_ascii());
         }
-        // A fold that the bytes end in is no complete line either.
+        // A fold at the end of the bytes is not a complete line either.
         assert!(matches!(next(b"a: b\r\n c", 0), Next::Truncated));
     }
 }

@@ -12,7 +12,7 @@ use crate::scan::Fault;
 use crate::start::Start;
 use crate::{Method, chars};
 
-/// What the scan noted of the header.
+/// Header fields found by the scan.
 #[derive(Clone, Default)]
 pub(crate) struct Fields {
     pub(crate) via: Group,
@@ -26,7 +26,7 @@ pub(crate) struct Fields {
     pub(crate) record_route: Group,
     pub(crate) proxy_require: Group,
     pub(crate) call_id: Option<Span>,
-    /// The value as it stands, and as read if it is well formed.
+    /// The value, and its parsed form if it is well formed.
     pub(crate) cseq: Option<(Span, Option<CSeq>)>,
     /// The value and its tag.
     pub(crate) from: Option<(Span, Option<Span>)>,
@@ -39,11 +39,11 @@ pub(crate) struct Fields {
     pub(crate) retry_after: Option<Span>,
 }
 
-/// A scanned message: the received bytes, and where in them things are.
+/// A scanned message: the received bytes, and the positions of its parts.
 ///
-/// - Always there: [`bytes`](Self::bytes), [`start`](Self::start), [`top_via`](Self::top_via).
-/// - To be looked at first: [`fault`](Self::fault). With a fault, what could not be read is empty or absent.
-/// - Noted by the scan: [`call_id`](Self::call_id), [`cseq`](Self::cseq), the tags,
+/// - Always present: [`bytes`](Self::bytes), [`start`](Self::start), [`top_via`](Self::top_via).
+/// - To be checked first: [`fault`](Self::fault). With a fault, unreadable parts are empty or absent.
+/// - Found by the scan: [`call_id`](Self::call_id), [`cseq`](Self::cseq), the tags,
 ///   [`max_forwards`](Self::max_forwards).
 /// - Read on demand: [`second_via`](Self::second_via), [`vias`](Self::vias), [`routes`](Self::routes),
 ///   [`header`](Self::header) and the rest.
@@ -62,7 +62,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Exactly the message: empty lines before it and octets behind its Content-Length are cut off.
+    /// Bytes of the message, without empty lines before it and octets beyond its Content-Length.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -77,7 +77,7 @@ impl<'a> Message<'a> {
         &self.start
     }
 
-    /// The method of a request.
+    /// Method; `None` for a response.
     pub fn method(&self) -> Option<Method> {
         match self.start {
             Start::Request { method, .. } => Some(method),
@@ -85,7 +85,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The status of a response, 100 to 699.
+    /// Status code, 100 to 699; `None` for a request.
     pub fn status(&self) -> Option<u16> {
         match self.start {
             Start::Request { .. } => None,
@@ -93,7 +93,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The Request-URI.
+    /// Request-URI; `None` for a response.
     pub fn uri(&self) -> Option<&'a [u8]> {
         match self.start {
             Start::Request { uri, .. } => Some(uri.of(self.bytes)),
@@ -101,17 +101,18 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Why this request must be answered with an error instead of being forwarded. An ACK gets no answer even then.
+    /// Reason why this request must be answered with an error instead of being forwarded. An ACK gets no answer even
+    /// then.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// The Call-ID; empty when missing, which is a fault.
+    /// The Call-ID; empty if missing, which is a fault.
     pub fn call_id(&self) -> &'a [u8] {
         self.fields.call_id.map_or(&[], |span| span.of(self.bytes))
     }
 
-    /// The CSeq; 0 and [`Method::Other`] when missing or malformed, which is a fault.
+    /// The CSeq; 0 and [`Method::Other`] if missing or malformed, which is a fault.
     pub fn cseq(&self) -> CSeq {
         let none = CSeq { number: 0, method: Method::Other, method_name: Span::default() };
         self.fields.cseq.and_then(|(_, cseq)| cseq).unwrap_or(none)
@@ -122,32 +123,32 @@ impl<'a> Message<'a> {
         self.fields.cseq.is_some()
     }
 
-    /// The From value with its parameters; empty when missing, which is a fault.
+    /// The From value with its parameters; empty if missing, which is a fault.
     pub fn from(&self) -> &'a [u8] {
         self.fields.from.map_or(&[], |(value, _)| value.of(self.bytes))
     }
 
-    /// The tag of the From value; absent in RFC 2543 messages.
+    /// Tag of the From value; absent in RFC 2543 messages.
     pub fn from_tag(&self) -> Option<&'a [u8]> {
         self.fields.from.and_then(|(_, tag)| tag).map(|tag| tag.of(self.bytes))
     }
 
-    /// The To value with its parameters; empty when missing, which is a fault.
+    /// The To value with its parameters; empty if missing, which is a fault.
     pub fn to(&self) -> &'a [u8] {
         self.fields.to.map_or(&[], |(value, _)| value.of(self.bytes))
     }
 
-    /// The tag of the To value: in a request, whether it is within a dialog.
+    /// Tag of the To value. A request with a To tag is within a dialog.
     pub fn to_tag(&self) -> Option<&'a [u8]> {
         self.fields.to.and_then(|(_, tag)| tag).map(|tag| tag.of(self.bytes))
     }
 
-    /// The topmost Via. With a fault, maybe only its sent-by.
+    /// The topmost Via. With a fault, possibly only its sent-by.
     pub fn top_via(&self) -> &Via<'a> {
         &self.top_via
     }
 
-    /// The Via below the topmost one: where a response goes next. `None` when absent or malformed.
+    /// The Via below the topmost one: the next destination of a response. `None` if absent or malformed.
     pub fn second_via(&self) -> Option<Via<'a>> {
         if let Some(start) = self.fields.via_next {
             let span = Span { start, end: self.fields.via_line.end };
@@ -168,12 +169,12 @@ impl<'a> Message<'a> {
         self.fields.via.values(bytes, Name::Via, move |span| via::parse_strict(bytes, span))
     }
 
-    /// Max-Forwards of a request, 0 to 255, and where the number stands. Absent in RFC 2543 messages.
+    /// Max-Forwards of a request, 0 to 255, and the position of the number. Absent in RFC 2543 messages.
     pub fn max_forwards(&self) -> Option<(u32, Span)> {
         self.fields.max_forwards
     }
 
-    /// Max-Breadth of a request (RFC 5393), and where the number stands.
+    /// Max-Breadth of a request (RFC 5393), and the position of the number.
     pub fn max_breadth(&self) -> Option<(u32, Span)> {
         self.fields.max_breadth
     }
@@ -183,12 +184,12 @@ impl<'a> Message<'a> {
         self.fields.route.lines > 0
     }
 
-    /// The Route values of a request, topmost first. On a message without fault, none is left out.
+    /// The Route values of a request, topmost first. In a message without fault they are complete.
     pub fn routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
         route_values(self.bytes, self.fields.route, Name::Route)
     }
 
-    /// The Record-Route values, topmost first; malformed ones are left out.
+    /// The Record-Route values, topmost first, without malformed ones.
     pub fn record_routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
         route_values(self.bytes, self.fields.record_route, Name::RecordRoute)
     }
@@ -198,18 +199,17 @@ impl<'a> Message<'a> {
         self.fields.record_route.lines > 0
     }
 
-    /// The URI of the first Contact value; `None` when there is none, or none that can be read. What follows the URI
-    /// is not looked at.
+    /// URI of the first Contact value; `None` if absent or malformed. The text after the URI is not read.
     pub fn contact(&self) -> Option<&'a [u8]> {
         name_addr::uri(self.bytes, self.fields.contact?)
     }
 
-    /// Seconds of the Retry-After; `None` when there is none, or no number of 32 bits.
+    /// Seconds of the Retry-After; `None` if absent, or not a number of 32 bits.
     pub fn retry_after(&self) -> Option<u32> {
         retry_after::parse(self.fields.retry_after?.of(self.bytes))
     }
 
-    /// The option tags that proxies have to support (RFC 3261 §20.29).
+    /// Option tags that proxies must support (RFC 3261 §20.29).
     pub fn proxy_require(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         let lines = self.fields.proxy_require.lines(bytes, Name::ProxyRequire);
@@ -219,20 +219,20 @@ impl<'a> Message<'a> {
             .filter(|tag| !tag.is_empty())
     }
 
-    /// The value of the first header field called `name` (its long name; the compact form is found too), without
-    /// the white space around it, folds left in. Walks the header: not for the path of every message.
+    /// Value of the first header field called `name`, without surrounding white space, with its folds. `name` is the
+    /// long name, and the compact form is found too. Searches the header: not for use with every message.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers(name).next()
     }
 
-    /// All header fields, each with its name as it is written and its value as [`header`](Self::header) gives it.
+    /// All header fields: the name as written, and the value as [`header`](Self::header) returns it.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let bytes = self.bytes;
         Lines::new(bytes, self.header).map(move |line| (line.name.of(bytes), line.trimmed(bytes).of(bytes)))
     }
 
-    /// The same of the header fields whose names begin with a byte that `is_wanted` takes, which costs less: the
-    /// others are only passed.
+    /// Header fields whose names begin with a byte that satisfies `is_wanted`, as [`fields`](Self::fields) returns
+    /// them. Cheaper, since other fields are skipped unread.
     pub fn fields_beginning(
         &self,
         is_wanted: impl Fn(u8) -> bool,
@@ -253,7 +253,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The values of all header fields called `name`, as [`header`](Self::header) gives the first.
+    /// Values of all header fields called `name`, as [`header`](Self::header) returns the first.
     pub fn headers<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let bytes = self.bytes;
         Lines::new(bytes, self.header)
@@ -262,7 +262,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The well-formed values of a Route or Record-Route.
+/// Well-formed values of a Route or Record-Route.
 fn route_values(bytes: &[u8], group: Group, name: Name) -> impl Iterator<Item = RouteValue<'_>> + use<'_> {
     group.values(bytes, name, move |span| route::parse(bytes, span)).filter_map(Result::ok)
 }

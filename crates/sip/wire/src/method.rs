@@ -1,6 +1,6 @@
 //! Request methods.
 
-/// A request method: those of the RFCs by name, everything else as [`Method::Other`].
+/// Request method: the methods of the RFCs by name, all others as [`Method::Other`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Method {
@@ -32,7 +32,7 @@ pub enum Method {
     Update,
     /// RFC 3262.
     Prack,
-    /// A method this list does not name; its text is in the message.
+    /// A method not in this list; its text is in the message.
     Other,
 }
 
@@ -56,7 +56,7 @@ impl Method {
         Self::Other,
     ];
 
-    /// The method that `text` names. Methods are case-sensitive (RFC 3261 §7.1), so `invite` is [`Method::Other`].
+    /// Method with this name. Methods are case-sensitive (RFC 3261 §7.1), so `invite` is [`Method::Other`].
     pub fn parse(text: &[u8]) -> Self {
         match text {
             b"INVITE" => Self::Invite,

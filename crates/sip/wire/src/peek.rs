@@ -1,29 +1,29 @@
-//! A glance at a datagram, for the order in which messages are looked at.
+//! Partial reading of a datagram, to decide in which order messages are handled.
 
 use crate::header::name::Name;
 use crate::line::{self, Next};
 use crate::{Method, message};
 
-/// What a glance shows of a datagram. It is a hint: only [`crate::scan()`] says what a message is.
+/// Result of a partial reading of a datagram. It is a hint: only [`crate::scan()`] checks a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peek<'a> {
-    /// It begins as a response.
+    /// Begins like a response.
     Response,
-    /// It begins as a request.
+    /// Begins like a request.
     Request {
-        /// Its method.
+        /// The method.
         method: Method,
-        /// What stands in place of the Request-URI.
+        /// Text in the place of the Request-URI.
         uri: &'a [u8],
         /// Whether the first To has a tag.
         has_to_tag: bool,
     },
-    /// Its first line is none of SIP.
+    /// The first line is not a SIP start line.
     Other,
 }
 
 impl<'a> Peek<'a> {
-    /// Reads as far as the first To.
+    /// Reads up to the first To.
     pub fn at(datagram: &'a [u8]) -> Self {
         let bytes = message::without_leading_crlf(datagram);
         if bytes.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"SIP/2.0 ")) {
@@ -41,7 +41,7 @@ impl<'a> Peek<'a> {
         Self::Request { method, uri, has_to_tag }
     }
 
-    /// The values of Call-ID and CSeq, which a request and its responses have in common (RFC 3261 §8.2.6.2).
+    /// Values of Call-ID and CSeq, which a request shares with its responses (RFC 3261 §8.2.6.2).
     pub fn call_id_and_cseq(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
         let bytes = message::without_leading_crlf(datagram);
         let mut pos = line::physical_end(bytes, 0)?.next;
@@ -60,7 +60,7 @@ impl<'a> Peek<'a> {
         None
     }
 
-    /// The value of the first Resource-Priority header field (RFC 4412 §3.1).
+    /// Value of the first Resource-Priority header field (RFC 4412 §3.1).
     pub fn resource_priority(datagram: &[u8]) -> Option<&[u8]> {
         let bytes = message::without_leading_crlf(datagram);
         let mut pos = line::physical_end(bytes, 0)?.next;
@@ -78,7 +78,7 @@ fn has_to_tag(bytes: &[u8], mut pos: usize) -> bool {
     while let Next::Field(line) = line::next(bytes, pos) {
         if line.field == Name::To {
             let value = line.trimmed(bytes).of(bytes);
-            // Parameters of the header field come after the URI.
+            // Parameters of the header field follow the URI.
             let after = value.iter().rposition(|byte| *byte == b'>').map_or(0, |at| at + 1);
             return value[after..].windows(5).any(|word| word.eq_ignore_ascii_case(b";tag="));
         }

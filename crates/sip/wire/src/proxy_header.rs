@@ -1,58 +1,59 @@
-//! The header of the PROXY protocol, versions 1 and 2 (`doc/proxy-protocol.txt` of HAProxy): a load balancer before us
-//! sends it first on a connection and says who the client is. The sections cited are of that document.
+//! Header of the PROXY protocol, versions 1 and 2 (`doc/proxy-protocol.txt` of `HAProxy`). A load balancer before us
+//! sends it at the start of a connection to name the client. The sections cited are of this document.
 //!
-//! The caller must ask for a header where the sender is trusted, and only there: nothing here guesses whether there is
-//! one (section 2).
+//! The caller must expect a header from a trusted sender, and only from one: this module does not guess whether there
+//! is a header (section 2).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
-/// The longest line of version 1 with its CRLF (section 2.1).
+/// Longest line of version 1 with its CRLF (section 2.1).
 pub const V1_MAX: usize = 107;
 
-/// The longest header of version 2. Addresses take 36 bytes at most; the rest is room for fields that are passed over,
-/// such as names of certificates. A sender must fit the header into one segment (section 2.2), of which 536 bytes are
-/// what every host takes (RFC 9293 §3.7.1).
+/// Longest header of version 2. Addresses take 36 bytes at most; the rest is room for fields that are skipped, such as
+/// names of certificates. A sender must fit the header into one segment (section 2.2), and every host accepts segments
+/// of 536 bytes (RFC 9293 §3.7.1).
 pub const V2_MAX: usize = 536;
 
 const V1_PREFIX: &[u8] = b"PROXY ";
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Signature, version and command, family and protocol, length.
+/// Length of signature, version and command, family and protocol, length.
 const V2_FIXED: usize = 16;
 
-/// What the bytes at the beginning of a connection say.
+/// Result of reading the start of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
-    /// The header is not whole yet.
+    /// The header is incomplete.
     More,
-    /// A whole header.
+    /// A complete header.
     Whole {
-        /// Its length in bytes: what follows is the client's.
+        /// Length in bytes; the bytes after it are the client's.
         length: usize,
-        /// The ends of the client's connection. `None`: the connection is the load balancer's own (LOCAL), or the
-        /// header does not tell (UNKNOWN, UNSPEC, datagrams, Unix sockets): the addresses of the connection count.
+        /// Ends of the client's connection. `None`: the connection is the load balancer's own (LOCAL), or the header
+        /// names no addresses (UNKNOWN, UNSPEC, datagrams, Unix sockets). The addresses of the connection are then
+        /// used.
         ends: Option<Ends>,
     },
 }
 
-/// The ends of the connection that a client made to the load balancer.
+/// Ends of the connection from a client to the load balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// The client.
+    /// Address of the client.
     pub source: SocketAddr,
-    /// Where it connected to.
+    /// Address that the client connected to.
     pub destination: SocketAddr,
 }
 
-/// Why the connection has to be closed (section 2: whatever is no header by the letter).
+/// Reason to close the connection (section 2: a header that violates the specification).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The bytes begin like a header of neither version.
     Missing,
     /// Longer than [`V1_MAX`] or [`V2_MAX`].
     TooLong,
-    /// It begins like a header; the text says what is wrong with it.
+    /// Malformed header; the text names the problem.
     Malformed(&'static str),
 }
 
@@ -82,10 +83,9 @@ impl fmt::Display for Fault {
 
 impl core::error::Error for Fault {}
 
-/// Reads the header that a connection begins with; `bytes` are all that came so far.
+/// Reads the header at the start of a connection; `bytes` are all bytes received so far.
 ///
-/// # Errors
-/// As soon as the bytes can no longer become a header.
+/// # Errors As soon as the bytes cannot become a header.
 pub fn read(bytes: &[u8]) -> Result<Read, Fault> {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(byte, expected)| byte == expected);
     if begins(V2_SIGNATURE) {
@@ -110,14 +110,14 @@ fn read_v1(bytes: &[u8]) -> Result<Read, Fault> {
     Ok(Read::Whole { length: end + 2, ends: v1_ends(&bytes[V1_PREFIX.len()..end])? })
 }
 
-/// What stands behind `PROXY `.
+/// Reads the text after `PROXY `.
 fn v1_ends(text: &[u8]) -> Result<Option<Ends>, Fault> {
     let mut words = text.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let mut word = || words.next().unwrap_or_default();
     let address: fn(&str) -> Option<IpAddr> = match word() {
         "TCP4" => |text| Ipv4Addr::from_str(text).ok().map(IpAddr::V4),
         "TCP6" => |text| Ipv6Addr::from_str(text).ok().map(IpAddr::V6),
-        // What follows must be ignored.
+        // The rest must be ignored.
         "UNKNOWN" => return Ok(None),
         _ => return Err(Fault::Malformed("neither TCP4 nor TCP6 nor UNKNOWN")),
     };
@@ -132,13 +132,13 @@ fn v1_ends(text: &[u8]) -> Result<Option<Ends>, Fault> {
     }
 }
 
-/// A number without sign and without heading zeroes.
+/// Reads a number without sign and without leading zeros.
 fn port(text: &str) -> Option<u16> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// Section 2.2: sixteen bytes, and as many as their last two say.
+/// Section 2.2: sixteen bytes, and as many more as their last two say.
 fn read_v2(bytes: &[u8]) -> Result<Read, Fault> {
     let is_local = match bytes.get(12) {
         None => return Ok(Read::More),
@@ -152,12 +152,12 @@ fn read_v2(bytes: &[u8]) -> Result<Read, Fault> {
         return Err(Fault::TooLong);
     }
     let Some(block) = bytes.get(V2_FIXED..length) else { return Ok(Read::More) };
-    // Of LOCAL the family is ignored, too.
+    // With LOCAL the family is ignored, too.
     let ends = if is_local { None } else { v2_ends(kind, block)? };
     Ok(Read::Whole { length, ends })
 }
 
-/// The ends that a block of addresses says. What follows the addresses is passed over.
+/// Reads the ends from a block of addresses. Bytes after the addresses are skipped.
 fn v2_ends(kind: u8, block: &[u8]) -> Result<Option<Ends>, Fault> {
     let short = Fault::Malformed("the length is too short for the addresses");
     let ends = match kind {
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Section 2.2, with any fields behind the addresses.
+    /// Section 2.2, with any fields after the addresses.
     fn v2(source: SocketAddr, destination: SocketAddr, fields: &[u8]) -> Vec<u8> {
         let (kind, ips) = match (source.ip(), destination.ip()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => (0x11, [from.octets(), to.octets()].concat()),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever follows, and from whichever byte on it is all there.
+        /// For any bytes after the header, and with the header cut at any byte.
         #[test]
         fn both_versions_give_the_ends_at_their_last_byte(
             ends in ends_of_one_family(),

@@ -1,11 +1,11 @@
-//! What a registrar and an authenticating element read of a message, on demand: Contact, Path, Expires, option tags.
+//! Header fields for registrars and authentication, read on demand: Contact, Path, Expires, option tags.
 
 use crate::header::contact::{self, BadContact, ContactValue};
 use crate::header::route::{self, RouteValue};
 use crate::{Message, Span, chars};
 
 impl<'a> Message<'a> {
-    /// All values of all Contact fields, first to last. After an error the rest of a field is given up.
+    /// All values of all Contact fields, first to last. After an error the rest of the field is skipped.
     pub fn contacts(&self) -> impl Iterator<Item = Result<ContactValue<'a>, BadContact>> + use<'a> {
         self.values("Contact", contact::parse)
     }
@@ -18,13 +18,13 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Seconds of the Expires field (RFC 3261 §20.19). What is no number counts as
+    /// Seconds of the Expires field (RFC 3261 §20.19). A malformed value counts as
     /// [`MALFORMED_EXPIRES`](crate::MALFORMED_EXPIRES).
     pub fn expires(&self) -> Option<u32> {
         self.header("Expires").map(contact::seconds)
     }
 
-    /// The longest lifetime in seconds that a Contact or the Expires field has.
+    /// Longest lifetime, in seconds, in Contact or Expires.
     pub fn longest_expires(&self) -> Option<u32> {
         let of_contact = |contact| match contact {
             Ok(ContactValue::Address(address)) => address.expires,
@@ -33,7 +33,7 @@ impl<'a> Message<'a> {
         self.contacts().filter_map(of_contact).chain(self.expires()).max()
     }
 
-    /// The option tags of all fields called `name`: Supported, Require, Proxy-Require.
+    /// Option tags of all fields called `name`: Supported, Require, Proxy-Require.
     pub fn option_tags<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.headers(name)
             .flat_map(|value| value.split(|&b| b == b','))
@@ -41,8 +41,7 @@ impl<'a> Message<'a> {
             .filter(|tag| !tag.is_empty())
     }
 
-    /// The values of the comma lists called `name`, each read by `read` from the value of its line. A field without
-    /// any text holds no value.
+    /// Values of the comma lists called `name`, each read by `read` from its line. An empty field holds no value.
     fn values<T, E, R>(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! Responses that an element gives of its own.
+//! Responses of an element's own.
 
 use std::net::SocketAddr;
 
@@ -7,9 +7,9 @@ use crate::message::Message;
 
 /// Appends a response without body to the request `m`, which came from `source` (RFC 3261 §8.2.6).
 ///
-/// `to_tag` is used for a request without To tag, unless `status` is 100; a stateless element gives the same tag for
-/// each retransmission (§8.2.7). `extra` are further header fields, name and value. An ACK must not be answered: that
-/// is the caller's to see.
+/// `to_tag` is used if the request has no To tag and `status` is not 100. A stateless element must use the same tag for
+/// each retransmission (§8.2.7). `extra` holds further header fields, name and value. The caller must not answer an
+/// ACK.
 pub fn write_response(
     m: &Message<'_>,
     source: SocketAddr,

@@ -1,4 +1,4 @@
-//! One pass over a datagram: finds what forwarding needs, judges whether the rest can be forwarded.
+//! Scan of a datagram in one pass: finds the fields for forwarding, and decides whether the message can be forwarded.
 
 use crate::Span;
 use crate::header::via::{self, Via};
@@ -7,10 +7,10 @@ use crate::line::{self, Line, Next};
 use crate::message::{self, Fields, Message};
 use crate::start::{self, Start};
 
-/// The longest message taken, in bytes, body included; datagrams cannot even reach it.
+/// Longest message accepted, in bytes, body included; longer than any datagram.
 pub const MAX_LEN: usize = 1 << 24;
 
-/// Why a datagram is dropped without an answer.
+/// Reason why a datagram is dropped without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discard {
     /// No bytes.
@@ -21,11 +21,11 @@ pub enum Discard {
     TooLong,
     /// No SIP start line.
     NotSip,
-    /// A request or response without Via: there is nowhere to answer to.
+    /// A request or response without Via, so it cannot be answered.
     NoVia,
-    /// The topmost Via has no legible sent-by.
+    /// The sent-by of the topmost Via cannot be read.
     BadVia,
-    /// A response that must not be forwarded, with what is wrong.
+    /// A response that must not be forwarded, with its fault.
     BadResponse(&'static str),
 }
 
@@ -44,7 +44,7 @@ impl Discard {
     }
 }
 
-/// Why a request is refused, and how.
+/// Reason why a request is refused, with its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Status code of the answer.
@@ -63,13 +63,12 @@ impl Fault {
 
 /// Scans one datagram, or one message of a stream.
 ///
-/// Without allocation or copying, in time linear in the header. Header fields that forwarding does not need are
-/// passed unread (RFC 3261 §16.3 step 1), whatever is in them.
+/// Takes time linear in the header, without allocating or copying. Header fields that forwarding does not need are
+/// skipped unread (RFC 3261 §16.3 step 1), whatever they contain.
 ///
 /// A request that must not be forwarded but can be answered is `Ok`, with [`Message::fault`] set.
 ///
-/// # Errors
-/// What can neither be forwarded nor answered. That includes every malformed response.
+/// # Errors If the message can neither be forwarded nor answered. This includes every malformed response.
 pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
     if datagram.is_empty() {
         return Err(Discard::Empty);
@@ -110,11 +109,11 @@ pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
     }
 }
 
-/// The scan's state between header lines.
+/// State of the scan between header lines.
 struct Scanner<'a> {
     bytes: &'a [u8],
     is_request: bool,
-    /// The first one found; later ones do not change the answer.
+    /// The first fault found; later ones do not change the response.
     fault: Option<Fault>,
     top_via: Option<Via<'a>>,
     fields: Fields,
@@ -125,7 +124,7 @@ impl Scanner<'_> {
         self.fault.get_or_insert(fault);
     }
 
-    /// Reads all header lines from `pos` on, and gives the offset of the body.
+    /// Reads all header lines from `pos` on, and returns the offset of the body.
     fn header(&mut self, mut pos: usize) -> Result<usize, Discard> {
         loop {
             match line::next(self.bytes, pos) {
@@ -154,7 +153,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Takes one header field.
+    /// Reads one header field.
     fn field(&mut self, line: &Line) -> Result<(), Discard> {
         match line.field {
             Name::Other => {}
@@ -177,7 +176,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Only the topmost value is read; those below are neighbours' own.
+    /// Reads only the topmost value; the lower ones belong to other elements.
     fn via(&mut self, line: &Line) -> Result<(), Discard> {
         if self.fields.via.lines == 0 {
             let value = line.trimmed(self.bytes);
@@ -195,9 +194,8 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A response goes back by its Vias: who reads its From and To is the client, so whatever is wrong with them is
-    /// left to that (RFC 3261 §16.3 step 1, which §16.7 has no reason to be stricter than). The first one counts
-    /// here.
+    /// A response is forwarded by its Vias, and only the client reads its From and To. So faults of these are left to
+    /// the client (RFC 3261 §16.3 step 1; §16.7 gives no reason to be stricter). The first field counts here.
     fn party(&mut self, line: &Line, from: bool) {
         let value = line.trimmed(self.bytes);
         let tag = name_addr::tag(self.bytes, value);
@@ -241,7 +239,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Responses have no use for it, so nothing is wrong with one there.
+    /// Responses do not use it, so it has no faults there.
     fn max_forwards(&mut self, line: &Line) {
         if !self.is_request {
             return;
@@ -256,7 +254,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// RFC 5393 §5.3.3: a request has one. Responses have no use for it.
+    /// RFC 5393 §5.3.3: a request has one Max-Breadth. Responses do not use it.
     fn max_breadth(&mut self, line: &Line) {
         if !self.is_request {
             return;
@@ -271,9 +269,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// One more of a field of which there is to be one. In a request it is refused even if both agree, and whoever
-    /// wrote it hears of that. A response that were dropped for it would be missed: it passes if it can be read in
-    /// one way only.
+    /// Handles the repetition of a field that must occur once. A request is refused even if both values agree, and its
+    /// sender gets an error response. A dropped response would be missed, so a response passes if both values agree.
     fn repeats(&mut self, same: bool, twice: &'static str) {
         if self.is_request || !same {
             self.fail(Fault::bad(twice));
@@ -291,7 +288,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Every value is checked, so that whoever follows the route need not.
+    /// Checks every value, so that users of the route need not.
     fn route(&mut self, line: &Line) {
         if !self.is_request {
             return;
@@ -307,7 +304,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// RFC 3261 §8.1.1: the fields of every request, but for Max-Forwards, which §16.3 step 3 lets be absent.
+    /// RFC 3261 §8.1.1: the mandatory fields of a request, but for Max-Forwards, which may be absent by §16.3 step 3.
     fn check_presence(&mut self, start: &Start) {
         let fields = &self.fields;
         let missing = match fields {
@@ -315,7 +312,7 @@ impl Scanner<'_> {
             Fields { from: None, .. } => "Missing From",
             Fields { to: None, .. } => "Missing To",
             Fields { cseq: None, .. } => "Missing CSeq",
-            // RFC 3261 §8.1.1.5: the CSeq names the request's method, whatever it is.
+            // RFC 3261 §8.1.1.5: the CSeq must name the request's method.
             Fields { cseq: Some((_, Some(cseq))), .. } => match start {
                 Start::Request { method_span, .. }
                     if method_span.of(self.bytes) != cseq.method_name.of(self.bytes) =>
@@ -329,8 +326,8 @@ impl Scanner<'_> {
         self.fail(Fault::bad(missing));
     }
 
-    /// RFC 3261 §18.3: bytes behind the body are cut off, a body that is not all there is an error. Without
-    /// Content-Length, the body is all of the datagram.
+    /// RFC 3261 §18.3: bytes after the body are cut off, and an incomplete body is an error. Without Content-Length,
+    /// the body is the rest of the datagram.
     fn message_end(&mut self, body: usize) -> usize {
         let available = self.bytes.len() - body;
         match self.fields.content_length {

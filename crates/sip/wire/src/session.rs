@@ -1,23 +1,22 @@
-//! What a session refresh request and its answer say of session timers (RFC 4028 §4, §5).
+//! Session timer fields of session refresh requests and their responses (RFC 4028 §4, §5).
 
 use crate::message::Message;
 use crate::{Span, chars};
 
-/// Seconds in front of the parameters, and where they stand.
+/// Seconds before the parameters, and their position.
 fn seconds(value: &[u8]) -> Option<(u32, Span)> {
     let digits = value.iter().position(|b| !b.is_ascii_digit()).unwrap_or(value.len());
     Some((chars::number(&value[..digits], u32::MAX)?, Span::new(0, digits)))
 }
 
 impl<'a> Message<'a> {
-    /// Seconds of Session-Expires, and the bytes that they stand in; `None` when there is none, or no number of 32
-    /// bits.
+    /// Seconds of Session-Expires, and the bytes that hold them; `None` if absent, or not a number of 32 bits.
     pub fn session_expires(&self) -> Option<(u32, &'a [u8])> {
         let value = self.header("Session-Expires")?;
         seconds(value).map(|(seconds, digits)| (seconds, digits.of(value)))
     }
 
-    /// Seconds of Min-SE, and the bytes that they stand in.
+    /// Seconds of Min-SE, and the bytes that hold them; `None` if absent, or not a number of 32 bits.
     pub fn min_se(&self) -> Option<(u32, &'a [u8])> {
         let value = self.header("Min-SE")?;
         seconds(value).map(|(seconds, digits)| (seconds, digits.of(value)))

@@ -1,8 +1,8 @@
-//! Where something stands in a message.
+//! Byte ranges of a message.
 
-/// A byte range of the message it was taken from: half-open, offsets from the message's first byte.
+/// Half-open byte range of a message; offsets count from the message's first byte.
 ///
-/// Offsets are `u32`, half of a slice's size: a scanned message holds a dozen of these.
+/// Offsets are `u32`, half the size of a slice: a scanned message holds a dozen spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -12,13 +12,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// A range of a message, whose length [`crate::scan()`] has bounded to [`crate::MAX_LEN`].
+    /// Makes a range of a message, whose length [`crate::scan()`] has bounded to [`crate::MAX_LEN`].
     pub(crate) fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && u32::try_from(end).is_ok());
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// The bytes of `bytes` in this range; `bytes` is the message the span came from.
+    /// Returns the bytes in this range; `bytes` is the message of the span.
     pub fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..self.end as usize]
     }
@@ -28,7 +28,7 @@ impl Span {
         (self.end - self.start) as usize
     }
 
-    /// Whether the range holds no byte.
+    /// Whether the range is empty.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }

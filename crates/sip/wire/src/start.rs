@@ -6,30 +6,30 @@ use crate::scan::{Discard, Fault};
 use crate::uri::{self, SipUri, UriError};
 use crate::{Method, Span};
 
-/// What kind of message it is.
+/// Parsed start line: request or response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// A request.
     Request {
         /// The method.
         method: Method,
-        /// Its text.
+        /// Text of the method.
         method_span: Span,
-        /// The Request-URI; as written, so possibly malformed if the message has a fault.
+        /// The Request-URI as written; possibly malformed if the message has a fault.
         uri: Span,
     },
     /// A response.
     Response {
-        /// 100 to 699.
+        /// Status code, 100 to 699.
         status: u16,
     },
 }
 
-/// A start line that could be made sense of.
+/// A start line that could be read.
 pub(crate) struct StartLine {
     pub(crate) start: Start,
     pub(crate) fault: Option<Fault>,
-    /// `SIP/2.0`, where it is not written in upper case.
+    /// Position of `SIP/2.0` if it is not in upper case.
     pub(crate) odd_version: Option<Span>,
     /// Offset of the first header line.
     pub(crate) next: usize,
@@ -56,7 +56,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<StartLine, Discard> {
     Ok(StartLine { start, fault, odd_version, next: end.next })
 }
 
-/// `SIP/2.0 200 OK`. The reason phrase may be empty, and be sent without the space before it.
+/// Reads `SIP/2.0 200 OK`. The reason phrase may be empty, also without the space before it.
 fn status_line(text: &[u8]) -> Result<u16, Discard> {
     if !text.get(..7).is_some_and(|version| version.eq_ignore_ascii_case(b"SIP/2.0")) {
         return Err(Discard::BadResponse("Version Not Supported"));
@@ -64,21 +64,22 @@ fn status_line(text: &[u8]) -> Result<u16, Discard> {
     let bad = Discard::BadResponse("Malformed Status-Line");
     let rest = text[7..].strip_prefix(b" ").ok_or(bad)?;
     let digits = rest.iter().position(|&b| b == b' ').unwrap_or(rest.len());
-    // Three digits, and six classes (RFC 3261 §7.2): anything longer overflows or lies.
+    // Three digits, and six classes (RFC 3261 §7.2).
     match chars::number(&rest[..digits], 699) {
         Some(status) if digits == 3 && status >= 100 => Ok(status as u16),
         _ => Err(bad),
     }
 }
 
-/// `Method SP Request-URI SP SIP-Version`; `None` when no SIP version ends the line, so that it need not be SIP.
+/// Reads `Method SP Request-URI SP SIP-Version`; `None` if the line does not end with a SIP version, since it then need
+/// not be SIP.
 ///
-/// Where the spaces are not single, the parts are still found, for the error response and for logs.
+/// The parts are found even if there are several spaces, for the error response and for logs.
 fn request_line(text: &[u8]) -> Option<(Start, Span, Option<Fault>)> {
     let (method_end, version_start, version_end) = request_parts(text)?;
     let version = &text[version_start..version_end];
     let uri_start = method_end + 1;
-    // `METHOD SIP/2.0`: the only space is both.
+    // `METHOD SIP/2.0`: the only space separates all parts.
     let uri_end = (version_start - 1).max(uri_start);
     let uri = &text[uri_start..uri_end];
     let fault = if version_start <= uri_start || version_end != text.len() {
@@ -97,7 +98,7 @@ fn request_line(text: &[u8]) -> Option<(Start, Span, Option<Fault>)> {
     Some((start, Span::new(version_start, version_end), fault))
 }
 
-/// Where the method of a request line ends, and where its version begins and ends.
+/// End of the method of a request line, and start and end of its version.
 #[expect(clippy::inline_always, reason = "the scan of a message takes 4 % more where it is called")]
 #[inline(always)]
 fn request_parts(text: &[u8]) -> Option<(usize, usize, usize)> {
@@ -114,12 +115,12 @@ fn request_parts(text: &[u8]) -> Option<(usize, usize, usize)> {
     Some((method_end, version_start, version_end))
 }
 
-/// Whether [`parse`] takes this line for one of SIP, sound or not.
+/// Whether [`parse`] takes this line for a SIP start line, well formed or not.
 pub(crate) fn is_start_line(text: &[u8]) -> bool {
     text.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SIP/")) || request_parts(text).is_some()
 }
 
-/// Whether a line that begins with these bytes can be a start line; `false` only if none is.
+/// Whether a line that begins with these bytes can be a start line; `false` only if it cannot.
 pub(crate) fn may_begin(text: &[u8]) -> bool {
     let version = text.len().min(4);
     if text[..version].eq_ignore_ascii_case(&b"SIP/"[..version]) {
@@ -129,7 +130,7 @@ pub(crate) fn may_begin(text: &[u8]) -> bool {
     method_end.is_none_or(|end| end > 0 && text[end] == b' ')
 }
 
-/// Another version is 505 (RFC 3261 §21.5.6), something that is no version 400.
+/// Another version gets a 505 (RFC 3261 §21.5.6), a malformed version a 400.
 fn version_fault(version: &[u8]) -> Fault {
     let mut parts = version[4..].split(|&b| b == b'.');
     let mut digits =
@@ -141,10 +142,10 @@ fn version_fault(version: &[u8]) -> Fault {
     }
 }
 
-/// What is wrong with a Request-URI, if anything. Other schemes than `sip` are the proxy's to judge (416).
+/// Fault of a Request-URI, if any. The proxy decides on schemes other than `sip` (416).
 fn uri_fault(text: &[u8]) -> Option<Fault> {
     match SipUri::parse(text) {
-        // RFC 3261 §19.1.1: no header part in a Request-URI; forwarded, it could become real headers.
+        // RFC 3261 §19.1.1: no headers in a Request-URI; after forwarding they could become real header fields.
         Ok(SipUri { has_headers: true, .. }) => Some(Fault::bad("Request-URI With Headers")),
         Ok(_) => None,
         Err(UriError::OtherScheme) if uri::is_uri_text(text) => None,

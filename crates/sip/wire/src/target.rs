@@ -1,4 +1,4 @@
-//! Where responses go: the server's mark on the topmost Via, and the reading of it.
+//! Destination of responses: marking the topmost Via, and reading the mark.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,11 +9,10 @@ use crate::Span;
 use crate::header::via::{Rport, Via};
 use crate::text;
 
-/// Where a response goes whose topmost Via is `via`, once our own has been removed: RFC 3261 §18.2.2 with RFC 3581
-/// §4.
+/// Destination of a response whose topmost Via, after removal of our own, is `via`: RFC 3261 §18.2.2 with RFC 3581 §4.
 ///
-/// `maddr` comes first, then `received` with `rport`, then the sent-by. `None` when that is a name, for which the
-/// caller would have to ask the DNS, or an address that no response may be sent to: unspecified, multicast, the IPv4
+/// `maddr` comes first, then `received` with `rport`, then the sent-by. `None` if the result is a name, which the
+/// caller would have to resolve, or an address that must not get responses: unspecified, multicast, or the IPv4
 /// broadcast address (RFC 4475 §3.3.10).
 pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
     let port = via.sent_by_port();
@@ -27,7 +26,7 @@ pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
     unicast(via.received.or(via.host.ip())?, port)
 }
 
-/// What [`response_target`] will be for a request that came from `source`, once it is marked
+/// Result of [`response_target`] for a request from `source`, once the request is marked
 /// ([`crate::Edits::mark_received`]).
 pub fn request_source_target(via: &Via<'_>, source: SocketAddr) -> Option<SocketAddr> {
     let port = via.sent_by_port();
@@ -38,21 +37,21 @@ pub fn request_source_target(via: &Via<'_>, source: SocketAddr) -> Option<Socket
     }
 }
 
-/// The address, if one host only is behind it.
+/// The address, if it is a unicast address.
 fn unicast(ip: IpAddr, port: u16) -> Option<SocketAddr> {
     let ip = ip.to_canonical();
     let one = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST);
     (one && port != 0).then_some(SocketAddr::new(ip, port))
 }
 
-/// Text that replaces a range; `;received=` and the longest IPv6 address are 55 bytes, `=65535` six.
+/// Text that replaces a range. `;received=` and the longest IPv6 address are 55 bytes, `=65535` six.
 pub(crate) type Piece = (Span, ArrayVec<u8, 64>);
 
-/// What to write into the topmost Via of a request that came from `source`: at most two pieces, in order.
+/// Edits of the topmost Via of a request from `source`: at most two pieces, in order.
 ///
-/// RFC 3261 §18.2.1: `received` is added when the sent-by is a name or differs from the source. RFC 3581 §4: when
-/// `rport` is there, it gets the source port, and `received` is added in any case. Values that the sender put there
-/// itself are replaced, not trusted: they would send the responses anywhere.
+/// RFC 3261 §18.2.1: `received` is added if the sent-by is a name or differs from the source. RFC 3581 §4: `rport`, if
+/// present, gets the source port, and `received` is always added. Values from the sender are replaced, since responses
+/// would otherwise go wherever it wants.
 pub(crate) fn mark(via: &Via<'_>, source: SocketAddr) -> ArrayVec<Piece, 2> {
     let ip = source.ip().to_canonical();
     let differs = via.host.ip().is_none_or(|host| host.to_canonical() != ip);
@@ -85,7 +84,7 @@ fn push_received(ip: IpAddr, text: &mut ArrayVec<u8, 64>) {
     push_ip(ip, text);
 }
 
-/// As [`IpAddr`] displays itself; without the formatter, which costs more than the rest of the mark.
+/// Writes like the `Display` of [`IpAddr`], but without the formatter, which costs more than the rest of the mark.
 fn push_ip(ip: IpAddr, text: &mut ArrayVec<u8, 64>) {
     match ip {
         IpAddr::V4(ip) => {

@@ -1,9 +1,9 @@
-//! Small pieces of text, written without allocating.
+//! Short texts, written without allocating.
 
-/// Digits of the largest `u32`.
+/// Number of digits of the largest `u32`.
 pub(crate) const DIGITS_MAX: usize = 10;
 
-/// `n` in decimal, written into the end of `digits`.
+/// Writes `n` in decimal into the end of `digits`.
 pub(crate) fn decimal(mut n: u32, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let mut at = DIGITS_MAX;
     loop {
@@ -21,8 +21,8 @@ pub(crate) fn push_decimal(n: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(decimal(n, &mut [0; DIGITS_MAX]));
 }
 
-/// Appends a header value on one line: each CR and LF becomes a space, which RFC 3261 §7.3.1 says a fold means.
-/// Thus no value, wherever it came from, can start a header line of its own.
+/// Appends a header value on one line: each CR and LF becomes a space, the meaning of a fold by RFC 3261 §7.3.1. Thus
+/// no value, from whatever source, can start a header line of its own.
 pub(crate) fn push_unfolded(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);

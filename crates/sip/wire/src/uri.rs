@@ -4,53 +4,53 @@ use crate::chars::{self, HOST, PARAM, URIC, USER};
 use crate::host::Host;
 use core::iter;
 
-/// `sip` or `sips`.
+/// Scheme of a SIP URI: `sip` or `sips`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
     /// `sip:`
     Sip,
-    /// `sips:`, to be reached over TLS only.
+    /// `sips:`, reached over TLS only.
     Sips,
 }
 
-/// Why text is no SIP URI.
+/// Reason why a text is not a SIP URI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UriError {
-    /// No `scheme:` in front.
+    /// No `scheme:` at the start.
     NoScheme,
-    /// Another scheme than `sip` and `sips`: a proxy answers 416 (RFC 3261 §16.3 step 2).
+    /// A scheme other than `sip` and `sips`: a proxy answers 416 (RFC 3261 §16.3 step 2).
     OtherScheme,
-    /// A user part with bytes that have to be escaped, or a broken escape.
+    /// A user part with bytes that must be escaped, or a broken escape.
     User,
-    /// No host, or none that is a name, an IPv4 address or an IPv6 address in brackets.
+    /// No host that is a name, an IPv4 address or an IPv6 address in brackets.
     Host,
-    /// A port that is not in 1 to 65,535.
+    /// A port outside 1 to 65,535.
     Port,
-    /// Parameters or headers with bytes that have to be escaped, or a broken escape.
+    /// Parameters or headers with bytes that must be escaped, or a broken escape.
     Params,
 }
 
-/// A parsed URI; the parts are as written, with their escapes.
+/// Parsed URI; its parts are as written, with their escapes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SipUri<'a> {
     /// `sip` or `sips`.
     pub scheme: Scheme,
-    /// Before `:` or `@`. It may hold `;` and `=` that look like parameters but are none.
+    /// Text before `:` or `@`. It may hold `;` and `=` that do not belong to parameters.
     pub user: Option<&'a [u8]>,
-    /// Between `:` and `@`.
+    /// Text between `:` and `@`.
     pub password: Option<&'a [u8]>,
-    /// Where the request goes.
+    /// Host.
     pub host: Host<'a>,
-    /// `None` when not written: the default depends on the transport.
+    /// Port. `None` if not written; the default depends on the transport.
     pub port: Option<u16>,
-    /// All parameters without the first semicolon; empty when there are none.
+    /// All parameters without the first semicolon; empty if there are none.
     pub params: &'a [u8],
-    /// Whether a `?headers` part follows, which a Request-URI must not have (RFC 3261 §19.1.1).
+    /// Whether a `?headers` part follows, which is forbidden in a Request-URI (RFC 3261 §19.1.1).
     pub has_headers: bool,
 }
 
 impl<'a> SipUri<'a> {
-    /// Reads a whole URI: no brackets, no white space around it.
+    /// Reads a whole URI: no brackets, no surrounding white space.
     pub fn parse(text: &'a [u8]) -> Result<Self, UriError> {
         let (name, rest) = split_scheme(text).ok_or(UriError::NoScheme)?;
         let scheme = if name.eq_ignore_ascii_case(b"sip") {
@@ -94,7 +94,7 @@ impl<'a> SipUri<'a> {
         Ok(Self { scheme, user, password, host, port, params, has_headers: headers.is_some() })
     }
 
-    /// The value of parameter `name` as written: `None` when absent, `Some(None)` when it has no value.
+    /// Value of parameter `name` as written: `None` if absent, `Some(None)` if it has no value.
     ///
     /// Names compare case-insensitively and with escapes decoded (RFC 3261 §19.1.4): `%6Cr` is `lr`.
     pub fn param(&self, name: &str) -> Option<Option<&'a [u8]>> {
@@ -118,24 +118,24 @@ impl<'a> SipUri<'a> {
     }
 }
 
-/// The scheme of any URI, without the colon; `None` when the text does not start with one (RFC 2396 §3.1).
+/// Scheme of any URI, without the colon; `None` if the text does not start with a scheme (RFC 2396 §3.1).
 pub fn scheme_of(uri: &[u8]) -> Option<&[u8]> {
     split_scheme(uri).map(|(scheme, _)| scheme)
 }
 
-/// Whether every byte may stand in a URI of some scheme: no white space, quotes, brackets or controls, and whole
-/// escapes. Bytes outside ASCII have to be escaped.
+/// Whether every byte is legal in a URI of some scheme: no white space, quotes, angle brackets or controls, and
+/// complete escapes. Bytes outside ASCII must be escaped.
 pub(crate) fn is_uri_text(uri: &[u8]) -> bool {
     chars::all_or_escaped(uri, URIC)
 }
 
-/// A port in 1 to 65,535.
+/// Reads a port in 1 to 65,535.
 pub(crate) fn port(digits: &[u8]) -> Option<u16> {
     chars::number(digits, u32::from(u16::MAX)).filter(|&n| n != 0).map(|n| n as u16)
 }
 
 fn split_scheme(uri: &[u8]) -> Option<(&[u8], &[u8])> {
-    // Nearly every URI.
+    // Most URIs.
     if let Some(rest) = uri.strip_prefix(b"sip:") {
         return Some((&uri[..3], rest));
     }
@@ -154,13 +154,13 @@ fn split_host(text: &[u8]) -> Option<(Host<'_>, &[u8])> {
     Some((Host::parse(&text[..end])?, &text[end..]))
 }
 
-/// Whether `key` is `name` with some of its letters written as escapes.
+/// Whether `key` equals `name` with some bytes written as escapes.
 fn is_escaped(key: &[u8], name: &str) -> bool {
     key.contains(&b'%')
         && unescape(key).map(|b| b.to_ascii_lowercase()).eq(name.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// The bytes with each `%HH` decoded, once.
+/// Returns the bytes with each `%HH` decoded once.
 pub fn unescape(text: &[u8]) -> impl Iterator<Item = u8> {
     let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
     let mut i = 0;

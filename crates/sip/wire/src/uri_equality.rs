@@ -1,15 +1,15 @@
-//! When two URIs are the same (RFC 3261 §19.1.4).
+//! Equality of URIs (RFC 3261 §19.1.4).
 
 use crate::host::Host;
 use crate::uri::{SipUri, unescape};
 
-/// Parameters that make URIs differ when only one of them has it (RFC 3261 §19.1.4); `transport` is of this kind by
-/// the section's examples.
+/// Parameters that make URIs differ if only one URI has them (RFC 3261 §19.1.4). `transport` is one of these by the
+/// examples of this section.
 const NEVER_IGNORED: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
 
-/// Whether two URIs are the same. URIs of other schemes than `sip` and `sips` are when their text is.
+/// Whether two URIs are equal. URIs of schemes other than `sip` and `sips` are equal if their text is.
 ///
-/// The number of steps grows with the product of the two numbers of parameters: bound the length of what is stored.
+/// The cost grows with the product of the two numbers of parameters, so the length of stored URIs must be bounded.
 pub fn same_uri(one: &[u8], other: &[u8]) -> bool {
     if one == other {
         return true;
@@ -19,14 +19,14 @@ pub fn same_uri(one: &[u8], other: &[u8]) -> bool {
         && same_text(a.user, b.user)
         && same_text(a.password, b.password)
         && same_host(&a.host, &b.host)
-        // A port that is not written is another than the default port that is.
+        // An absent port differs from the default port.
         && a.port == b.port
         && agrees(&a, &b)
         && agrees(&b, &a)
         && headers(one) == headers(other)
 }
 
-/// The user part is compared by case, host names are not.
+/// The user part is case-sensitive, host names are not.
 fn same_host(one: &Host<'_>, other: &Host<'_>) -> bool {
     match (one, other) {
         (Host::Name(one), Host::Name(other)) => one.eq_ignore_ascii_case(other),
@@ -41,7 +41,7 @@ fn same_text(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
     }
 }
 
-/// Whether each parameter of `one` has the same value in `other`, or does not matter because `other` lacks it.
+/// Whether each parameter of `one` has the same value in `other`, or may be ignored because `other` lacks it.
 fn agrees(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
     one.params.split(|&b| b == b';').filter(|param| !param.is_empty()).all(|param| {
         let key = param.split(|&b| b == b'=').next().unwrap_or_default();
@@ -57,8 +57,8 @@ fn agrees(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
     })
 }
 
-/// The text with escapes decoded, but for those of reserved characters, which stand for something else than the
-/// character itself (RFC 2396 §2.2): they are above all bytes.
+/// Decodes escapes, but for those of reserved characters. An escaped reserved character differs from the character
+/// itself (RFC 2396 §2.2), so it becomes a number above all bytes.
 fn normal(text: &[u8]) -> impl Iterator<Item = u16> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -75,7 +75,7 @@ fn normal(text: &[u8]) -> impl Iterator<Item = u16> {
     })
 }
 
-/// The `headers` part. Its order would not matter; that two URIs differ by nothing else has not been seen.
+/// The `headers` part. Compared in order, although the order is irrelevant; URIs that differ only in it were not seen.
 fn headers(uri: &[u8]) -> Option<&[u8]> {
     let host = memchr::memchr(b'@', uri).unwrap_or(0);
     memchr::memchr(b'?', &uri[host..]).map(|at| &uri[host + at..])

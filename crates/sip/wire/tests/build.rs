@@ -1,4 +1,4 @@
-//! Own responses and requests, compared with the whole expected message.
+//! Responses and requests of our own, compared with the whole expected message.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ fn response_copies_what_it_has_to() {
     // RFC 3261 §8.2.6: a 100 gets no tag, but the Timestamp.
     let trying = head.replace("404", "100").replace(";tag=own", "");
     assert_eq!(response(request, 100, &[]), format!("{trying}Timestamp: 54\r\nContent-Length: 0\r\n\r\n"));
-    // A tag that is there stays.
+    // A present tag is kept.
     let tagged = response(&request.replace("To: <sip:b>", "To: <sip:b>;tag=t"), 200, &[]);
     assert!(tagged.contains("To: <sip:b>;tag=t\r\n"), "{tagged}");
 }

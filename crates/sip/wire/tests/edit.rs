@@ -1,11 +1,12 @@
-//! Edits rendered, each compared with the whole expected message.
+//! Edited messages, compared with the whole expected message.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use wire::{Edits, Message, scan};
 
 const TAIL: &str = "From: <sip:a@x>;tag=1\r\nTo: <sip:b@x>\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\nContent-Length: 3\r\n\r\n\r\n\0";
 
-/// A request with the header lines `lines` before the usual ones, edited by `edit`, without the usual ones again.
+/// Renders a request with `lines` before the usual header lines, edited by `edit`, and returns it without the usual
+/// lines.
 fn edited(lines: &str, edit: impl FnOnce(&mut Edits, &Message<'_>)) -> String {
     let text = format!("INVITE sip:b@x SIP/2.0\r\n{lines}{TAIL}");
     let m = scan(text.as_bytes()).unwrap();
@@ -14,7 +15,7 @@ fn edited(lines: &str, edit: impl FnOnce(&mut Edits, &Message<'_>)) -> String {
     edit(&mut edits, &m);
     let mut out = b"kept".to_vec();
     edits.render(&m, &mut out);
-    // And once more, after the edits themselves are gone.
+    // Again, after the edits themselves are cleared.
     let mut again = b"kept".to_vec();
     let patch = edits.patch(&m);
     edits.clear();
@@ -67,7 +68,7 @@ fn pop_via_takes_one_value() {
     assert_eq!(pop("Via: SIP/2.0/UDP h;x=\",\" , SIP/2.0/UDP g\r\n"), "Via: SIP/2.0/UDP g\r\n");
     assert_eq!(pop("Via:\r\n SIP/2.0/UDP h,\r\n SIP/2.0/UDP g\r\n"), "Via:\r\n SIP/2.0/UDP g\r\n");
     assert_eq!(pop(&format!("v:\r\n SIP/2.0/UDP h;\r\n\tbranch=2 \r\n{VIA}")), VIA);
-    // Popped and replaced, as a response that is turned around would have it.
+    // Removed and replaced, as if the response were sent back as a request.
     assert_eq!(
         edited(VIA, |e, m| {
             e.pop_via(m);
@@ -75,7 +76,7 @@ fn pop_via_takes_one_value() {
         }),
         "Via: new\r\n"
     );
-    // What was noted in a Via that is gone is gone too.
+    // Marks in a removed Via are removed too.
     assert_eq!(
         edited(VIA, |e, m| {
             e.mark_received(m, "192.0.2.1:9".parse().unwrap());
@@ -145,7 +146,7 @@ fn strict_routing() {
         }),
         VIA
     );
-    // Out to a strict router: RFC 3261 §16.6 step 6.
+    // To a strict router: RFC 3261 §16.6 step 6.
     let out = |lines: &str, n| {
         edited(lines, |e, m| {
             e.append_route(m, b"<sip:b@x>");

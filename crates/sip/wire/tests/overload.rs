@@ -1,4 +1,4 @@
-//! The parameters of overload control in a Via: what is written is read again, and no bytes do harm.
+//! Overload control parameters of a Via: written parameters are read back, and no input does harm.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ proptest! {
         for edit in [OverloadEdit::Keep, OverloadEdit::Withdraw, OverloadEdit::Set(feedback)] {
             let mut edited = bytes.clone();
             edit_overload(&mut edited, 0, |_| edit);
-            // A Via that cannot be read to its end is left as it is.
+            // A Via that cannot be read to its end stays unchanged.
             if scan(&bytes).is_ok_and(|message| message.fault().is_some()) {
                 prop_assert_eq!(&edited, &bytes);
             }

@@ -1,4 +1,4 @@
-//! The crate's invariants (`invariants::messages`) on generated and on damaged messages.
+//! Invariants of the crate (`invariants::messages`) on generated and on damaged messages.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn lws() -> impl Strategy<Value = &'static str> {
     select(vec!["", " ", "  ", "\t", "\r\n ", " \r\n\t"])
 }
 
-/// A header line with one of `names`, one of `values`, and white space where the grammar allows some.
+/// Header line with one of `names`, one of `values`, and white space where the grammar allows it.
 fn line(names: &[&'static str], values: &[&'static str]) -> BoxedStrategy<String> {
     let parts = (select(names.to_vec()), select(vec!["", " ", "\t"]), lws(), select(values.to_vec()), lws());
     parts
@@ -17,7 +17,7 @@ fn line(names: &[&'static str], values: &[&'static str]) -> BoxedStrategy<String
         .boxed()
 }
 
-/// A comma list on one line, of one to three of `values`.
+/// Comma list on one line, of one to three of `values`.
 fn list(names: &[&'static str], values: &[&'static str]) -> BoxedStrategy<String> {
     let values = vec(select(values.to_vec()), 1..4);
     (select(names.to_vec()), values, lws(), lws())
@@ -40,7 +40,7 @@ const VIAS: [&str; 7] = [
 const ROUTES: [&str; 4] =
     ["<sip:192.0.2.1;lr>", "\"P, <1>\" <sip:p,q@h>;x=\",\"", "<sips:[::1]:5;lr>", "<sip:strict>"];
 
-/// A request as the grammar allows it: fields in any order and form, some optional ones, a body of any bytes.
+/// Request by the grammar: fields in any order and form, some of them optional, and a body of any bytes.
 fn request() -> impl Strategy<Value = Vec<u8>> {
     let needed = (
         list(&["Via", "v", "VIA"], &VIAS),

@@ -1,4 +1,4 @@
-//! What the scan finds in ordinary messages, and what it refuses.
+//! Results of the scan for ordinary messages, and its refusals.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ fn request() {
     assert!(!m.has_record_routes());
 }
 
-/// The first value of the first line; what follows the URI may be anything, since forwarding does not need it.
+/// The first value of the first line. Any text may follow the URI, since forwarding does not need it.
 #[test]
 fn contact() {
     let cases = [
@@ -210,7 +210,7 @@ fn discarded() {
     }
     let long = vec![b'a'; wire::MAX_LEN + 1];
     assert_eq!(scan(&long).err(), Some(Discard::TooLong));
-    // What a response is matched or framed by has to be there, and to say one thing.
+    // Fields that match or frame a response must be present and unambiguous.
     for (old, new) in [
         ("CSeq: 314159", "CSeq: 2147483648"),
         ("CSeq: ", "CSeq: 1 BYE\r\nCSeq: "),

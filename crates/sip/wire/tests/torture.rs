@@ -1,4 +1,4 @@
-//! The torture tests of RFC 4475 and RFC 5118: what the scan says of each message.
+//! Torture tests of RFC 4475 and RFC 5118: the result of the scan for each message.
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -42,7 +42,7 @@ fn bytes(name: &str) -> Vec<u8> {
     cases().into_iter().find(|case| case.name == name).unwrap_or_else(|| panic!("no case {name}")).bytes
 }
 
-/// All that the scan does not let through, and why.
+/// All messages that the scan does not accept, with the reason.
 const STOPPED: [(&str, &str); 21] = [
     ("badinv01", "400 Malformed Via"),
     ("clerr", "400 Body Shorter Than Content-Length"),
@@ -69,7 +69,7 @@ const STOPPED: [(&str, &str); 21] = [
 
 #[test]
 fn every_message_gets_what_the_index_says() {
-    // Verdicts that are passed on a clean scan, by the proxy or by its routes.
+    // Verdicts of the proxy or its routes, after a clean scan.
     let later = ["forward", "forward-if-matched", "404", "416", "420", "483"];
     let mut stopped = Vec::new();
     for case in cases() {
@@ -83,7 +83,7 @@ fn every_message_gets_what_the_index_says() {
         };
         let legal = match &outcome {
             Some(outcome) => case.expect.contains(outcome),
-            // A broadcast address in the next Via is for whoever sends the response.
+            // The sender of the response checks a broadcast address in the next Via.
             None if case.name == "bcast" => true,
             None => case.expect.iter().any(|e| later.contains(&e.as_str())),
         };
@@ -167,7 +167,7 @@ fn addresses_are_read_as_the_rfcs_explain_them() {
     // RFC 4475 §3.3.10: the next hop is the broadcast address.
     let text = bytes("bcast");
     assert_eq!(response_target(&scan(&text).unwrap().second_via().unwrap()), None);
-    // RFC 4475 §3.1.2.6: the answer goes to the port of the sent-by.
+    // RFC 4475 §3.1.2.6: the response goes to the port of the sent-by.
     let text = bytes("quotbal");
     let source = "192.0.2.99:7777".parse().unwrap();
     let target = request_source_target(scan(&text).unwrap().top_via(), source);

@@ -1,4 +1,4 @@
-//! Digest authentication: what must hold for any header and any sequence of them.
+//! Digest authentication: properties of any header and any sequence of requests.
 
 use base::{Instant, UnixTime};
 use core::time::Duration;
@@ -15,13 +15,13 @@ const USER: &[u8] = b"alice";
 const PASSWORD: &[u8] = b"open sesame";
 const URI: &[u8] = b"sip:example.com";
 
-/// Reads `data` as a header value, then as steps of clients and strangers at one server.
+/// Reads `data` as a header value, then as steps of clients and attackers at one server.
 pub fn headers(data: &[u8]) {
     round_trip(data);
     steps(data);
 }
 
-/// What is read is written so that it is read the same.
+/// A parsed value is written so that it parses to the same value.
 fn round_trip(data: &[u8]) {
     let mut out = Vec::new();
     if let Ok(credentials) = Credentials::parse(data) {
@@ -44,7 +44,8 @@ fn unfolded(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }).collect()
 }
 
-/// Each three bytes are a step: what is done, how long before, and with which count, source or part of the text.
+/// Runs the steps. Each takes three bytes: the action, the time before it, and the nonce count, source or part of the
+/// text.
 fn steps(data: &[u8]) {
     let key = NonceKey { id: 3, key: [5; 16] };
     let settings = NonceSettings { lifetime: Duration::from_mins(1), scope: NonceScope::Source };
@@ -52,7 +53,7 @@ fn steps(data: &[u8]) {
     let bans = Bans::new(BanSettings::default(), [3, 4]);
     let mut server = Authenticator::new(Settings::new(REALM), nonces, Replays::new(4), bans);
     let mut secs = 1_700_000_000;
-    // Nonces with when and where they were given out.
+    // Issued nonces with their time and client.
     let mut given: Vec<(Vec<u8>, u64, IpAddr)> = Vec::new();
     let mut passed = BTreeSet::new();
     for step in data.chunks_exact(3).take(64) {

@@ -1,4 +1,4 @@
-//! The monitor of latencies: what must hold for any packets in any order.
+//! Latency monitor: properties of any packets in any order.
 
 use base::{Instant, Transport};
 use core::net::SocketAddr;
@@ -7,19 +7,18 @@ use monitor::{Captured, Link, Monitor, Pairing, Report, Servers, Settings, file,
 
 const WAYS: [&str; 6] = ["invite", "provisional", "final", "final:BYE", "header:Call-ID", "time"];
 const LINKS: [Link; 5] = [Link::Ip, Link::Ethernet, Link::Cooked, Link::Cooked2, Link::Loopback];
-/// Requests that are remembered: few, so that the table is full soon.
+/// Size of the table of pending requests: small, so that it fills soon.
 const TABLE: usize = 8;
 
-/// Reads `data` as the operations of a capture: each is a kind, how long after the one before, a length, and as many
-/// bytes as that says.
+/// Reads `data` as operations of a capture. Each is a kind, the time since the last, a length, and that many bytes.
 pub fn capture(data: &[u8]) {
     run(data);
-    // Nothing of these is kept, they only must not fail.
+    // These results are not used. The readers only must not panic.
     let _ = hep::read(data);
     let _ = file::read(data, |_, _, _| {});
 }
 
-/// The operations; gives the last window.
+/// Runs the operations and returns the last window.
 fn run(data: &[u8]) -> Report {
     let Some((&way, mut rest)) = data.split_first() else { return Report::default() };
     let pairing: Pairing = WAYS[usize::from(way) % WAYS.len()].parse().expect("the constants are ways");
@@ -54,7 +53,7 @@ fn run(data: &[u8]) -> Report {
     last
 }
 
-/// Checks a window against the one before, and returns it.
+/// Checks a window against the previous one, and returns it.
 fn check(before: &Report, report: &Report) -> Report {
     let Report { window, counts, totals, waiting, oldest, is_late: _ } = report;
     assert!(window.start >= before.window.end && window.end > window.start);
@@ -68,7 +67,7 @@ fn check(before: &Report, report: &Report) -> Report {
     }
     assert_eq!(totals.since(&before.totals), *counts);
     assert!(*waiting <= TABLE && (*waiting > 0 || oldest.is_none()));
-    // Every request is measured, refused, given up, made to go, or waits.
+    // Each request was measured, refused, unanswered or evicted, or is still waiting.
     let settled = totals.measured + totals.refused + totals.unanswered + *waiting as u64;
     assert!(settled <= totals.requests && totals.requests <= settled + totals.evicted, "{report:?}");
     *report
@@ -80,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
     use testkit::TestRequest;
 
-    /// One operation of a capture: noise, or a message that means something.
+    /// One operation of a capture: random bytes, or a valid message.
     fn operation() -> impl Strategy<Value = Vec<u8>> {
         let noise = prop::collection::vec(any::<u8>(), 0..60);
         let message = (0..12_u8, 0..3_u8, any::<bool>()).prop_map(|(call, method, passed_on)| {

@@ -1,7 +1,7 @@
-//! What must hold for any input, as functions that fuzz targets and property tests call: they panic when it does not.
+//! Properties for any input, as functions for fuzz targets and property tests. They panic on a violation.
 //!
-//! They use what is public of the crates under test. `fuzz/README.md` has the list of the targets; [`store`] is for
-//! the tests of whatever stores bindings.
+//! They use only the public interfaces of the crates under test. `fuzz/README.md` lists the targets. [`store`] is for
+//! tests of the stores of bindings.
 #![forbid(unsafe_code)]
 
 mod authentication;
@@ -19,7 +19,7 @@ pub use registers::registers;
 pub use updates::updates;
 pub use websocket::websocket;
 
-/// The hand-written inputs of a fuzz target with their names.
+/// Returns the hand-written inputs of a fuzz target with their names.
 #[cfg(test)]
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = format!("{}/../../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -31,7 +31,7 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     files.map(seed).collect()
 }
 
-/// One of them.
+/// Returns one of these inputs.
 #[cfg(test)]
 fn seed(target: &str, name: &str) -> Vec<u8> {
     let found = seeds(target).into_iter().find(|(found, _)| found == name);

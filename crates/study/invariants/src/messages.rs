@@ -1,4 +1,4 @@
-//! SIP on the wire: what must hold for any datagram, any stream, and any PROXY header.
+//! SIP on the wire: properties of any datagram, stream and PROXY header.
 
 use std::net::SocketAddr;
 use wire::proxy_header::{self, Read, V2_MAX};
@@ -8,7 +8,7 @@ use wire::{
     write_response,
 };
 
-/// Sources of messages: an IPv4, an IPv6, and an IPv4 client of a socket for both.
+/// Sources of messages: an IPv4 client, an IPv6 client, and an IPv4 client of a dual-stack socket.
 const SOURCES: [&str; 3] = ["192.0.2.66:50600", "[2001:db8::66]:50600", "[::ffff:192.0.2.66]:50600"];
 
 const OWN_VIA: &[u8] = b"SIP/2.0/UDP 198.51.100.1;branch=z9hG4bKfuzz";
@@ -38,8 +38,8 @@ pub fn message(data: &[u8]) {
     }
 }
 
-/// Divides a stream into messages: the first byte says how, the others are the stream. Whatever pieces they come in,
-/// the sequence is the same, the memory bounded, and each message one that the scan knows.
+/// Divides a stream into messages. The first byte is the size of pieces, the others are the stream. The messages must
+/// not depend on the pieces, memory must be bounded, and the scan must accept each message.
 pub fn stream(data: &[u8]) {
     let Some((&size, stream)) = data.split_first() else { return };
     let at_once = framed(stream, stream.len());
@@ -55,9 +55,9 @@ pub fn stream(data: &[u8]) {
     }
 }
 
-/// The messages and keep-alives of a stream that comes in pieces of `size` bytes, and the fault that ends it.
+/// Returns the messages and keep-alives of a stream that comes in pieces of `size` bytes, and the fault that ends it.
 fn framed(stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Option<FramingFault>) {
-    /// Short, so that a small input can have a message that is too long.
+    /// Short, so that small inputs can exceed it.
     const LONGEST: usize = 400;
     let (mut framer, mut found) = (Framer::new(LONGEST), Vec::new());
     for piece in stream.chunks(size.max(1)) {
@@ -82,8 +82,8 @@ fn framed(stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Option<FramingFault>) {
     (found, None)
 }
 
-/// Reads a PROXY header from longer and longer parts of `data`: an answer once given stays, and no more is asked for
-/// than the longest header has.
+/// Reads a PROXY header from growing prefixes of `data`. A final result never changes, and the reader asks for no more
+/// bytes than the longest header has.
 pub fn proxy_header(data: &[u8]) {
     let mut answer = Ok(Read::More);
     for end in 0..=data.len() {
@@ -100,7 +100,7 @@ pub fn proxy_header(data: &[u8]) {
     }
 }
 
-/// The message is a part of the datagram, and its own scan finds the same.
+/// The message is a part of the datagram, and scanning it alone gives the same result.
 fn framing(data: &[u8], m: &Message<'_>) {
     assert!(contains(data, m.bytes()));
     assert!(m.bytes().ends_with(m.body()));
@@ -117,7 +117,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Every accessor ends, and what it gives lies in the header.
+/// Every accessor ends, and returns values within the header.
 fn readable(m: &Message<'_>) {
     let header = m.bytes().len() - m.body().len();
     let inside = |span: Span| assert!(span.start <= span.end && span.end as usize <= header);
@@ -134,12 +134,12 @@ fn readable(m: &Message<'_>) {
     }
     let vias: Vec<_> = m.vias().collect();
     match m.fault() {
-        // On a message that is forwarded, the iterator's first value is the scan's, and the second the other one's.
+        // In a valid message, the iterator's first two values are the Vias of the scan.
         None => {
             assert_eq!(vias[0].as_ref(), Ok(m.top_via()));
             assert_eq!(vias.get(1).copied().and_then(Result::ok), m.second_via());
             assert!(!m.call_id().is_empty());
-            // Of a response, its parties are left to the client.
+            // The parties of a response are checked by the client.
             assert!(m.status().is_some() || !m.from().is_empty() && !m.to().is_empty());
         }
         Some(fault) => assert!((400..700).contains(&fault.status) && m.method().is_some()),
@@ -157,7 +157,7 @@ fn readable(m: &Message<'_>) {
     assert_eq!(m.header("Call-ID").unwrap_or_default(), m.call_id());
 }
 
-/// What a registrar reads: each value is a part of the message, and the same as itself.
+/// The fields that a registrar reads: each value is a part of the message, and equals itself.
 fn registration(m: &Message<'_>) {
     m.expires();
     assert!(m.option_tags("Supported").all(|tag| !tag.is_empty()));
@@ -170,12 +170,12 @@ fn registration(m: &Message<'_>) {
     }
 }
 
-/// RFC 3261 §8.2.6: a request that is well formed gets a response that is, with the same identity.
+/// RFC 3261 §8.2.6: a well-formed request gets a well-formed response with the same identity.
 fn answer(m: &Message<'_>, source: SocketAddr) {
     let mut out = Vec::new();
     write_response(m, source, 499, "Fuzzed", "own", &[("Server", "x\r\ny")], &mut out);
-    // Status line, mark of the topmost Via, tag, long names for short ones, Server, Content-Length: nothing else is
-    // added, however many lines there are. No byte becomes several.
+    // Status line, mark of the topmost Via, tag, long names for compact ones, Server, Content-Length. No other text is
+    // added, whatever the number of lines.
     let added = 20 + 28 + 8 + 14 + 14 + 21;
     assert!(out.len() <= m.bytes().len() + added, "{} bytes for {}", out.len(), m.bytes().len());
     let allowed = [
@@ -209,7 +209,7 @@ fn answer(m: &Message<'_>, source: SocketAddr) {
     }
 }
 
-/// Fields that are looked for by how they begin are those that a look at each finds.
+/// A search for fields by first letter finds the same fields as a look at each.
 fn find_fields(m: &Message<'_>) {
     for letter in [b's', b'x', b'v', b'c'] {
         let is_wanted = |first: u8| first | 0x20 == letter;
@@ -218,7 +218,7 @@ fn find_fields(m: &Message<'_>) {
     }
 }
 
-/// All edits of a proxy at once: each does its own, and nothing else changes.
+/// All edits of a proxy at once: each has its effect, and nothing else changes.
 fn forward_request(m: &Message<'_>, source: SocketAddr) {
     let Start::Request { method_span, .. } = *m.start() else { return };
     let mut edits = Edits::new();
@@ -283,7 +283,7 @@ fn turn_response(m: &Message<'_>) {
     let mut edits = Edits::new();
     edits.pop_via(m);
     let out = rendered(&edits, m);
-    // Without a second Via, or with a malformed one, there is nowhere to forward to.
+    // Without a readable second Via it cannot be forwarded.
     let Some(next) = m.second_via() else { return };
     let after = scan(&out).expect("a response with a readable Via");
     assert_eq!(after.fault(), None);
@@ -308,7 +308,7 @@ mod tests {
     use crate::seeds;
     use proptest::prelude::*;
 
-    /// A seed has the name of the fault that it leads to, or leads to none.
+    /// Each seed is named after its fault, if it has one.
     #[test]
     fn the_seeds_of_streams_reach_their_subjects() {
         let seeds = seeds("stream");
@@ -320,7 +320,7 @@ mod tests {
                 None => assert!(found.len() > 2, "{name}: {found:?}"),
             }
         }
-        // All faults but a header that is too long, for which inputs are too short.
+        // All faults except a too long header, since the inputs are too short.
         assert!(seeds.iter().filter(|(_, data)| framed(&data[1..], 1).1.is_some()).count() == 6);
     }
 

@@ -1,4 +1,4 @@
-//! A registrar: what must hold for any sequence of REGISTER.
+//! Registrar: properties of any sequence of REGISTER.
 
 use base::{Flow, UnixTime};
 use core::time::Duration;
@@ -9,8 +9,8 @@ use location::{
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::{Method, scan};
 
-/// Reads `data` as requests, with an empty line and `--` between them, each after a pause of a second; a line of
-/// digits before a request is a longer pause. All go to one registrar and its store.
+/// Reads `data` as requests to one registrar and its store, separated by an empty line and `--`. Each comes a second
+/// after the last. A line of digits before a request is a longer pause.
 pub fn registers(data: &[u8]) {
     let settings = Settings {
         domains: vec![(*b"example.com").into()],
@@ -55,7 +55,7 @@ fn split(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// One request through the store, and what has to hold afterwards.
+/// Handles one request, and checks the results.
 fn step(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register: Register) {
     let aor = register.aor.clone();
     let before = store.read(&aor).expect("memory answers");
@@ -68,7 +68,7 @@ fn step(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register:
     assert!(live.is_sorted_by_key(|binding| core::cmp::Reverse(binding.q)));
     assert!(live.iter().all(|binding| binding.remaining_secs(now) <= 7200));
     if answer.status == 200 {
-        // §10.3 step 8: all there are, and no others.
+        // §10.3 step 8: all bindings, and no others.
         assert_eq!(answer.values("Contact").count(), live.len());
         assert!(live.len() <= registrar.settings().contacts_max);
         assert!(
@@ -78,7 +78,7 @@ fn step(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register:
         assert!(is_question || request.contacts != Contacts::All || live.is_empty());
     } else {
         assert!((400..600).contains(&answer.status));
-        // Whole or not at all. What has expired may leave at any time.
+        // A refused request changes nothing. Expired bindings may be removed at any time.
         assert!(
             after == before || after.is_none() && before.is_some_and(|record| record.expires_at() <= now)
         );
@@ -86,7 +86,7 @@ fn step(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register:
     assert!(store.bindings() <= 8 && store.bytes() <= 1500, "the limits hold");
     let counted: usize = store.iter().map(|(_, record)| record.len()).sum();
     assert_eq!(counted, store.bindings());
-    // Sent again without its transaction, it changes nothing: it is out of order, or says the same.
+    // Without its transaction a copy changes nothing: it is out of order, or has the same effect.
     if answer.status == 200 && !is_question {
         let again = run(registrar, store, now, request);
         assert!(again.status == 500 || again.status == 200);
@@ -108,7 +108,7 @@ fn run(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register: 
     }
 }
 
-/// No value ends its line, whatever the request had in it, and contacts can be read back.
+/// No value contains a line end, whatever the request contained, and contacts can be parsed.
 fn is_writable(answer: &Answer) {
     for (name, value) in &answer.headers {
         assert!(!value.iter().any(|b| matches!(b, b'\r' | b'\n')), "{name}");
@@ -140,7 +140,7 @@ mod tests {
         let seed = String::from_utf8(crate::seed("register", "sequence")).expect("text");
         let text = seed.replace('\n', "\r\n").replace("\r\n--\r\n", "\n--\n");
         registers(text.as_bytes());
-        // The seed does what it is for.
+        // The seed does its job.
         let parts: Vec<_> = split(text.as_bytes()).collect();
         assert!(parts.len() >= 5);
         let message = scan(parts[0]).expect("a request");

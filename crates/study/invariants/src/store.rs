@@ -1,10 +1,10 @@
-//! What every store of bindings has to fulfil.
+//! Contract of every store of bindings.
 
 use base::UnixTime;
 use core::time::Duration;
 use location::{Aor, Binding, Record, Replaced, Store};
 
-/// A binding that is good for an hour from `now` on.
+/// A binding that is valid for an hour from `now` on.
 pub fn binding(now: UnixTime, uri: &str) -> Binding {
     Binding {
         uri: uri.as_bytes().into(),
@@ -24,11 +24,10 @@ fn record(now: UnixTime, uris: &[&str]) -> Record {
     Record::of(&bindings).expect("there are bindings")
 }
 
-/// Checks a store with nothing in it that knows these keys. `now` is the present time, since some stores have a
-/// clock.
+/// Checks an empty store for these keys. `now` is the real time, as some stores have a clock.
 ///
 /// # Panics
-/// When the store does not fulfil the contract.
+/// Panics if the store breaks the contract.
 pub fn check<S: Store>(store: &mut S, now: UnixTime) {
     reads_what_was_stored(store, now);
     refuses_what_was_not_expected(store, now);
@@ -36,8 +35,8 @@ pub fn check<S: Store>(store: &mut S, now: UnixTime) {
     forgets_what_is_removed(store, now);
 }
 
-/// Checks two that share what they keep, as two proxies on one server do: what one stores the other reads at once,
-/// and of two that decide on the same record one wins.
+/// Checks two stores with common data, as of two proxies on one server. Each sees the other's writes at once, and one
+/// of two concurrent replacements wins.
 pub fn check_pair<S: Store>(one: &mut S, other: &mut S, now: UnixTime) {
     let aor = key("shared");
     let (first, second) = (record(now, &["sip:a@h"]), record(now, &["sip:a@h", "sip:b@h"]));
@@ -105,7 +104,7 @@ fn forgets_what_is_removed<S: Store>(store: &mut S, now: UnixTime) {
     assert_eq!(store.replace(now, &aor, Some(&first), None), Ok(Replaced::Done));
     assert_eq!(store.read(&aor), Ok(None));
     assert_eq!(store.replace(now, &aor, None, None), Ok(Replaced::Done), "nothing for nothing");
-    // What has expired may be kept or dropped; it can be replaced as what was read.
+    // Expired records may be kept or dropped. They can be replaced as they were read.
     let past = UnixTime::from_millis(now.as_millis().saturating_sub(3_700_000));
     let old = record(past, &["sip:carol@old"]);
     assert_eq!(store.replace(now, &aor, None, Some(&old)), Ok(Replaced::Done));

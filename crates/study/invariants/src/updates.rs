@@ -1,4 +1,4 @@
-//! Updates of capacity: what must hold whatever somebody on the way does with connections.
+//! Capacity updates: properties under any attack on the connections.
 
 use base::Instant;
 use core::time::Duration;
@@ -8,25 +8,25 @@ use elastic::update::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The key of the senders in all runs, which they share.
+/// Key that all senders share in all runs.
 const KEY: [u8; 16] = *b"0123456789abcdef";
 /// The key of the attacker's own server.
 const OWN_KEY: [u8; 16] = *b"of one server...";
-/// The servers of the senders, then that of the attacker.
+/// The servers of the senders, then the server of the attacker.
 const SERVERS: [&str; 4] = ["10.0.0.1", "10.0.0.2", "sip.example.com", "own.example.com"];
-/// Updates that each sender makes at most.
+/// Most updates of each sender.
 const UPDATES: usize = 64;
 
-/// Reads `data` as the lines of senders, and as the actions of an attacker who has all lines of all connections, and
-/// the key of one server, but not that of the senders. Senders that have another key than the attacker's server make
-/// updates of that server, too.
+/// Reads `data` as lines of senders and actions of an attacker. The attacker has all lines of all connections and the
+/// key of one server, but not the key of the senders. Senders with another key make updates of the attacker's server
+/// too.
 ///
 /// # Panics
-/// When an update is accepted that was not the next one of its connection, unless it is one that the attacker has made
-/// of the attacker's own server.
+/// Panics if an update is accepted that was not the next one of its connection, unless the attacker made it for the
+/// attacker's own server.
 pub fn updates(data: &[u8]) {
     run(data);
-    // Of these nothing is kept, they only must not fail.
+    // These results are not used. The parsers only must not panic.
     let sender = Sender::greeted(Key::new(&KEY), data);
     if let Ok(sender) = sender {
         let _ = sender.answer(data);
@@ -38,7 +38,7 @@ pub fn updates(data: &[u8]) {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     accepted: usize,
-    /// Of the accepted updates, those that the attacker has made of the attacker's own server.
+    /// Accepted updates that the attacker made for the attacker's own server.
     own: usize,
     refused: BTreeMap<Refusal, usize>,
 }
@@ -48,7 +48,7 @@ struct Connection {
     sender: Sender,
     receiver: Receiver,
     lines: Lines,
-    /// What its sender has made, and each as a line.
+    /// Updates of its sender, each with its line.
     made: Vec<(Server, f64, String)>,
     accepted: usize,
     is_closed: bool,
@@ -75,8 +75,8 @@ impl Connection {
         }
     }
 
-    /// What the attacker makes, with the number that is due: with the key of the own server updates of any server; or
-    /// with the key of the senders, as if one of them were hostile, an update of the own server.
+    /// Makes a forged update with the next number: for any server with the attacker's key, or for the attacker's server
+    /// with the key of the senders, as a hostile sender would.
     fn forged(&self, which: u8, place: u8) -> Vec<u8> {
         let at = usize::from(which) % SERVERS.len();
         let key = Key::new(if at == 3 && place % 2 == 1 { &KEY } else { &OWN_KEY });
@@ -88,7 +88,7 @@ impl Connection {
         forger.update(&server(at), f64::from(place)).into_bytes()
     }
 
-    /// Gives the receiver these bytes; what it accepts goes to `take`, whose refusals close the connection, too.
+    /// Delivers bytes to the receiver. Accepted updates go to `take`, whose refusal closes the connection.
     fn deliver(
         &mut self,
         mut bytes: &[u8],
@@ -139,12 +139,12 @@ fn server(at: usize) -> Server {
     SERVERS[at].parse().expect("the constants are servers")
 }
 
-/// Each four bytes are a step: what is done, on which connections, with which line, and where in it.
+/// Runs the steps. Each takes four bytes: action, connections, line, and place in it.
 fn run(data: &[u8]) -> Outcome {
     let mut outcome = Outcome::default();
     let mut connections: Vec<_> = (0..2).map(Connection::new).collect();
     let mut known = Announcements::default();
-    // By which connection the last update of a server came: what `known` has to agree with.
+    // Connection of the last update of each server, to compare with `known`.
     let mut newest: BTreeMap<Server, usize> = BTreeMap::new();
     let mut now = Instant::ZERO;
     let (steps, _) = data.as_chunks::<4>();
@@ -165,7 +165,7 @@ fn run(data: &[u8]) -> Outcome {
                 connections.push(Connection::new(connections.len()));
                 continue;
             }
-            // The next line of its own connection: what happens where nobody interferes.
+            // The next line of its own connection, without interference.
             3 | 4 => {
                 let own = &connections[to];
                 own.made.get(own.accepted).map(|made| made.2.clone().into_bytes()).unwrap_or_default()
@@ -222,7 +222,7 @@ mod tests {
             updates(&data);
         }
 
-        /// Mostly honest, so that much is accepted before something is not.
+        /// Mostly honest steps, so that many updates are accepted before one is refused.
         #[test]
         fn nor_after_much_was(steps in prop::collection::vec((0..40_u8, any::<[u8; 3]>()), 0..200)) {
             let step = |(what, [ways, which, place]): (u8, [u8; 3])| {

@@ -1,4 +1,4 @@
-//! A connection over `WebSocket`: what must hold of any frames.
+//! Connections over `WebSocket`: properties of any frames.
 
 use base::{Instant, Transport};
 use core::time::Duration;
@@ -11,25 +11,25 @@ use streams::{
     CloseReason, ConnectionLimits, StreamBatch, StreamListener, StreamSettings, StreamSetup, Streams, listen,
 };
 
-/// What opens a connection (RFC 7118 §5).
+/// Opening handshake (RFC 7118 §5).
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: sip\r\n\r\n";
-/// Bytes that are looked at: what is answered to so many fits into the buffers of the kernel.
+/// Bytes that are used: the replies to this many fit into the kernel's buffers.
 const MOST: usize = 16 << 10;
 
-/// What a connection has made of its bytes.
+/// Result of a connection.
 #[derive(PartialEq, Eq, Debug)]
 struct Outcome {
     messages: Vec<Vec<u8>>,
-    /// Why it has been closed; `None`: it is open.
+    /// Reason of the close; `None`: it is open.
     closed: Option<CloseReason>,
 }
 
-/// Frames of a client behind its opening handshake: the first byte says how long the pieces are in which the others come.
+/// Reads `data` as frames of a client after the handshake. The first byte is the length of the pieces in which the
+/// others arrive.
 ///
 /// # Panics
-/// When the messages, or the end of the connection, depend on the pieces; when a message is longer than messages may be, or
-/// says nothing.
+/// Panics if the messages or the end of the connection depend on the pieces, or if a message is empty or too long.
 pub fn websocket(data: &[u8]) {
     let Some((&length, bytes)) = data.split_first() else { return };
     let bytes = &bytes[..bytes.len().min(MOST)];
@@ -41,7 +41,7 @@ pub fn websocket(data: &[u8]) {
     }
 }
 
-/// What comes of these bytes in pieces of this length, on loopback.
+/// Sends these bytes in pieces of this length over loopback, and returns the result.
 fn outcome(bytes: &[u8], length: usize) -> Outcome {
     let listener = listen(([127, 0, 0, 1], 0).into(), false).expect("a process may listen");
     let local = listener.local_addr().expect("a listener has an address");
@@ -83,7 +83,7 @@ fn outcome(bytes: &[u8], length: usize) -> Outcome {
     outcome
 }
 
-/// Waits for what has been sent, and reads it, as a thread does turn by turn.
+/// Waits for the sent bytes, and reads them, as a thread does in its loop.
 fn read(streams: &mut Streams, outcome: &mut Outcome) {
     let longest = Timespec { tv_sec: 20, tv_nsec: 0 };
     poll(&mut [streams.watched()], Some(&longest)).expect("the descriptor is there");
@@ -110,7 +110,7 @@ mod tests {
 
     const BYE: &[u8] = b"BYE sip:b@x SIP/2.0\r\nl: 0\r\n\r\n";
 
-    /// What is nearly a frame fares alike in whatever pieces it comes.
+    /// Nearly valid frames have the same result in any pieces.
     #[test]
     fn seeds_with_one_other_byte_do_not_depend_on_their_pieces() {
         for name in ["text", "two", "fragments", "ping_between_fragments", "close", "long"] {
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    /// Each seed with the number of its messages and its end.
+    /// Each seed with its number of messages and its end.
     #[test]
     fn the_seeds_reach_their_subjects() {
         let seeds = [

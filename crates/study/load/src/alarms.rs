@@ -1,15 +1,15 @@
-//! The alarms of an agent's calls, in exact order.
+//! Alarms of an agent's calls, in exact order.
 
 use base::Instant;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Exact alarms for a large number of calls, each known by a `u32` key.
+/// Exact alarms for a large number of calls, each identified by a `u32` key.
 ///
-/// A timer wheel's tick would bunch the requests of an agent and show up in the response times that it
-/// measures, hence a heap. To keep it small, a call has one alarm at most, mostly: the owner remembers the
-/// instant that it has [`set`](Self::set), lets it stand when the call's deadline moves away, and sets it
-/// again when it has rung too early. An alarm that rings for a call that remembers another instant is old.
+/// A heap, because the tick of a timer wheel would bunch an agent's requests and distort the measured response times.
+/// To keep the heap small, a call usually has only one alarm. Its owner remembers the instant of the alarm, leaves it
+/// unchanged when the deadline becomes later, and [`set`](Self::set)s it again when it fires too early. An alarm for
+/// another instant than the remembered one is outdated.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms(BinaryHeap<Reverse<(Instant, u32)>>);
 
@@ -18,7 +18,7 @@ impl Alarms {
         self.0.push(Reverse((at, key)));
     }
 
-    /// The next alarm that is due at `now`, with the instant it was set to.
+    /// Removes the next alarm that is due at `now`. Returns it with the instant it was set to.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(Instant, u32)> {
         self.deadline().filter(|&at| at <= now)?;
         self.0.pop().map(|Reverse(alarm)| alarm)

@@ -1,9 +1,9 @@
-//! When calls start: an open loop, that is, whatever happens to the calls before.
+//! Start times of calls in an open loop: they do not depend on earlier calls.
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1, StandardUniform};
 
-/// How the gaps between calls are spread.
+/// Distribution of the gaps between calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrivalProcess {
     /// Exponential gaps: many independent callers.
@@ -12,54 +12,54 @@ pub enum ArrivalProcess {
     Constant,
 }
 
-/// From when on calls start at which rate.
+/// A rate of call starts and the time from which it applies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateStep {
-    /// Time since the start of the plan; that of a step is after that of the one before.
+    /// Time since the start of the plan, later than the previous step's.
     pub at: Duration,
-    /// Calls a second; nothing starts at zero.
+    /// Calls per second; at zero, no call starts.
     pub rate: f64,
-    /// Whether the rate then moves linearly to the next step's. The last step's stays.
+    /// Whether the rate then moves linearly to the next step's rate. The last step's rate is constant.
     pub ramp: bool,
 }
 
-/// How many calls start, and when.
+/// Number and start times of calls.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArrivalPlan {
-    /// How the gaps are spread.
+    /// Distribution of the gaps.
     pub process: ArrivalProcess,
-    /// The rate; zero before the first step.
+    /// Steps of the rate, which is zero before the first step.
     pub steps: Vec<RateStep>,
-    /// At most so many calls; `None`: no limit.
+    /// Maximum number of calls; `None`: no limit.
     pub calls_max: Option<u64>,
-    /// Calls start during this time only; `None`: no limit.
+    /// Time during which calls start; `None`: no limit.
     pub duration: Option<Duration>,
 }
 
 impl ArrivalPlan {
-    /// Calls at this rate for ever.
+    /// Returns a plan with a constant rate and no end.
     pub fn steady(process: ArrivalProcess, rate: f64) -> Self {
         let steps = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
         Self { process, steps, calls_max: None, duration: None }
     }
 }
 
-/// The start instants of one agent's calls, in order: each is decided by the plan and the seed alone.
+/// Start instants of one agent's calls, in order. Only the plan and the seed decide them.
 #[derive(Debug)]
 pub struct Arrivals {
     plan: ArrivalPlan,
     start: Instant,
     rng: Rng,
-    /// The step in which `at` lies.
+    /// Index of the step that contains `at`.
     step: usize,
-    /// Seconds from the start to the next one.
+    /// Seconds from the start of the plan to the next call.
     at: f64,
     taken: u64,
     next: Option<Instant>,
 }
 
 impl Arrivals {
-    /// Arrivals by `plan`, counted from `start`.
+    /// Returns the arrivals of `plan`, counted from `start`.
     pub fn new(plan: ArrivalPlan, start: Instant, mut rng: Rng) -> Self {
         let phase: f64 = StandardUniform.sample(&mut rng);
         let mut arrivals = Self { plan, start, rng, step: 0, at: 0.0, taken: 0, next: None };
@@ -71,24 +71,24 @@ impl Arrivals {
         arrivals
     }
 
-    /// When the next call starts; `None` when all have started.
+    /// Start of the next call; `None` when all calls have started.
     pub(crate) fn peek(&self) -> Option<Instant> {
         self.next
     }
 
-    /// The scheduled start of the next call if that is not after `now`. To be called until `None`: an agent
-    /// that was held up still gets each call with the instant at which it should have started.
+    /// Returns the scheduled start of the next call if it is not after `now`. Call this until it returns `None`: a
+    /// delayed agent still gets each call with its scheduled start.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Instant> {
         self.next.filter(|&next| next <= now)?;
         self.next()
     }
 
-    /// No call starts any more.
+    /// Drops all further calls.
     pub(crate) fn end(&mut self) {
         self.next = None;
     }
 
-    /// How many calls are expected from one start to the next: a process of rate 1, which the plan's rate stretches.
+    /// Expected number of calls between one start and the next: a process of rate 1, scaled by the plan's rate.
     fn gap(&mut self) -> f64 {
         match self.plan.process {
             ArrivalProcess::Poisson => Exp1.sample(&mut self.rng),
@@ -105,7 +105,7 @@ impl Arrivals {
         self.plan.duration.is_none_or(|duration| after < duration).then(|| self.start + after)
     }
 
-    /// When the integral of the rate since the last start has come to `mass`.
+    /// Returns the time at which the integral of the rate since the last start reaches `mass`.
     fn after(&mut self, mut mass: f64) -> Option<f64> {
         let mut from = self.at;
         while let Some(step) = self.plan.steps.get(self.step) {
@@ -146,9 +146,9 @@ impl Iterator for Arrivals {
     }
 }
 
-/// The time in which a rate that changes linearly adds up to `mass`.
+/// Returns the time in which the integral of a linearly changing rate reaches `mass`.
 fn solve(rate: f64, slope: f64, mass: f64) -> Option<f64> {
-    // rate * t + slope / 2 * t^2 = mass, in the form that does not cancel for small slopes.
+    // rate * t + slope / 2 * t^2 = mass, solved in the form without cancellation for small slopes.
     let root = rate * rate + 2.0 * slope * mass;
     let below = rate + root.max(0.0).sqrt();
     (root >= 0.0 && below > 0.0).then(|| 2.0 * mass / below)

@@ -4,11 +4,10 @@ use base::Transport;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, Message, NameAddr, SipUri};
 
-/// What a party keeps of a dialog: the parts of its requests that the INVITE and the 2xx decided. One allocation,
-/// some 300 bytes.
+/// State of a dialog at one party: the parts of its requests that INVITE and 2xx determine. Takes some 300 bytes.
 #[derive(Debug)]
 pub(crate) struct Dialog {
-    /// Where its requests are sent.
+    /// Destination of its requests.
     pub(crate) next_hop: SocketAddr,
     /// Request-URI, then the Route and To lines, then the remote tag.
     text: Box<[u8]>,
@@ -16,16 +15,16 @@ pub(crate) struct Dialog {
     tag_at: u32,
 }
 
-/// The Contact's URI, unless it is missing or no SIP URI.
+/// Returns the Contact's URI; `None` if it is missing or not a SIP URI.
 pub(crate) fn contact<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
     let contact = message.header("Contact").and_then(NameAddr::parse)?;
     SipUri::parse(contact.uri).is_ok().then_some(contact.uri)
 }
 
 impl Dialog {
-    /// The caller's, by the 2xx (RFC 3261 §12.1.2). `uri` stands in for a Contact that cannot be used, and `fallback`
-    /// is where requests go when the URI to be asked is a name: resolving is not an agent's business. Where
-    /// `fallback` is an `outbound` proxy, it is also where they go without a route.
+    /// Returns the caller's dialog from the 2xx (RFC 3261 §12.1.2). `uri` replaces an unusable Contact. Requests go to
+    /// `fallback` when the next URI has a host name, because an agent does not resolve names. If the fallback is an
+    /// `outbound` proxy, requests without a route set go there as well.
     pub(crate) fn of_caller(response: &Message<'_>, uri: &str, fallback: SocketAddr, outbound: bool) -> Self {
         // The route set is the Record-Route in reverse order.
         let mut routes: Vec<_> = response.record_routes().map(|route| route.uri).collect();
@@ -33,12 +32,12 @@ impl Dialog {
         let target = contact(response).unwrap_or(uri.as_bytes());
         let is_outbound = outbound && routes.is_empty();
         let dialog = Self::new(target, routes, response.to(), response.to_tag(), fallback);
-        // RFC 3261 §12.2.1.1 allows it: "a default outbound proxy not represented in the route set".
+        // RFC 3261 §12.2.1.1 allows "a default outbound proxy not represented in the route set".
         if is_outbound { Self { next_hop: fallback, ..dialog } } else { dialog }
     }
 
-    /// The callee's, by any message that has the INVITE's From and Record-Route, and by the INVITE's Contact (RFC
-    /// 3261 §12.1.1).
+    /// Returns the callee's dialog from the INVITE's Contact and a message with its From and Record-Route (RFC 3261
+    /// §12.1.1).
     pub(crate) fn of_callee(message: &Message<'_>, target: &[u8], fallback: SocketAddr) -> Self {
         let routes = message.record_routes().map(|route| route.uri).collect();
         Self::new(target, routes, message.from(), message.from_tag(), fallback)
@@ -52,7 +51,7 @@ impl Dialog {
         fallback: SocketAddr,
     ) -> Self {
         let next_hop = address(routes.first().copied().unwrap_or(target)).unwrap_or(fallback);
-        // RFC 3261 §12.2.1.1: a first route without `lr` goes into the Request-URI and the target to the end.
+        // RFC 3261 §12.2.1.1: a first route without `lr` becomes the Request-URI, and the target goes to the end.
         let strict = routes.first().is_some_and(|route| !is_loose(route));
         let mut text = Vec::with_capacity(384);
         if strict {
@@ -85,12 +84,12 @@ impl Dialog {
         &self.text[self.lines_at as usize..self.tag_at as usize]
     }
 
-    /// Whether the message comes from this dialog's remote party.
+    /// Whether this tag is the tag of the dialog's remote party.
     pub(crate) fn has_remote_tag(&self, tag: Option<&[u8]>) -> bool {
         self.remote_tag() == tag.unwrap_or_default()
     }
 
-    /// The tag of the remote party; empty if it gave none.
+    /// Tag of the remote party; empty if it has none.
     pub(crate) fn remote_tag(&self) -> &[u8] {
         &self.text[self.tag_at as usize..]
     }
@@ -100,7 +99,7 @@ fn is_loose(uri: &[u8]) -> bool {
     SipUri::parse(uri).is_ok_and(|uri| uri.param("lr").is_some())
 }
 
-/// The address that a URI with a numeric host names (RFC 3263 §4.1 and §4.2 without DNS).
+/// Address of a URI with a numeric host (RFC 3263 §4.1 and §4.2 without DNS).
 fn address(uri: &[u8]) -> Option<SocketAddr> {
     let uri = SipUri::parse(uri).ok()?;
     let maddr = uri.param("maddr").flatten().and_then(Host::parse);
@@ -117,12 +116,12 @@ fn address(uri: &[u8]) -> Option<SocketAddr> {
 mod tests {
     use super::*;
 
-    /// Request-URI, Route and To lines, and next hop by the given header lines of a 2xx.
+    /// Returns Request-URI, Route and To lines, and next hop for a 2xx with the given header lines.
     fn dialog(lines: &str) -> (String, String, SocketAddr) {
         dialog_by(false, lines)
     }
 
-    /// The same with an outbound proxy, or without one.
+    /// The same, with or without an outbound proxy.
     fn dialog_by(outbound: bool, lines: &str) -> (String, String, SocketAddr) {
         let text = format!(
             "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@h>;tag=1\r\n\

@@ -1,15 +1,15 @@
-//! Call agents: [`Caller`]s that start calls in an open loop, [`Answerer`]s that take them.
+//! Call agents: [`Caller`]s start calls in an open loop, [`Answerer`]s take them.
 //!
-//! Pure: time is an argument of type [`base::Instant`], randomness comes from a seed, messages to send go to the
+//! Pure: time is an argument of type [`base::Instant`], randomness comes from a seed, and messages to send go to the
 //! caller's [`base::Outbox`]. The server runs the agents on sockets, tests and the simulator in virtual time.
 //!
-//! Both agents work the same way: hand each message and each due [`deadline`](Caller::deadline) to `handle`, send
-//! what is in the outbox, read [`results`](Caller::results) at any time. The same seed and the same input give the
+//! Both agents work the same way: pass each message and each due [`deadline`](Caller::deadline) to `handle`, send the
+//! messages in the outbox, and read [`results`](Caller::results) at any time. The same seed and the same input give the
 //! same output, byte for byte.
 //!
-//! Response times are measured from the instant at which a call *should* have started, not from when the agent
-//! got round to it. An agent or a server that stalls thus cannot hide the calls that it made wait (coordinated
-//! omission).
+//! Response times are measured from the instant at which a call *should* have started, not from the instant at which
+//! the agent started it. A stall of an agent or a server therefore shows in the times of the calls that waited (no
+//! coordinated omission).
 #![forbid(unsafe_code)]
 
 mod alarms;
@@ -35,49 +35,49 @@ pub use transaction::Timers;
 use base::{Flow, Transport};
 use std::net::SocketAddr;
 
-/// What an agent is told.
+/// Input of an agent.
 #[derive(Clone, Copy, Debug)]
 pub enum AgentInput<'a> {
-    /// A message came in: a datagram, or one of a stream.
+    /// A message was received: a datagram, or one message of a stream.
     Message {
-        /// The way it came.
+        /// Flow by which it was received.
         from: Flow,
-        /// All of it.
+        /// The whole message.
         bytes: &'a [u8],
     },
     /// The agent's deadline may have passed.
     Tick,
 }
 
-/// What an agent tells besides its results.
+/// An event of an agent, in addition to its results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AgentEvent {
     /// A caller's call is over.
     CallEnded {
-        /// Its number, counted from zero in the order of scheduled starts.
+        /// Number of the call, counted from zero in the order of scheduled starts.
         call: u64,
-        /// How it ended.
+        /// Outcome of the call.
         outcome: CallOutcome,
     },
-    /// A message of a call met another server than the call belongs to.
+    /// A message of a call arrived at another server than the call's.
     WrongServer {
         /// The Call-ID.
         call_id: Box<str>,
     },
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallOutcome {
     /// Answered, held, and hung up by either side.
     Completed,
     /// Final response of this status, 300 or more, to the INVITE.
     Refused(u16),
-    /// Given up before anybody answered, and refused then: with 487 as a rule, the CANCEL's doing.
+    /// Given up before an answer, then refused: usually with 487 because of the CANCEL.
     Abandoned,
-    /// Answered all the same after the caller had given up, and hung up at once.
+    /// Answered after the caller had given up, and hung up at once.
     AnsweredLate,
-    /// No final response to the INVITE, whether it was given up or not.
+    /// No final response to the INVITE, whether or not the caller gave up.
     InviteTimeout,
     /// No final response to the BYE.
     ByeTimeout,
@@ -85,15 +85,14 @@ pub enum CallOutcome {
     ByeRefused(u16),
 }
 
-/// What each branch begins with (RFC 3261 §8.1.1.7).
+/// Prefix of each branch (RFC 3261 §8.1.1.7).
 const COOKIE: &str = "z9hG4bK";
 
-/// How many due arrivals and alarms one step works off; the rest is left to the next one, so that an agent that
-/// was held up answers datagrams in between. About a millisecond's work.
+/// Maximum of due arrivals and alarms that one step handles. The rest is left to the next step, so that a delayed agent
+/// reads datagrams in between. About a millisecond of work.
 const WORK_MAX: usize = 256;
 
-/// Where the response to a request goes: over UDP as its Via says, otherwise back by its connection (RFC 3261
-/// §18.2.2).
+/// Returns the destination of a response: over UDP from the Via, otherwise the connection (RFC 3261 §18.2.2).
 fn way_back(request: &wire::Message<'_>, from: Flow) -> Option<Flow> {
     match from.transport {
         Transport::Udp => {
@@ -103,7 +102,7 @@ fn way_back(request: &wire::Message<'_>, from: Flow) -> Option<Flow> {
     }
 }
 
-/// The session of an offer or answer: one PCMU stream (RFC 4566). Nothing listens there.
+/// Session description of an offer or answer: one PCMU stream (RFC 4566). No socket listens at its port.
 fn session(user: &str, local: SocketAddr) -> String {
     let (ip, family) = (local.ip(), if local.is_ipv4() { "IP4" } else { "IP6" });
     format!(

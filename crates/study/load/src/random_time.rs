@@ -1,4 +1,4 @@
-//! How long calls last, and how long they ring.
+//! Distribution of holding times and ringing times.
 use base::Rng;
 use core::fmt;
 use core::str::FromStr;
@@ -11,16 +11,16 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 /// standard deviation). Units are `us`, `ms`, `s`, `m` and `h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RandomTime {
-    /// Always the same.
+    /// Constant.
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
-    /// Normal with mean and standard deviation, cut at zero: a negative time is drawn again, so the mean of
-    /// what is drawn lies a little above the one given.
+    /// Normal with mean and standard deviation, truncated at zero: a negative time is drawn again. The mean of the
+    /// drawn times is therefore slightly above the given mean.
     Normal(Duration, Duration),
 }
 
-/// Why a text is no [`RandomTime`]: what was read, and what would be right.
+/// Error of parsing a [`RandomTime`]. Its message quotes the text and shows valid forms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RandomTimeError(String);
 
@@ -67,7 +67,7 @@ impl FromStr for RandomTime {
     }
 }
 
-/// A number and a unit, such as `1.5s`.
+/// Parses a number with a unit, such as `1.5s`.
 fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic())?;
@@ -87,7 +87,7 @@ fn duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// Mean and standard deviation in seconds.
+    /// Returns mean and standard deviation of drawn times, in seconds.
     fn moments(text: &str) -> (f64, f64) {
         let holding: RandomTime = text.parse().unwrap();
         let mut rng = Rng::from_seed(5);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_normal_is_cut_at_zero_not_folded() {
-        // A normal around zero cut there is a half-normal: mean sd * sqrt(2 / pi) = 0.798 sd.
+        // A normal around zero, truncated there, is a half-normal: mean sd * sqrt(2 / pi) = 0.798 sd.
         let (mean, _) = moments("normal:0s,10s");
         assert!((mean - 7.98).abs() < 0.1, "{mean}");
     }

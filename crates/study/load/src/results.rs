@@ -1,4 +1,4 @@
-//! What the agents measured. Times are in microseconds, units are in the names of the JSON keys.
+//! Measurements of the agents. Times are in microseconds; the names of the JSON keys contain the units.
 use core::fmt::Write as _;
 use core::time::Duration;
 use hdrhistogram::Histogram;
@@ -6,10 +6,10 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// Longest response time that is told apart from a longer one: an hour, far over any SIP time-out.
+/// Longest response time that the histogram distinguishes: an hour, far longer than any SIP timeout.
 const TIME_MAX_US: u64 = 3_600_000_000;
 
-/// A distribution of times to three digits, from 1 us to an hour.
+/// Distribution of times with three significant digits, from 1 us to an hour.
 ///
 /// Serialized as `{count, min_us, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us}`.
 #[derive(Clone, Debug)]
@@ -27,12 +27,12 @@ impl Times {
         self.0.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// How many times were recorded.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that `percent` (0 to 100) of all recorded ones do not exceed, in microseconds; 0 when empty.
+    /// Time in microseconds that `percent` (0 to 100) of the recorded times do not exceed; 0 when empty.
     pub fn percentile_us(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
     }
@@ -42,12 +42,12 @@ impl Times {
         self.0.mean()
     }
 
-    /// Adds what another agent recorded.
+    /// Adds the times of another agent.
     pub fn merge(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both histograms have the same bounds");
     }
 
-    /// Those that were recorded after `before`, an earlier state of the same.
+    /// Returns the times recorded after `before`, an earlier copy of this distribution.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut times = self.0.clone();
@@ -77,7 +77,7 @@ impl Serialize for Times {
     }
 }
 
-/// What callers measured and counted.
+/// Counts and response times of callers.
 ///
 /// Each started call ends in exactly one of `calls_completed`, `calls_refused`, `calls_abandoned`,
 /// `calls_answered_late`, `invite_timeouts`, `bye_timeouts` and `bye_refused`, or is still in `calls_in_progress`.
@@ -85,7 +85,7 @@ impl Serialize for Times {
 pub struct CallResults {
     /// Calls whose INVITE was sent.
     pub calls_started: u64,
-    /// Calls that are set up, talking or being ended.
+    /// Calls in setup, established, or being ended.
     pub calls_in_progress: u64,
     /// Calls answered by a 2xx.
     pub calls_answered: u64,
@@ -93,39 +93,39 @@ pub struct CallResults {
     pub calls_completed: u64,
     /// Calls refused by a final response of 300 or more, by status.
     pub calls_refused: BTreeMap<u16, u64>,
-    /// Calls given up because nobody answered in time, and refused after that.
+    /// Calls given up because no answer came in time, and refused after that.
     pub calls_abandoned: u64,
     /// Calls answered after the caller had given up, and ended at once by a BYE that got a 2xx.
     pub calls_answered_late: u64,
-    /// Calls whose INVITE got no final response, given up before or not.
+    /// Calls whose INVITE got no final response, whether or not the caller gave up.
     pub invite_timeouts: u64,
     /// Calls whose BYE got no final response.
     pub bye_timeouts: u64,
     /// Calls whose BYE was refused by a final response of 300 or more, by status.
     pub bye_refused: BTreeMap<u16, u64>,
-    /// INVITE, CANCEL and BYE requests sent again, and ACKs sent again for a repeated final response.
+    /// Retransmissions of INVITE, CANCEL and BYE requests, and of ACKs to repeated final responses.
     pub retransmissions_sent: u64,
-    /// Responses that carry another Server name than earlier ones of their call.
+    /// Responses whose Server name differs from earlier responses of the same call.
     pub wrong_server: u64,
-    /// 2xx responses of a second party to the same INVITE, or to one whose call is over; each was acknowledged and
-    /// hung up at once.
+    /// 2xx responses of a second party to the same INVITE, or to the INVITE of a call that is over. The caller
+    /// acknowledges each and hangs up at once.
     pub forks_hung_up: u64,
-    /// Datagrams that are no SIP, or belong to no call that is known (any more).
+    /// Datagrams that are not SIP or belong to no known call.
     pub stray_datagrams: u64,
     /// Answered calls by the Server name of the 2xx.
     pub calls_by_server: BTreeMap<String, u64>,
-    /// Furthest that an INVITE was sent behind its schedule: how far the generator itself was late.
+    /// Longest delay of an INVITE behind its schedule: the lateness of the generator itself.
     pub start_lag_max_us: u64,
-    /// From the scheduled start of a call to the 2xx.
+    /// Times from the scheduled start of a call to the 2xx.
     pub invite_response: Times,
-    /// From the scheduled start of a call to a final response of 300 or more.
+    /// Times from the scheduled start of a call to a final response of 300 or more.
     pub refusal_response: Times,
-    /// From the scheduled end of a call to the final response of its BYE.
+    /// Times from the scheduled end of a call to the final response of its BYE.
     pub bye_response: Times,
 }
 
 impl CallResults {
-    /// Adds what another caller measured: counts and times add up, `start_lag_max_us` is the larger one.
+    /// Adds the results of another caller: counts and times are summed, `start_lag_max_us` is the larger of both.
     pub fn merge(&mut self, other: &Self) {
         self.calls_started += other.calls_started;
         self.calls_in_progress += other.calls_in_progress;
@@ -148,7 +148,7 @@ impl CallResults {
         self.bye_response.merge(&other.bye_response);
     }
 
-    /// The same counts, with the times since `before`, an earlier state of these results.
+    /// Returns the same counts, with the times recorded since `before`, an earlier copy of these results.
     #[must_use]
     pub fn with_times_since(mut self, before: &Self) -> Self {
         self.invite_response = self.invite_response.since(&before.invite_response);
@@ -165,7 +165,7 @@ impl CallResults {
         }
     }
 
-    /// Calls that ended otherwise than they should: refused, timed out, or not ended properly.
+    /// Number of failed calls: refused, timed out, or not ended properly.
     pub fn calls_failed(&self) -> u64 {
         self.calls_refused.values().sum::<u64>()
             + self.invite_timeouts
@@ -173,7 +173,7 @@ impl CallResults {
             + self.bye_refused.values().sum::<u64>()
     }
 
-    /// One line for a live view.
+    /// Returns one line of text for a live view.
     pub fn progress(&self) -> String {
         let mut line = format!(
             "{} started, {} in progress, {} completed, {} failed",
@@ -206,14 +206,14 @@ fn add<K: Ord + Clone>(sum: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
     }
 }
 
-/// What answerers counted.
+/// Counts of answerers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AnswererResults {
-    /// First copies of requests, by method; ACKs and requests of other servers' calls are not among them.
+    /// First copies of requests, by method. ACKs and requests within other servers' calls do not count.
     pub requests: BTreeMap<&'static str, u64>,
     /// Repeated copies of requests.
     pub retransmissions_received: u64,
-    /// 2xx and other final responses to INVITE sent again for want of an ACK, and BYEs for want of an answer.
+    /// Final responses to INVITE repeated because no ACK came, and BYEs repeated because no response came.
     pub retransmissions_sent: u64,
     /// Calls answered with 200.
     pub calls_answered: u64,
@@ -225,18 +225,18 @@ pub struct AnswererResults {
     pub calls_cancelled: u64,
     /// Final responses to INVITE whose ACK never came.
     pub ack_timeouts: u64,
-    /// Requests within a call that is not one of ours, and CANCELs of an INVITE that never came here.
+    /// Requests within a call of another server, and CANCELs of an INVITE that this server did not receive.
     pub wrong_server: u64,
-    /// Requests within calls of ours that are over already.
+    /// Requests within calls of this server that are over.
     pub late_requests: u64,
     /// Requests dropped because the queue was full.
     pub queue_drops: u64,
-    /// Datagrams that could not be answered: no SIP, a response to nothing, a Via that leads nowhere.
+    /// Datagrams without a response: not SIP, a response to no request of ours, or an unusable Via.
     pub stray_datagrams: u64,
 }
 
 impl AnswererResults {
-    /// Adds what another answerer counted.
+    /// Adds the counts of another answerer.
     pub fn merge(&mut self, other: &Self) {
         add(&mut self.requests, &other.requests);
         self.retransmissions_received += other.retransmissions_received;

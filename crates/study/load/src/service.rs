@@ -1,32 +1,32 @@
-//! The virtual processor of an answerer: what makes one answerer slower than another.
+//! Virtual processor of an answerer, which determines its speed.
 use base::{INVITE_WORK, Instant, Rng};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
 use std::collections::VecDeque;
 use wire::Method;
 
-/// How long requests take to serve.
+/// Service times of requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ServiceModel {
-    /// Time of one unit of work; zero answers at once. An INVITE is [`INVITE_WORK`] units, every other
-    /// request one; ACKs and retransmissions are free.
+    /// Time of one unit of work; at zero, requests are served at once. An INVITE takes [`INVITE_WORK`] units, every
+    /// other request one. ACKs and retransmissions take no time.
     pub service_per_work: Duration,
-    /// Draw the service time from an exponential distribution around the work's time, rather than use it.
+    /// Draws each service time from an exponential distribution whose mean is the work's time.
     pub exponential: bool,
     /// Factor on all service times: 2 is half as fast.
     pub slowdown: f64,
-    /// Requests that may wait or be served; one more is dropped without a word. `None`: no limit.
+    /// Maximum of requests that wait or are served; further ones are dropped without a response. `None`: no limit.
     pub queue_max: Option<usize>,
 }
 
 impl Default for ServiceModel {
-    /// Answers at once.
+    /// Serves requests at once.
     fn default() -> Self {
         Self { service_per_work: Duration::ZERO, exponential: false, slowdown: 1.0, queue_max: None }
     }
 }
 
-/// A single first-in first-out server; `T` is what is to be done once the work is.
+/// A single first-in first-out server. `T` is the action after the work.
 #[derive(Debug)]
 pub(crate) struct Processor<T> {
     model: ServiceModel,
@@ -40,12 +40,12 @@ impl<T> Processor<T> {
         Self { model, rng, free_at: Instant::ZERO, queue: VecDeque::new() }
     }
 
-    /// Whether one more request would be dropped.
+    /// Whether a further request would be dropped.
     pub(crate) fn is_full(&self) -> bool {
         self.model.queue_max.is_some_and(|max| self.queue.len() >= max)
     }
 
-    /// Takes a request in. Without service time it is done at `now`.
+    /// Queues a request. Without service time it is done at `now`.
     pub(crate) fn push(&mut self, now: Instant, method: Method, job: T) {
         let work = if method == Method::Invite { INVITE_WORK } else { 1.0 };
         let mut seconds = self.model.service_per_work.as_secs_f64() * work * self.model.slowdown;
@@ -57,7 +57,7 @@ impl<T> Processor<T> {
         self.queue.push_back((self.free_at, job));
     }
 
-    /// The next request whose work is done at `now`, and the instant at which it was.
+    /// Removes the next request whose work is done by `now`. Returns it with the instant at which the work was done.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(Instant, T)> {
         self.deadline().filter(|&done| done <= now)?;
         self.queue.pop_front()

@@ -1,32 +1,32 @@
-//! The agents' transactions: the machines of `transaction`, each with timers of its own.
+//! Transactions of the agents: the state machines of `transaction`, each with its own timers.
 //!
-//! Not its `Layer`, which keeps a table of keys and the messages that may be sent again: an agent finds its call by
-//! what its own branches and tags say, and can write each of its messages anew.
+//! The agents do not use `transaction::Layer`, which keeps a table of keys and the messages for retransmission. An
+//! agent finds its call from its own branches and tags, and can render each of its messages again.
 use base::Instant;
 use core::time::Duration;
 use transaction::{
     Life, Machine, MachineStep, Pace, Timer, Timers, TransactionEvent, TransactionKind, TransportKind,
 };
 
-/// What does not happen.
+/// Instant that is never reached.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// A transaction: which messages it is about, its owner knows.
+/// A transaction. Its owner keeps the messages.
 #[derive(Debug)]
 pub(crate) struct Timed {
     machine: Machine,
-    /// Over a reliable transport nothing is sent again.
+    /// Over a reliable transport, requests are not retransmitted.
     transport: TransportKind,
-    /// The timer that ends the state.
+    /// Timer that ends the current state.
     life: Timer,
     life_at: Instant,
-    /// The timer that sends again, and how long it ran last.
+    /// Time of the next retransmission; `interval` is the length of its last period.
     resend_at: Instant,
     interval: Duration,
 }
 
 impl Timed {
-    /// That of a request which is sent now.
+    /// Returns the client transaction of a request that is sent now.
     pub(crate) fn client(
         now: Instant,
         kind: TransactionKind,
@@ -39,20 +39,19 @@ impl Timed {
         timed
     }
 
-    /// That of a request which came. No timer reminds of the 100 that is due in the end: an answerer sends it at once
-    /// or never, as it is told to.
+    /// Returns the server transaction of a received request. No timer for the 100: it is sent at once or never.
     pub(crate) fn server(kind: TransactionKind, transport: TransportKind) -> Self {
         Self::idle(Machine::server(kind).next, transport)
     }
 
-    /// One that is over.
+    /// Returns a transaction that is over.
     pub(crate) fn over() -> Self {
         let state = transaction::client::non_invite::ClientNonInviteState::Terminated;
         Self::idle(Machine::ClientNonInvite(state), TransportKind::Reliable)
     }
 
     fn idle(machine: Machine, transport: TransportKind) -> Self {
-        // Any timer will do for `life` while it does not run.
+        // The value of `life` is unused while its timer does not run.
         Self {
             machine,
             transport,
@@ -67,12 +66,12 @@ impl Timed {
         self.machine.is_terminated()
     }
 
-    /// When [`due`](Self::due) has something to say; [`NEVER`] if nothing runs.
+    /// Time of the next [`due`](Self::due) timer; [`NEVER`] if none runs.
     pub(crate) fn deadline(&self) -> Instant {
         self.life_at.min(self.resend_at)
     }
 
-    /// The timer that fires now, to be told to [`on`](Self::on). Giving up goes before sending again.
+    /// Returns the due timer as an event for [`on`](Self::on). The end of the state precedes a retransmission.
     pub(crate) fn due(&mut self, now: Instant) -> Option<TransactionEvent> {
         if now >= self.life_at {
             self.life_at = NEVER;
@@ -85,7 +84,7 @@ impl Timed {
         }
     }
 
-    /// What an event leads to. The timers are seen to, what is to be sent and told is the owner's.
+    /// Handles an event and updates the timers. The owner sends and reports as the returned step says.
     pub(crate) fn on(
         &mut self,
         now: Instant,
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
     use transaction::{Send, StatusClass, Tell};
 
-    /// The seconds at which a request is sent again, and given up.
+    /// Returns the seconds at which a request is retransmitted, and the second of its timeout.
     fn schedule(kind: TransactionKind, transport: TransportKind) -> Vec<f64> {
         let timers = Timers::default();
         let mut request = Timed::client(Instant::ZERO, kind, transport, &timers);

@@ -1,11 +1,11 @@
-//! What simulations show, for people: the papers' figures with their statements as checks, surveys of a scenario, and
-//! the reports that both are written to.
+//! Figures and reports of simulations: the papers' figures with their statements as checks, surveys of a scenario, and
+//! the reports of both.
 //!
-//! - [`figures`]: one figure of a paper each. Its scenarios and sweeps, and what the paper states about it.
-//! - [`survey`]: a scenario run as often as it asks for, once or at several values of a key.
-//! - [`report`]: tables, pictures and a page for either.
+//! - [`figures`]: one file per figure or subject of a paper, with scenarios, sweeps, and the paper's statements.
+//! - [`survey`]: runs of a scenario with all its replications, once or at several values of a key.
+//! - [`report`]: tables, pictures and a page for figures and surveys.
 //!
-//! Everything is run by [`sim`]; threads are in its runner of sweeps alone.
+//! [`sim`] runs all simulations; only its runner of sweeps uses threads.
 #![forbid(unsafe_code)]
 
 pub mod figures;

@@ -1,10 +1,10 @@
-//! What the report writes for a small figure that has one of everything.
+//! The report of a small figure with every kind of element.
 
 use papers::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Point, ReportTable, Style, write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Curves with intervals, a gap and a capacity; bars by name; a long step series with a mark on a logarithmic axis.
+/// Returns a figure with intervals, a gap and a capacity; bars by name; a long step series with a mark, logarithmic.
 fn figure() -> Figure {
     let mut curves =
         Plot::new("Goodput <of> \"all\"", Axis::linear("load (calls/s)"), Axis::linear("goodput (calls/s)"));
@@ -78,7 +78,7 @@ fn text(dir: &Path, name: &str) -> String {
     fs::read_to_string(dir.join(name)).expect("it was written")
 }
 
-/// The page with pictures and style sheet left out.
+/// Returns the page without pictures and style sheet.
 fn structure(page: &str) -> String {
     let without = |page: &str, from: &str, to: &str| {
         let mut parts = page.split(from);
@@ -116,7 +116,7 @@ fn text_is_never_markup_and_nothing_refers_to_another_server() {
             assert!(!text.contains(wrong), "{name} has {wrong}");
         }
     }
-    // A dollar is a dollar, not the start of a formula.
+    // A dollar sign does not start a formula.
     assert!(text(&dir, "overload-0b.svg").contains("2 servers, $1 &lt; $2"));
 }
 
@@ -150,6 +150,6 @@ fn a_page_without_statements_promises_none() {
     for promise in ["what its source states", "statement", "confidence", "<nav>"] {
         assert!(!page.contains(promise), "{promise}");
     }
-    // Pictures, tables and assumptions are there all the same.
+    // Pictures, tables and assumptions are still there.
     assert!(page.contains("overload-0c.csv") && page.contains("<h3>Assumptions</h3>"));
 }

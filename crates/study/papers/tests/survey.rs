@@ -1,4 +1,4 @@
-//! What a scenario's runs show together: intervals, what is too wide, why calls failed, and the page.
+//! Summary of a scenario's runs: intervals, their precision, causes of failed calls, and the page.
 
 use base::Instant;
 use config::scenario::Scenario;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A lonely server with `rate` calls a second of 2 s; `run` and `more` are further text.
+/// Returns a scenario with a single server and `rate` calls a second of 2 s; `run` and `more` are further text.
 fn scenario(run: &str, rate: u32, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -50,11 +50,11 @@ fn what_is_too_wide_is_named_and_nothing_else() {
     }
 }
 
-/// Half width by Student's t of ten batches.
+/// Half width of ten batches by Student's t.
 fn half_width(batches: &[f64; 10]) -> f64 {
     let mean = batches.iter().sum::<f64>() / 10.0;
     let variance = batches.iter().map(|batch| (batch - mean).powi(2)).sum::<f64>() / 9.0;
-    // Student's t of 9 is 2.262.
+    // Student's t for 9 degrees of freedom is 2.262.
     2.262 * (variance / 10.0).sqrt()
 }
 
@@ -64,7 +64,7 @@ fn one_run_has_batch_means_of_the_completed_calls_and_the_setup_time() {
     assert_eq!(one.intervals, Intervals::BatchMeans);
     let (stream, run) = (&one.streams[0], &runs[0].streams[0]);
     let half = stream.goodput.half_width.expect("20 bins make 10 batches");
-    // Of two bins each, the first one from 20 s on.
+    // Batches of two bins each, the first one from 20 s on.
     let at = |batch: u64| Instant::from_millis(20_000 + 10_000 * batch);
     let batches = core::array::from_fn(|batch| run.completed.rate(at(batch as u64), at(batch as u64 + 1)));
     let expected = half_width(&batches);
@@ -115,7 +115,7 @@ fn one_run_that_changes_or_is_short_has_no_interval() {
     assert!(none(&scenario("", 60, "[[fault]]\nhost = \"edge\"\nat = \"60s\"\nstall = \"1s\"")));
     let lossy = "[[link]]\nbetween = [\"agents\", \"edge\"]\nloss = 0.01\n";
     assert!(none(&scenario("", 60, &format!("{lossy}until = \"60s\""))));
-    // What lasts all the time is no change.
+    // A constant impairment is no change.
     assert!(!none(&scenario("", 60, lossy)));
     let mut short = scenario("", 60, "");
     short.run.bin *= 4;
@@ -154,12 +154,12 @@ fn progress_is_told_in_simulated_time() {
     let (sender, told) = mpsc::channel();
     survey(&scenario, |passed| sender.send(passed).expect("it is received below"));
     let told: Vec<Duration> = told.try_iter().collect();
-    // Each bin of each run.
+    // One report for each bin of each run.
     assert_eq!(told.len(), 2 * 24);
     assert_eq!(told.iter().sum::<Duration>(), 2 * scenario.run.duration);
 }
 
-/// Calls of two minutes cannot end in a run of two minutes, and nothing is wrong with that.
+/// Calls of two minutes cannot end in a run of two minutes, which is no fault.
 #[test]
 fn calls_too_long_for_the_run_are_remarked_on() {
     let long = "calls.long = { path = [\"edge\"], rate = 10, holding = \"exp:2m\" }";
@@ -177,7 +177,7 @@ fn calls_too_long_for_the_run_are_remarked_on() {
     );
 }
 
-/// Names of all fields at any depth.
+/// Collects the names of all fields at any depth.
 fn fields(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(key, value)| {
@@ -192,12 +192,12 @@ fn fields(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn the_json_has_the_documented_fields() {
     let mut found = BTreeSet::new();
-    // Nothing is sure enough, and calls last longer than the run.
+    // No figure is precise enough, and calls last longer than the run.
     let mut scenario = scenario("precision = 0.001", 60, "");
     scenario.streams[0].holding = RandomTime::Exponential(Duration::from_mins(3));
     let survey = surveyed(&scenario);
     fields(&serde_json::to_value(&survey).expect("it can be written"), &mut found);
-    let page = include_str!("../../../../docs/simulation.md");
+    let page = include_str!("../../../../docs/simulate.md");
     let (_, section) = page.split_once("## Results of a scenario").expect("it is documented");
     let table = section.split_once("`too_wide` judges").expect("the section ends so").0;
     for field in &found {
@@ -205,7 +205,7 @@ fn the_json_has_the_documented_fields() {
     }
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     for row in rows {
-        // The first column names fields; so do the others in backquotes, but for settings, which have a dot.
+        // The first column contains fields, and so do other columns in backquotes, except settings, which have a dot.
         for name in row.split('`').skip(1).step_by(2).filter(|name| !name.contains('.')) {
             assert!(found.contains(name), "`{name}` is documented and not there");
         }
@@ -238,6 +238,6 @@ fn the_page_has_assumptions_notes_and_marks() {
     for plot in &figure.plots {
         assert_eq!(plot.references, figure.plots[0].references);
     }
-    // All bins of the run, also when nothing came at its end.
+    // All bins of the run are present, even if no call came at its end.
     assert!(figure.plots[0].series.iter().all(|series| series.points.len() == 24));
 }

@@ -1,4 +1,4 @@
-//! A scenario at several values of a key: each as if it had been run alone, what is said of all, table and page.
+//! A scenario at several values of a key: each value as if it had been run alone, the verdict on all, table and page.
 
 use config::scenario::{Scenario, Value, parse, parse_with};
 use papers::report::{At, Scale};
@@ -25,7 +25,7 @@ fn swept(text: &str, key: &str, values: &[&str]) -> Sweep {
     vary(key, varied(text, key, values), |_| ())
 }
 
-/// A sweep in which the load is carried or not as `carried` says.
+/// Returns a sweep whose values carry the load or not, as in `carried`.
 fn judged(key: &str, values: &[&str], carried: &[bool]) -> Sweep {
     let short = TEXT
         .replace("5s", "1s")
@@ -43,7 +43,7 @@ fn judged(key: &str, values: &[&str], carried: &[bool]) -> Sweep {
 
 #[test]
 fn each_value_is_as_if_it_were_run_alone() {
-    // Not in order, and with as many runs as each file asks for.
+    // Out of order, and with the replications of each file.
     let cases = [
         ("calls.main.rate", ["180", "20", "100"], "rate = 60", "rate = "),
         ("run.replications", ["3", "1", "2"], "replications = 2", "replications = "),
@@ -83,7 +83,7 @@ fn all_runs_are_heard_of() {
     assert_eq!(heard.try_iter().sum::<Duration>(), 4 * Duration::from_mins(1));
 }
 
-/// Completed calls a second would lie far below those offered, and nothing is wrong with either.
+/// Completed calls per second would be far below the offered ones, although neither is a fault.
 #[test]
 fn where_calls_outlast_the_run_those_set_up_are_drawn() {
     let plot = |text: &str| {
@@ -124,7 +124,7 @@ fn the_verdict_says_where_the_load_is_carried() {
     assert_eq!(verdict(rate, &rates, &[false; 3]), "at none of these values");
     let up_to = "up to calls.main.rate = 20, and no longer at 30";
     assert_eq!(verdict(rate, &rates, &[true, true, false]), up_to);
-    // Whatever the order of the values.
+    // The order of the values does not matter.
     assert_eq!(verdict(rate, &["30", "10", "20"], &[false, true, true]), up_to);
     let from = verdict("host.edge.count", &["1", "2", "3"], &[false, true, true]);
     assert_eq!(from, "from host.edge.count = 2 on, and not yet at 1");
@@ -167,7 +167,7 @@ fn the_csv_has_a_row_a_value_and_stream() {
     assert_eq!((rows[0][4], rows[1][0], rows[1][1], rows[2][1]), ("goodput", "2s", "main", "other"));
     let goodput = sweep.points[0].survey.streams[1].goodput;
     assert_eq!((rows[2][4].parse(), rows[2][5].parse()), (Ok(goodput.mean), Ok(goodput.half_width.unwrap())));
-    // Quoted, as it has a comma.
+    // Quoted because of the comma.
     assert!(csv.lines().nth(3).is_some_and(|line| line.starts_with("\"normal:2s,1s\",main,")), "{csv}");
 }
 
@@ -205,13 +205,13 @@ fn the_page_has_bars_over_words_and_the_unit_of_quantities() {
         assert_eq!(plot.x.scale, Scale::Names(vec!["none".into(), "delay".into()]));
         assert_eq!((plot.y.scale.clone(), plot.references.len()), (Scale::Linear, 0));
     }
-    // Bars have no dashes by which offered and completed calls could share a colour.
+    // Bars have no dashes, so offered and completed calls cannot share a colour.
     assert!(figure.plots[0].series.iter().all(|series| series.colour.is_none()));
     let times = judged("timers.t1", &["300ms", "500ms"], &[false, true]);
     let figure = times.figure("vary", "vary.toml", "300ms,500ms");
     assert_eq!(figure.plots[0].x.label, "timers.t1 (ms)");
     assert_eq!(figure.plots[0].references[0].label, "carried from 500ms");
-    // What changes with the value is told of the first.
+    // Assumptions that change with the value are given for the first value.
     let of_timers: Vec<_> = figure.assumptions.iter().filter(|text| text.contains("SIP timers")).collect();
     assert_eq!(of_timers, ["With timers.t1 = 300ms: SIP timers: T1 300ms, T2 4s, T4 5s, Timer C 181s."]);
     let others = figure.assumptions.iter().filter(|text| text.starts_with("With ")).count();

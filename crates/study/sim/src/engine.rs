@@ -1,9 +1,8 @@
-//! What every simulated model stands on: events in order of time, processors with their queues, links with their
-//! faults, and a digest of everything that happened.
+//! The engine of every simulated model: ordered events, processors with queues, links with faults, and a digest.
 //!
-//! Nothing here knows SIP. A model owns an [`EventQueue`] with an event type of its own, pops the next event, hands
-//! it to the part that it concerns, and schedules what follows. Parts ([`Cpu`], [`SimNetwork`]) return instants
-//! rather than schedule, so they fit any event type.
+//! The engine does not know SIP. A model has an [`EventQueue`] with its own event type, pops the next event, passes it
+//! to the part concerned, and schedules the events that follow. The parts ([`Cpu`], [`SimNetwork`]) return instants and
+//! schedule nothing, so they work with any event type.
 
 mod buffer;
 mod card;

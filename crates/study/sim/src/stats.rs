@@ -1,9 +1,9 @@
-//! What a run has shown, and how sure that is.
+//! Statistics of runs, with their uncertainty.
 //!
-//! A simulated mean without an interval says nothing. [`Interval`] comes from independent replications, from the
-//! batch means of one long run ([`batch_means`]), or from the differences of two algorithms that met the same random
-//! numbers ([`paired`]), and says itself when it is too wide. [`Settling`] finds how much of a run is warm-up.
-//! [`sweep`] runs many simulations on all cores.
+//! A simulated mean is meaningless without an interval. An [`Interval`] comes from independent replications, from the
+//! batch means of one long run ([`batch_means`]), or from the differences of two algorithms with the same random
+//! numbers ([`paired`]). It reports when it is too wide. [`Settling`] finds the length of a run's warm-up. [`sweep`]
+//! runs many simulations on all cores.
 
 mod batch;
 mod delays;

@@ -1,4 +1,4 @@
-//! The typed model: calls through real machines on virtual hosts.
+//! The typed model: calls through the real state machines on virtual hosts.
 
 use balance::PolicyKind;
 use config::scenario::{BalancerSettings, Group, HostRole, LinkFaults, Scenario, Stream};
@@ -20,12 +20,12 @@ fn a_light_load_completes_every_call_and_leaves_nothing() {
     assert!(stream.calls > 9_000, "{}", stream.calls);
     // A call in progress lasts longer than 1,500 s once in three million.
     assert_eq!((results.calls_left, results.transactions_left), (0, 0));
-    // INVITE, ACK, BYE and their responses at the server; INVITE, BYE, ACK at the callee, 100, 180, 200, 200 at the
+    // INVITE, ACK, BYE and their responses at the server; INVITE, BYE, ACK at the callee; 100, 180, 200, 200 at the
     // caller.
     assert_eq!(results.messages, stream.calls * 13);
 }
 
-/// What a server answers takes the way that its requests came.
+/// Responses of a server take the path of their requests in reverse.
 #[test]
 fn a_link_to_the_servers_carries_their_answers_too() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
@@ -51,8 +51,8 @@ fn a_link_to_the_servers_carries_their_answers_too() {
     assert!(added.abs_diff(Duration::from_millis(100)) < Duration::from_millis(5), "{added:?}");
 }
 
-/// A callee that nobody acknowledges hangs up after 64*T1 (RFC 3261 §13.3.1.4). What answers its BYE goes to its
-/// server and takes time there, as any response does.
+/// A callee whose 2xx gets no ACK hangs up after 64*T1 (RFC 3261 §13.3.1.4). The response to its BYE goes to its server
+/// and takes time there, like any response.
 #[test]
 fn answers_to_what_a_callee_asks_are_work_for_its_server() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
@@ -67,8 +67,8 @@ fn answers_to_what_a_callee_asks_are_work_for_its_server() {
     (stream.path, stream.answer) = (vec![0, 1], Duration::from_secs(2));
     stream.holding = RandomTime::Fixed(Duration::from_secs(1));
     stream.load.push(load::RateStep { at: Duration::from_secs(10), rate: 0.0, ramp: false });
-    // Callers hear and say nothing from the middle of that on, and have given up when it ends: what the server has to
-    // do then is for the BYEs of its callees.
+    // Callers are cut off from the middle of the load on, and have given up when the link is back. All later work of
+    // the server is for its callees' BYEs.
     let (since, heals) = (Duration::from_secs(5), Duration::from_mins(1));
     scenario.links.push(LinkFaults {
         from: None,

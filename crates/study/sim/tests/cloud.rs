@@ -1,4 +1,4 @@
-//! The model of a cluster in a cloud: its own laws first, so that figures made with it mean something.
+//! The model of a cluster in a cloud: checks of its own laws, so that figures made with it are meaningful.
 
 use core::time::Duration;
 use elastic::estimate::Settings;
@@ -15,7 +15,7 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Two servers of 100 calls/s, nobody else on their hosts.
+/// Two servers of 100 calls/s without neighbours.
 fn plan(rate: f64) -> CloudPlan {
     let queue = QueueSettings {
         choice: Choice::MostRoom,
@@ -42,8 +42,7 @@ fn neighbours(resource: Resource, (from, to): (u64, u64), share: f64) -> Neighbo
     Neighbours { resource, when: vec![(seconds(from), seconds(to))], share, steal: None }
 }
 
-/// Messages of fixed length at a processor that is half busy: the mean wait is that of M/D/1, and a call is six
-/// messages.
+/// Fixed service times at a processor that is half busy: the mean wait is that of M/D/1, and a call has six messages.
 #[test]
 fn latency_is_that_of_a_queue() {
     let mut plan = plan(50.0);
@@ -51,14 +50,14 @@ fn latency_is_that_of_a_queue() {
     plan.to = seconds(1_000);
     let results = run(&plan, 1);
     let service = 1.0 / 600.0;
-    // M/D/1 at half load: a service and half of one.
+    // M/D/1 at half load: one and a half service times.
     let mean = results.latency.mean().as_secs_f64();
     assert!((mean / (1.5 * service) - 1.0).abs() < 0.05, "{mean}");
     assert_eq!((results.lost, results.seconds.len()), (0, 1_000));
     assert!((results.carried as f64 - 50.0 * 970.0).abs() < 1_000.0, "{}", results.carried);
 }
 
-/// What servers ask for is what they get; the rest is refused.
+/// Servers get the rate that they announce; further calls are refused.
 #[test]
 fn servers_get_what_they_announce() {
     let mut plan = plan(150.0);
@@ -70,7 +69,7 @@ fn servers_get_what_they_announce() {
     assert!(results.latency.percentile(99.0) < Duration::from_millis(30));
 }
 
-/// A neighbour that takes half of the processor doubles every time; the estimator sends calls to the other server.
+/// A neighbour that takes most of the processor slows every message; the estimator sends calls to the other server.
 #[test]
 fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
     let mut plan = plan(80.0);
@@ -85,14 +84,14 @@ fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
     assert!(even.seconds[10].p95 < Some(Duration::from_millis(20)));
 }
 
-/// A neighbour leaves one of two servers a twentieth of its processor for 12 s. Credit alone goes on giving the
-/// server half of the calls; a bound on what is unanswered gives it fewer. By least work and with the bound the queue
-/// does as well as TLWL, with the neighbour and without.
+/// A neighbour leaves one of two servers a twentieth of its processor for 12 s. With credit alone, the server still
+/// gets half of the calls; a bound on unanswered calls gives it fewer. With least work and the bound, the queue
+/// performs as well as TLWL, with and without the neighbour.
 #[test]
 fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
     let mut plan = plan(40.0);
     plan.to = seconds(90);
-    // No BYE comes: the model tells the queue of one only when it is done, and TLWL as it comes.
+    // No BYE occurs: the model reports a BYE to the queue only at its end, but to TLWL at its arrival.
     plan.calls.talking = seconds(3_600);
     plan.announcing = Announcing::Fixed(100.0);
     let Front::Queue(usual) = plan.front.clone() else { panic!("it has a queue") };
@@ -104,7 +103,7 @@ fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
         queue(Choice::MostRoom, threshold),
         queue(Choice::Tlwl, threshold),
     ];
-    // Of several seeds together: the 99th percentile of one run is that of a few dozen calls.
+    // Several seeds together: the 99th percentile of one run depends on a few dozen calls.
     let p99 = |neighbours: Vec<Neighbours>| {
         fronts.clone().map(|front| {
             let plan = CloudPlan { front, neighbours: neighbours.clone(), ..plan.clone() };
@@ -121,7 +120,7 @@ fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
     assert!(both <= tlwl.mul_f64(1.1), "{tlwl:?} {both:?}");
 }
 
-/// The scaler has servers started, which takes its time, and stopped again; the same seed gives the same run.
+/// The scaler starts servers, which takes time, and stops them again; the same seed gives the same run.
 #[test]
 fn servers_come_and_go() {
     let mut plan = plan(0.0);
@@ -142,7 +141,7 @@ fn servers_come_and_go() {
     let stops =
         results.decisions.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
     assert_eq!(stops, ready(800) - 1);
-    // Lost while servers started, not after.
+    // Calls are lost while servers start, and not afterwards.
     let lost =
         |from: usize, to: usize| results.seconds[from..to].iter().map(|second| second.lost).sum::<u64>();
     assert!(lost(300, 400) > 5_000 && lost(420, 3_600) == 0, "{} {}", lost(300, 400), lost(420, 3_600));
@@ -151,8 +150,8 @@ fn servers_come_and_go() {
     assert_ne!(results.seconds, run(&plan, 2).seconds);
 }
 
-/// A neighbour on the first server's network card: callers wait for the card on the way in and on the way out, a monitor
-/// on the server sees none of it, and its processor has nothing to do with it.
+/// A neighbour on the first server's network card: callers wait for the card in both directions. A monitor on the
+/// server does not see the wait, and its processor is not affected.
 #[test]
 fn a_card_that_is_shared_is_seen_from_in_front() {
     let mut plan = plan(40.0);
@@ -165,7 +164,7 @@ fn a_card_that_is_shared_is_seen_from_in_front() {
         let p95 = results.seconds[from..to].iter().filter_map(|second| second.p95);
         p95.sum::<Duration>() / (to - from) as u32
     };
-    // Six messages of 20 calls/s, 5 ms each on what is left: 60 % of a card that is passed twice.
+    // Six messages of 20 calls/s, 5 ms each on the rest of the card: 60 % of a card that each message passes twice.
     let inside = [mean(&server, 61, 119), mean(&front, 61, 119)];
     let outside = [mean(&server, 31, 59), mean(&front, 31, 59)];
     assert!(inside[1] > inside[0] + Duration::from_millis(10), "{inside:?}");
@@ -173,7 +172,8 @@ fn a_card_that_is_shared_is_seen_from_in_front() {
     assert_eq!((server.lost, server.set_up.mean()), (0, front.set_up.mean()), "who measures changes nothing");
 }
 
-/// What a card drops comes again, and what finds a database full is lost: a call is neither lost twice nor never over.
+/// Messages dropped by a card are sent again, and calls that find a database full are lost. No call is lost twice or
+/// never ends.
 #[test]
 fn what_finds_no_room_comes_again_or_is_lost_once() {
     let mut plan = plan(150.0);
@@ -181,7 +181,7 @@ fn what_finds_no_room_comes_again_or_is_lost_once() {
     plan.host.rate = 400.0;
     plan.calls.talking = seconds(1);
     plan.host.card = Some(2_000.0);
-    // 400 messages a second each way are left of 450, for half a minute.
+    // The rest of the cards carries 400 messages a second in each direction of 450 offered, for half a minute.
     plan.neighbours = vec![neighbours(Resource::Card, (60, 90), 0.8); 2];
     let results = run(&plan, 1);
     assert_eq!(results.lost, 0);
@@ -199,13 +199,13 @@ fn what_finds_no_room_comes_again_or_is_lost_once() {
     let busy = vec![neighbours(Resource::Processor, (60, 90), 0.5)];
     plan.database = Some(Database { is_shared: true, rate: 200.0, spread: Spread::Fixed, neighbours: busy });
     let results = run(&plan, 1);
-    // 50 calls/s too many for 30 s, of which a thousand may wait.
+    // 50 calls/s too many for 30 s; a thousand of them may wait.
     assert!((300..700).contains(&results.lost), "{}", results.lost);
     assert!(is_over(&results) < 100, "{} {}", is_over(&results), results.lost);
 }
 
-/// A database that all servers share is no faster for one of them alone; one for each, of which the first is slow, leaves
-/// the other servers as they are. The latency of a server has the wait for its database in it, wherever it is measured.
+/// A database shared by all servers is slow for all of them. If each server has its own and the first is slow, the
+/// other servers are not affected. A server's latency includes the wait for its database, wherever it is measured.
 #[test]
 fn a_server_waits_for_its_database() {
     let mut plan = plan(80.0);
@@ -219,7 +219,7 @@ fn a_server_waits_for_its_database() {
         let p95 = |at: usize| results.seconds[at..at + 20].iter().filter_map(|second| second.p95).max();
         (p95(35).expect("calls came"), p95(70).expect("calls came"), results.lost)
     };
-    // 80 of 100 calls/s that are left, 40 where there are two.
+    // 80 calls/s for 100 that the database still serves, or 40 with two databases.
     let [shared, own] = [true, false].map(|is_shared| with(is_shared, Vantage::Server));
     assert!(shared.0 < Duration::from_millis(40) && shared.1 > shared.0 * 3, "{shared:?}");
     assert!(own.1 > own.0 && own.1 < shared.1, "{own:?} {shared:?}");

@@ -52,7 +52,7 @@ fn a_full_buffer_drops_messages_and_keeps_timers() {
     let mut cpu = cpu(CpuConfig { buffer: 2, ..CpuConfig::default() }, Plain);
     cpu.enqueue(at(0), Priority::P2, 0);
     start(&mut cpu, at(0)).unwrap();
-    // The one in service does not count, and all bounded priorities share the space.
+    // The job in service does not count, and all bounded priorities share the space.
     assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), Admission::Queued);
     assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), Admission::Queued);
     assert_eq!(cpu.enqueue(at(0), Priority::P2, 3), Admission::Dropped);
@@ -104,7 +104,7 @@ fn a_stall_stops_all_workers_and_is_not_busy_time() {
     let mark = cpu.mark(at(0));
     let due = [start(&mut cpu, at(0)).unwrap(), start(&mut cpu, at(0)).unwrap()];
     assert_eq!(cpu.stall(at(4), ms(50)), at(54));
-    // One within the first adds nothing, one that reaches beyond adds what does.
+    // A stall within the first adds nothing; a stall beyond its end adds the difference.
     assert_eq!(cpu.stall(at(10), ms(20)), at(54));
     assert_eq!(cpu.stall(at(20), ms(40)), at(60));
     assert_eq!(start(&mut cpu, at(30)), None);
@@ -134,11 +134,11 @@ fn a_quota_leaves_the_mean_speed_as_it_is() {
             now = later;
         }
     }
-    // 100 times 10 ms, of which something else takes half, and ten stalls.
+    // 100 times 10 ms at half speed because of a background job, and ten stalls.
     let took = (now - at(0)).as_secs_f64();
     assert!((took - 2.07).abs() < 0.02, "{took}");
     assert!((cpu.utilisation(mark, now) - 2.0 / 2.07).abs() < 0.01, "{}", cpu.utilisation(mark, now));
-    // In the middle of a service half of it is accounted for.
+    // In the middle of a service, half of it counts as busy time.
     cpu.enqueue(at(9_000), Priority::P2, 1);
     let (mark, due) = (cpu.mark(at(9_000)), start(&mut cpu, at(9_000)).unwrap());
     let middle = at(9_000) + (due.at - at(9_000)) / 2;
@@ -156,8 +156,8 @@ fn a_quota_follows_the_background_and_forgets_what_is_lost() {
     cpu.restart();
     cpu.enqueue(at(200), Priority::P2, 2);
     assert_eq!(serve(&mut cpu, at(200)), Some(2));
-    // 0.5 ms of the base server are 50 us of this one. Of a period 1 ms is for services, and 0.1 ms beside a background
-    // that takes nine tenths.
+    // 0.5 ms of the base server are 50 us of this one. Services may use 1 ms of a period, and 0.1 ms with a background
+    // job that takes nine tenths.
     for (background, number, since) in [(0.0, 20, 1_000), (0.9, 2, 2_000)] {
         cpu.set_background(background);
         let (mut now, mut at_once) = (at(since), 0);
@@ -189,7 +189,7 @@ fn a_failure_loses_everything_and_voids_its_tickets() {
     cpu.restart();
     cpu.enqueue(at(8), Priority::P2, 5);
     let again = start(&mut cpu, at(8)).unwrap();
-    // The first service's event comes while the second goes on.
+    // The first service's event happens during the second service.
     assert_eq!(cpu.finish(due.at, due.ticket), Finish::Void);
     assert!(matches!(cpu.finish(again.at, again.ticket), Finish::Done(served) if served.job == 5));
     assert_eq!(cpu.finish(again.at, again.ticket), Finish::Void);
@@ -197,7 +197,7 @@ fn a_failure_loses_everything_and_voids_its_tickets() {
     assert!((cpu.utilisation(mark, at(20)) - 16.0 / 20.0).abs() < 1e-9);
 }
 
-/// Jobs of one tens digit are the same; those that have waited for 100 ms are stale.
+/// Jobs with the same tens digit have the same key; jobs are stale after 100 ms.
 struct Rules;
 
 impl QueueTriage<u32> for Rules {
@@ -218,10 +218,10 @@ fn triage_coalesces_what_waits_and_drops_what_is_stale() {
     assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), Admission::Queued);
     assert_eq!(cpu.enqueue(at(50), Priority::P2, 1), Admission::Queued);
     assert_eq!(serve(&mut cpu, at(0)), Some(11));
-    // What is no longer waiting is no duplicate.
+    // A job that no longer waits has no duplicates.
     assert_eq!(cpu.enqueue(at(60), Priority::P2, 13), Admission::Queued);
     assert_eq!(serve(&mut cpu, at(149)), Some(1));
-    // The job of 50 ms is stale.
+    // The job queued at 50 ms is stale.
     assert_eq!([serve(&mut cpu, at(151)), serve(&mut cpu, at(151))], [Some(13), None]);
 }
 
@@ -249,7 +249,7 @@ fn pauses_follow_their_laws() {
         stalled += length;
         end = start + length;
     }
-    // The spacing's deviation equals its mean: 20,000 of them have a mean within 3 % (4 sigma).
+    // The standard deviation of the spacing equals its mean: the mean of 20,000 is within 3 % (4 sigma).
     assert!((end.as_secs_f64() / 20_000.0 - 1.04).abs() < 0.03, "{end}");
     assert!((stalled.as_secs_f64() / 20_000.0 - 0.04).abs() < 0.0005, "{stalled:?}");
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many events this long after now.
+    /// This number of events, all this long after now.
     Schedule(u64, usize),
-    /// So many events, each drawn from below this.
+    /// This number of events, each at a random time below this limit.
     Scatter(u64, usize),
     Pop(usize),
     Until(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Every scale from none to years, and many equal times.
+    // Every scale from zero to years, and many equal times.
     let wait = prop_oneof![0..4_u64, 0..1_000_u64, 0..1_u64 << 30, 0..1_u64 << 56, Just(64), Just(1 << 24)];
     let number = prop_oneof![Just(1_usize), 1..10_usize, 50..200_usize];
     let step = prop_oneof![

@@ -1,5 +1,5 @@
-//! Proxies of the model that refuse calls as a running server does: how much a chain carries above its capacity,
-//! which calls are refused, and when a 100 is sent.
+//! Proxies of the model that refuse calls like a running server: the throughput of a chain above its capacity, which
+//! calls are refused, and when a 100 is sent.
 
 use base::Instant;
 use config::scenario::{Costs, Group, LinkFaults, Scenario, Stream};
@@ -9,14 +9,14 @@ use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing
 use sim::stats::Series;
 use std::time::Duration;
 
-/// Two proxies as `bench/distribution` once measured them: calls a second of the first one without and with state,
-/// of the second one with state; refusals a second of one that does nothing else; and what the plan makes of that.
+/// Measurements of two proxies by `bench/distribution`: calls per second of the first without and with state, of the
+/// second with state, refusals per second of a proxy that does nothing else, and the plan's result for these numbers.
 const STATELESS: f64 = 1772.0;
 const STATEFUL: f64 = 1525.0;
 const SECOND_STATEFUL: f64 = 1532.0;
 const REFUSALS: f64 = 9472.0;
 const PLAN: f64 = 1666.0;
-/// INVITE, 180, 200, ACK, BYE, 200: what a proxy reads of a call. Of INVITE and BYE it has two transactions each.
+/// Messages of a call that a proxy reads: INVITE, 180, 200, ACK, BYE, 200. INVITE and BYE have two transactions each.
 const MESSAGES: f64 = 6.0;
 const TRANSACTIONS: f64 = 4.0;
 
@@ -38,7 +38,7 @@ fn costs() -> Costs {
     }
 }
 
-/// Two in series, of these capacities, with calls at this rate until a second.
+/// Two proxies in series with these capacities, and calls at this rate until the second `ends`.
 fn series(capacities: [f64; 2], rate: f64, ends: u64) -> Scenario {
     let step = |at, rate, ramp| RateStep { at: Duration::from_secs(at), rate, ramp };
     let stream = Stream {
@@ -69,7 +69,7 @@ fn law(law: Law) -> StateKeeping {
     StateKeeping::Distributed(settings)
 }
 
-/// Calls that are answered while this part of the plan is offered, as part of the plan.
+/// Rate of answered calls relative to the plan, while `load` times the plan is offered.
 fn answered(keeping: StateKeeping, load: f64, model: ProxyModel) -> f64 {
     const ENDS: u64 = 40;
     let scenario = series([STATEFUL, SECOND_STATEFUL], load * PLAN, ENDS);
@@ -87,7 +87,7 @@ fn a_chain_above_its_capacity_carries_most_of_it_where_the_rest_is_refused() {
     }
 }
 
-/// The second one is full of what the first forwards, and the first has room.
+/// The second proxy is fully loaded by the first, which has spare capacity.
 #[test]
 fn what_a_proxy_behind_cannot_carry_is_refused_at_the_entry() {
     const ENDS: u64 = 40;
@@ -103,10 +103,10 @@ fn what_a_proxy_behind_cannot_carry_is_refused_at_the_entry() {
 #[test]
 fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_not_taken() {
     const ENDS: u64 = 20;
-    // The second one has room for all that the first forwards.
+    // The second proxy has capacity for all calls that the first forwards.
     let mut scenario = series([STATEFUL, 4.0 * STATEFUL], 2.0 * STATELESS, ENDS);
     scenario.run.duration += Duration::from_secs(140);
-    // So long that callers send an INVITE again that the first proxy has passed on, and nobody has answered yet.
+    // A delay so long that callers retransmit INVITEs that the first proxy has forwarded and that are not answered yet.
     scenario.links = vec![LinkFaults {
         from: Some(0),
         to: Some(1),
@@ -126,7 +126,7 @@ fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_no
     assert_eq!(kept as u64, set_up, "the other calls that were kept had been refused");
 }
 
-/// Messages of a run with few calls.
+/// Number of messages of a run with few calls.
 fn messages(keeping: StateKeeping, model: ProxyModel, ring: Duration) -> u64 {
     let mut scenario = series([STATEFUL, SECOND_STATEFUL], 20.0, 10);
     scenario.run.duration += Duration::from_mins(1);
@@ -140,11 +140,11 @@ fn the_100_of_a_second_proxy_is_sent_after_200_ms_between_neighbours_that_share_
     let soon = Duration::from_millis(100);
     let late = Duration::from_millis(300);
     let of_server = |keeping, ring| messages(keeping, ProxyModel::OfServer, ring);
-    // State is at the last proxy.
+    // The last proxy keeps the state.
     let last = StateKeeping::Share(0.0);
     assert_eq!(of_server(last, soon), messages(last, OF_PAPER, soon));
     assert_eq!(of_server(last, late), messages(last, at_once, late));
     assert!(of_server(last, soon) < of_server(last, late));
-    // Without sharing there are no such neighbours.
+    // Proxies that do not share state send the 100 at once.
     assert_eq!(of_server(StateKeeping::Always, soon), messages(StateKeeping::Always, at_once, soon));
 }

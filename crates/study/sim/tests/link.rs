@@ -21,12 +21,12 @@ fn network(config: LinkConfig, rules: &[FaultRule]) -> SimNetwork {
     SimNetwork::new(3, config, rules.to_vec(), &Rng::from_seed(9))
 }
 
-/// When the copies of a message from 0 to 1 arrive.
+/// Returns the arrival times of a message from 0 to 1 and its copies.
 fn send(network: &mut SimNetwork, ms: u64) -> Vec<Instant> {
     network.send(at(ms), 0, 1).collect()
 }
 
-/// How many copies of 10,000 messages, one a millisecond, arrive.
+/// Returns how many copies of 10,000 messages, one per millisecond, arrive.
 fn arrived(network: &mut SimNetwork) -> usize {
     (0..10_000).map(|ms| send(network, ms).len()).sum()
 }
@@ -61,7 +61,7 @@ fn loss_and_duplication_have_their_probabilities() {
     assert!((412..=588).contains(&lost), "{lost}");
     let doubled = arrived(&mut network(DATAGRAMS, &[everywhere(FaultEffect::Duplicate(0.1))])) - 10_000;
     assert!((880..=1_120).contains(&doubled), "{doubled}");
-    // The copies of a datagram are lost one by one: 2 x 0.5 arrive.
+    // The copies of a datagram are lost independently: 2 x 0.5 arrive.
     let rules = [everywhere(FaultEffect::Duplicate(1.0)), everywhere(FaultEffect::Loss(0.5))];
     let both = arrived(&mut network(DATAGRAMS, &rules));
     assert!((9_717..=10_283).contains(&both), "{both}");
@@ -91,7 +91,7 @@ fn a_stream_keeps_everything_in_order_and_pays_with_time() {
     let arrivals: Vec<_> = (0..10_000).flat_map(|ms| send(&mut stream, ms)).collect();
     assert_eq!(arrivals.len(), 10_000);
     assert!(arrivals.is_sorted());
-    // Cut off from 0 to 1 s: sent again after 0.2, 0.4, 0.8 s, so at 1.4 s it gets through, and holds up the next.
+    // The link is down from 0 to 1 s: retransmissions after 0.2, 0.4 and 0.8 s, so the message passes at 1.4 s.
     let cut = FaultRule { when: at(0)..at(1_000), ..everywhere(FaultEffect::Partition) };
     let mut stream = network(STREAM, &[cut]);
     assert_eq!(send(&mut stream, 0), [at(1_405)]);
@@ -116,6 +116,6 @@ fn a_fault_of_one_link_changes_nothing_on_another() {
         send(&mut without, ms);
         assert!(with.send(at(ms), 0, 2).eq(without.send(at(ms), 0, 2)));
     }
-    // Neither of these two has been used.
+    // Neither of these two links has been used before.
     assert!(with.send(at(0), 2, 1).ne(with.send(at(0), 1, 2)), "links draw different numbers");
 }

@@ -1,17 +1,17 @@
-//! What a run takes does not grow with the time that it simulates. Alone in its process, which is what is measured.
+//! The memory of a run does not grow with its simulated time. Has a process of its own, whose memory is measured.
 
 use config::scenario::{Group, Scenario, Stream};
 use load::RandomTime;
 use std::time::Duration;
 
-/// The most resident bytes that this process ever had.
+/// Returns the peak of this process's resident bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells the memory of a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line for the peak");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("kilobytes") * 1024
 }
 
-/// Topology 3 of the Overload paper, with calls short enough to be in balance soon.
+/// Topology 3 of the Overload paper, with calls short enough to reach the steady state soon.
 fn scenario(seconds: u64) -> Scenario {
     let mut calls = Stream::of_paper("calls", vec![0, 1, 0], 100.0);
     calls.holding = RandomTime::Fixed(Duration::from_secs(10));
@@ -28,9 +28,9 @@ fn three_times_the_time_takes_no_more_memory() {
     let after_long = peak();
     assert!(long.messages > short.messages * 5 / 2);
     let (taken, more) = (after_short - before, after_long - after_short);
-    // 16 transactions a call, of which most last 32 s.
+    // 16 transactions per call, most of which last 32 s.
     assert!(short.transactions_left > 30_000, "{} transactions show nothing", short.transactions_left);
-    // Queues that grow by doubling may do so once more; whatever stayed would take twice as much again.
+    // Queues that grow by doubling may double once more; a leak would take twice as much again.
     assert!(more < taken / 2, "{taken} bytes for 80 s, {more} more for 240 s");
     // Within the noise of Poisson calls.
     for (short, long) in

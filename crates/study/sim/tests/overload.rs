@@ -1,4 +1,4 @@
-//! Overload control between typed messages: what hosts count, and what they forget.
+//! Overload control between typed messages: counts of the hosts, and state that they drop.
 
 use config::scenario::{Group, HostFault, Scenario, ScenarioFeedback, ScenarioLocal, Stream, What};
 use load::RateStep;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Four neighbours whose work is free, and behind them a server of 167 calls/s with a law of its own.
+/// Four neighbours without processing time in front of a server of 167 calls/s with its own control law.
 fn network(local: ScenarioLocal, feedback: ScenarioFeedback, load: &[(u32, f64)], seconds: u32) -> Scenario {
     let mut neighbours = Group::proxies("neighbour", 4, 0.0);
     neighbours.capacities.clear();
@@ -22,14 +22,13 @@ fn network(local: ScenarioLocal, feedback: ScenarioFeedback, load: &[(u32, f64)]
     scenario
 }
 
-/// Calls completed a second between two seconds of a run.
+/// Calls completed per second between two seconds of a run.
 fn goodput(scenario: &Scenario, seed: u64, from: u64, to: u64) -> f64 {
     let at = |second: u64| base::Instant::from_millis(1_000 * second);
     sim::model::run(scenario, seed).rates(at(from), at(to)).1
 }
 
-/// Where the ACK to a rejection costs as much as any message, a window that rejections opened would keep the server
-/// at rejecting.
+/// The ACK to a rejection costs as much as any message. A window that opens at rejections would cause only rejections.
 #[test]
 fn a_window_beside_a_law_of_the_server_holds_ten_times_the_load() {
     let scenario = network(ScenarioLocal::Delay, ScenarioFeedback::Window, &[(0, 140.0), (3, 1_667.0)], 14);
@@ -39,7 +38,7 @@ fn a_window_beside_a_law_of_the_server_holds_ten_times_the_load() {
     }
 }
 
-/// A queue that died with its server counts no more.
+/// The queue of a failed server no longer counts.
 #[test]
 fn a_server_that_dies_in_overload_takes_calls_when_it_is_back() {
     for feedback in [ScenarioFeedback::None, ScenarioFeedback::Rate, ScenarioFeedback::Window] {
@@ -51,8 +50,8 @@ fn a_server_that_dies_in_overload_takes_calls_when_it_is_back() {
     }
 }
 
-/// Copies that wait together at a proxy that stands still were each new when they came. Only one of them goes on, and
-/// the others leave no place of the next server's window taken.
+/// Copies that wait together at a stalled proxy were all new on arrival. Only one of them is forwarded, and the others
+/// leave no place in the next server's window occupied.
 #[test]
 fn copies_that_waited_together_keep_no_place_of_a_window() {
     for reject in [RejectAt::Arrival, RejectAt::Service] {
@@ -68,8 +67,8 @@ fn copies_that_waited_together_keep_no_place_of_a_window() {
     }
 }
 
-/// A server with a full buffer stands still while calls come, up to a moment before the first is sent again. How many
-/// calls it has then rejected and dropped, and how many callers were refused.
+/// A server with a full buffer stalls while calls arrive, until just before the first retransmission. Returns the calls
+/// that it rejected, the calls that it dropped, and the number of refused callers.
 fn stalled(buffer_rejections: bool) -> [u64; 3] {
     let length = Duration::from_millis(480);
     let mut server = Group { buffer: 10, ..Group::proxies("server", 1, 160.0) };
@@ -89,12 +88,12 @@ fn stalled(buffer_rejections: bool) -> [u64; 3] {
     [count(&host.rejected), count(&host.dropped), results.streams[0].outcomes.refused]
 }
 
-/// Section VI-A of the paper: only requests that are admitted wait in the buffer.
+/// Section VI-A of the paper: only admitted requests wait in the buffer.
 #[test]
 fn what_is_to_be_rejected_early_is_not_dropped_from_a_full_buffer() {
     let [apart, _, refused] = stalled(false);
     assert!(apart > 180 && apart == refused, "{apart} rejected, {refused} refused");
-    // Where it takes room, what is dropped is not rejected.
+    // If rejections take room in the buffer, dropped requests are not rejected.
     let [buffered, dropped, refused] = stalled(true);
     assert!(buffered < 90 && dropped > 120 && buffered == refused, "{buffered} {dropped} {refused}");
 }

@@ -1,10 +1,10 @@
-//! The engine against the mathematics of queues, beyond the means of M/M/1, M/D/1 and two priorities, which are a figure
-//! of the crate `papers`.
+//! The engine against queueing theory, beyond the means of M/M/1, M/D/1 and two priorities, which are a figure of the
+//! crate `papers`.
 //!
-//! Each test simulates a queue of known law at several loads, with fixed seeds, in replications whose first part is
-//! thrown away, and holds the exact value against the 99.9 % confidence interval (Student's t over the replications).
-//! The intervals must be narrow as well, so that a wrong model could not hide in a wide one.
-//! Times are in units of the mean service time (one second of simulated time).
+//! Each test simulates a queue of known distribution at several loads, with fixed seeds, in replications whose first
+//! part is discarded. It compares the exact value with the 99.9 % confidence interval (Student's t over the
+//! replications). The intervals must also be narrow, so that a wide interval cannot hide a wrong model. Times are in
+//! units of the mean service time (one second of simulated time).
 
 use crate::model::{Class, Outcome, Queue, SECOND};
 use sim::engine::{QuantileTable, Spread};
@@ -12,29 +12,29 @@ use sim::stats::{Confidence, Interval, Moments};
 
 const REPLICATIONS: u64 = 12;
 
-/// The replications of a queue.
+/// Returns the replications of a queue.
 fn simulated(queue: &Queue) -> Vec<Outcome> {
     (0..REPLICATIONS).map(|seed| queue.run(seed)).collect()
 }
 
-/// The interval of a figure that `measure` takes of each replication.
+/// Returns the interval of a measure that is taken from each replication.
 fn interval(runs: &[Outcome], measure: impl Fn(&Outcome) -> f64) -> Interval {
     Interval::of(&runs.iter().map(measure).collect::<Moments>(), Confidence::P999)
 }
 
-/// The mean wait of the only class of jobs.
+/// Returns the mean wait of the only class of jobs.
 fn mean_wait(queue: &Queue) -> Interval {
     interval(&simulated(queue), |run| run.wait[0].mean())
 }
 
-/// Holds an exact value against an interval that is at most `width` of it to either side.
+/// Checks that an interval contains the exact value, and that its half width is at most `width` relative to its mean.
 fn agrees(what: &str, interval: Interval, exact: f64, width: f64) {
     println!("{what}: exact {exact:.4}, simulated {interval}");
     assert!(interval.contains(exact), "{what}: {exact} is not within {interval}");
     assert!(!interval.too_wide(width), "{what}: {interval} is wider than {width}");
 }
 
-/// One class of jobs at a load of 0 to 1 a worker.
+/// Returns a queue with one class of jobs, at a load of 0 to 1 per worker.
 fn single(load: f64, spread: Spread, workers: usize) -> Queue {
     let class = Class { rate: load * workers as f64, mean: SECOND };
     Queue { classes: vec![class], spread, workers, jobs: if load > 0.85 { 80_000 } else { 30_000 } }
@@ -50,7 +50,7 @@ fn wait_of_m_m_1_is_distributed_as_it_should() {
     let load: f64 = 0.7;
     let runs = simulated(&single(load, Spread::Exponential, 1));
     for at in [0.0, 1.0, 3.0, 8.0] {
-        // P(W > t) = ρ exp(-(1 - ρ) t): with 1 - ρ for no wait at all.
+        // P(W > t) = ρ exp(-(1 - ρ) t): no wait at all with probability 1 - ρ.
         let exact = load * f64::exp(-(1.0 - load) * at);
         let longer = |run: &Outcome| {
             let longer = run.waits.iter().filter(|&&wait| wait > at).count();
@@ -60,11 +60,11 @@ fn wait_of_m_m_1_is_distributed_as_it_should() {
     }
 }
 
-/// A law of two parts: three quarters of the services evenly distributed from 0 to 1, the rest from 1 to 4, scaled
-/// to mean 1 by the table.
+/// A distribution in two parts: three quarters of the services uniformly distributed from 0 to 1, the rest from 1 to 4,
+/// scaled to mean 1 by the table.
 fn measured() -> (Spread, f64) {
     let quantiles = [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 4.0];
-    // A quarter of the services lies evenly between each pair: mean (a + b) / 2, mean square (a² + ab + b²) / 3.
+    // A quarter of the services is uniform between each pair: mean (a + b) / 2, mean square (a² + ab + b²) / 3.
     let pairs = || quantiles.windows(2).map(|pair| (pair[0], pair[1]));
     let mean = pairs().map(|(a, b)| (a + b) / 8.0).sum::<f64>();
     let square = pairs().map(|(a, b)| (a * a + a * b + b * b) / 12.0).sum::<f64>();

@@ -1,5 +1,5 @@
-//! No feedback has a dead end: in any topology, once an overload is over, as many calls are completed as in a network
-//! that had none.
+//! No feedback law gets stuck: after an overload, any topology completes as many calls as a network without the
+//! overload.
 
 use base::{Instant, Rng};
 use config::scenario::{Costs, Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
@@ -11,26 +11,26 @@ use rand::Rng as _;
 use sim::stats::sweep;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Messages that a proxy takes in for a call: INVITE, 180, 200, ACK, BYE, 200, and the 100 of a proxy behind it.
+/// Messages that a proxy receives for a call: INVITE, 180, 200, ACK, BYE, 200, and the 100 of the next proxy.
 const MESSAGES: f64 = 7.0;
-/// Part of what the network carries that is offered before and after the overload: a lasting collapse is near.
+/// Load before and after the overload, relative to the network's capacity: close to a lasting collapse.
 const CALM: f64 = 0.55;
-/// Seconds before the overload, and of it.
+/// Seconds before the overload, and seconds of overload.
 const BEFORE: u32 = 5;
 const OVERLOAD: u32 = 20;
-/// Seconds after it until calls count. What an overload leaves behind lives on as long as its transactions do: 32 s
-/// at each of five hosts in a row, and three times as long where each of them tries two alternates after the first.
+/// Seconds from the end of the overload until calls count. Effects of an overload last as long as its transactions: 32
+/// s at each of five hosts in a row, and three times as long if each host tries two alternates.
 const AFTER: u32 = 5 * 32 + 20;
 const AFTER_WITH_ALTERNATES: u32 = 3 * AFTER;
-/// Seconds that count.
+/// Seconds in which calls count.
 const COUNT: u32 = 60;
-/// Networks that are tried. One more takes a second or two.
+/// Number of networks. One more takes a second or two.
 const NETWORKS: u64 = 32;
-/// Part of what is completed without an overload that has to be completed after one: a fifth of the 660 calls that
-/// the smallest of these networks is offered in the time that counts would be five standard deviations.
+/// Minimum of completed calls relative to a run without overload. The smallest of these networks is offered 660 calls
+/// in the time that counts; a fifth of them would be five standard deviations.
 const ENOUGH: f64 = 0.9;
 
-/// Feedback, with the law of the server itself that goes with it.
+/// Feedback laws, each with the matching local law of the server.
 const LAWS: [(ScenarioLocal, ScenarioFeedback); 4] = [
     (ScenarioLocal::Occupancy, ScenarioFeedback::HopByHop),
     (ScenarioLocal::Occupancy, ScenarioFeedback::EndToEnd),
@@ -38,8 +38,9 @@ const LAWS: [(ScenarioLocal, ScenarioFeedback); 4] = [
     (ScenarioLocal::Delay, ScenarioFeedback::Window),
 ];
 
-/// Groups of one to three hosts, and ways of calls through them: any group may stand anywhere on a way, and more than
-/// once. So edges are entry and exit, targets are on the way to each other, and hosts before and behind each other.
+/// Returns groups of one to three hosts, and paths of calls through them. A group may occur anywhere on a path, and
+/// more than once. Edges may thus be entry and exit, targets may be intermediate hosts of other paths, and hosts may
+/// precede and follow each other.
 fn network(rng: &mut Rng) -> (Vec<Group>, Vec<Stream>) {
     let group = |index: usize, rng: &mut Rng| {
         let count = rng.random_range(1..=3);
@@ -56,8 +57,8 @@ fn network(rng: &mut Rng) -> (Vec<Group>, Vec<Stream>) {
     (groups, streams)
 }
 
-/// Gives every group its law: mostly the same, or each one of its own, so that neighbours do not understand each
-/// other.
+/// Gives every group its law: usually the same law, or a random law for each group, so that neighbours do not
+/// understand each other.
 fn control(groups: &mut [Group], rng: &mut Rng) {
     let law = LAWS[rng.random_range(0..LAWS.len())];
     let is_mixed = rng.random_ratio(1, 4);
@@ -72,7 +73,7 @@ fn control(groups: &mut [Group], rng: &mut Rng) {
     }
 }
 
-/// Calls a second of each stream at which the busiest host has as much work as time.
+/// Calls per second of each stream at which the busiest host is fully loaded.
 fn carried(groups: &[Group], streams: &[Stream], costs: &Costs) -> f64 {
     let visits =
         |group: usize| streams.iter().flat_map(|stream| &stream.path).filter(|at| **at == group).count();
@@ -84,7 +85,7 @@ fn carried(groups: &[Group], streams: &[Stream], costs: &Costs) -> f64 {
     groups.iter().enumerate().map(most).fold(f64::INFINITY, f64::min)
 }
 
-/// What this seed says: a network, and how much is offered in the overload.
+/// Returns the scenario of this seed: a network, and the load of the overload.
 fn scenario(seed: u64) -> Scenario {
     let mut rng = Rng::from_seed(seed);
     let costs = Costs::default();
@@ -108,18 +109,18 @@ fn steps(steps: &[(u32, f64)]) -> Vec<RateStep> {
     steps.iter().map(|&(at, rate)| RateStep { at: SECOND * at, rate, ramp: false }).collect()
 }
 
-/// Part of the calls offered after the warm-up that are completed.
+/// Share of the calls offered after the warm-up that are completed.
 fn completed(scenario: &Scenario, seed: u64) -> f64 {
     let [from, to] = [scenario.run.warm_up, scenario.run.duration].map(|time| Instant::ZERO + time);
     let (offered, completed) = sim::model::run(scenario, seed).rates(from, to);
     completed / offered
 }
 
-/// The same without the overload.
+/// The same share without the overload.
 fn undisturbed(scenario: &Scenario, seed: u64) -> f64 {
     let mut calm = scenario.clone();
     calm.streams.iter_mut().for_each(|stream| stream.load.truncate(1));
-    // There is nothing to recover from.
+    // No recovery is needed.
     calm.run.warm_up = SECOND * BEFORE;
     calm.run.duration = SECOND * (BEFORE + COUNT);
     completed(&calm, seed)
@@ -138,7 +139,7 @@ fn after_an_overload_any_network_completes_what_it_did_before() {
     }
 }
 
-/// An edge through which calls enter and leave hears of itself, as the target that it is.
+/// An edge through which calls enter and leave receives feedback about itself as a target.
 #[test]
 fn edges_that_are_entry_and_exit_take_calls_again_after_an_overload() {
     for (local, feedback) in LAWS {

@@ -1,5 +1,5 @@
-//! Hosts that answer calls: what comes again, what they fail, and who of several that are level gets a call; and what
-//! proxies before them drop and refuse.
+//! Hosts that answer calls: retransmissions, failed calls, and ties between servers; and calls that proxies in front of
+//! them drop and refuse.
 
 use base::Instant;
 use sim::model::{RunResults, run};
@@ -9,7 +9,7 @@ fn scenario(text: &str) -> RunResults {
     run(&config::scenario::parse(text, "servers.toml").unwrap_or_else(|errors| panic!("{errors}")), 1)
 }
 
-/// A balancer before so many servers of 10 calls a second; `server`, `balancer` and `more` are further text.
+/// A balancer in front of `count` servers of 10 calls a second; `server`, `balancer` and `more` are further text.
 fn balanced(rate: &str, count: u32, [server, balancer, more]: [&str; 3]) -> RunResults {
     scenario(&format!(
         "[run]\nduration = \"1000s\"\nwarm_up = \"0s\"\nbin = \"1s\"\n\
@@ -19,12 +19,12 @@ fn balanced(rate: &str, count: u32, [server, balancer, more]: [&str; 3]) -> RunR
     ))
 }
 
-/// Seconds that a host's processor was in use.
+/// Returns the seconds in which a host's processor was busy.
 fn busy(results: &RunResults, host: usize) -> f64 {
     results.hosts[host].utilisation.iter().map(|(_, share)| share).sum()
 }
 
-/// A server that stood still for three seconds finds INVITEs that were sent at 0, 0.5 and 1.5 s (RFC 3261 §17.1.1.2).
+/// A server that stalled for three seconds finds INVITEs that were sent at 0, 0.5 and 1.5 s (RFC 3261 §17.1.1.2).
 #[test]
 fn what_comes_again_costs_a_server_what_the_setting_says() {
     let with = |price: &str| {
@@ -37,7 +37,7 @@ fn what_comes_again_costs_a_server_what_the_setting_says() {
         let outcomes = results.streams[0].outcomes;
         assert_eq!(outcomes.completed, outcomes.ended(), "{outcomes:?}");
     }
-    // An INVITE is 7/110 s and a BYE 4/110; those of 970 s have both.
+    // An INVITE takes 7/110 s and a BYE 4/110 s; the calls of the first 970 s have both.
     let once = 2.0 * (970.0 * 0.1 + 30.0 * 7.0 / 110.0);
     assert!((busy(&free, 1) - once).abs() < 0.1, "{} {once}", busy(&free, 1));
     let [half, full] = [half, full].map(|results| busy(&results, 1) - busy(&free, 1));
@@ -45,21 +45,21 @@ fn what_comes_again_costs_a_server_what_the_setting_says() {
     assert!(half > 0.3 * full && half < 0.7 * full, "{half} {full}");
 }
 
-/// The answer to a request that comes again is sent again at once, though others wait for the processor.
+/// A repeated response to a retransmission is sent at once, although other messages wait for the processor.
 #[test]
 fn a_lost_answer_is_sent_again_without_waiting() {
     let lossy = "holding = \"1s\"\n[[link]]\nbetween = [\"agents\", \"front\"]\nloss = 0.2\n";
     let results = balanced("rate = 5", 1, ["", "", lossy]);
     let outcomes = results.streams[0].outcomes;
     assert!(outcomes.completed as f64 > 0.99 * outcomes.ended() as f64, "{outcomes:?}");
-    // Each call is work once.
+    // Each call is work only once.
     let calls = results.streams[0].calls as f64;
     assert!(busy(&results, 1) < 0.1 * calls * 1.01, "{} for {calls} calls", busy(&results, 1));
 }
 
-/// CJSQ holds as many calls at each server, so that one which fails a share f of its calls gets 1 / (1 - f) times as
-/// many: of ten servers, 0.3 / 0.7 of 9 + 1 / 0.7 are refused, 4.1 %. One that fails every third call in a row of
-/// numbers as evenly spread as they can be refuses 3.8 %, since after each that fails the next one is its too.
+/// CJSQ keeps the same number of calls at each server, so a server that fails a share f of its calls gets 1 / (1 - f)
+/// times as many. Of ten servers, 0.3 / 0.7 of 9 + 1 / 0.7 are refused, 4.1 %. A server that fails evenly spread call
+/// numbers instead of random ones refuses 3.8 %, because the call after each failure is its call too.
 #[test]
 fn which_calls_a_server_fails_is_drawn_for_each_alone() {
     let fault = "holding = \"exp:6s\"\n[[fault]]\nhost = \"app\"\nat = \"0s\"\nfailing = 0.3\n";
@@ -69,7 +69,7 @@ fn which_calls_a_server_fails_is_drawn_for_each_alone() {
     assert!((refused - 4.15).abs() < 0.2, "{refused} % of {} calls", stream.calls);
 }
 
-/// How many transactions each server was given.
+/// Returns the number of transactions that each server got.
 fn given(results: &RunResults) -> Vec<f64> {
     let all = results.hosts[1..].iter();
     all.map(|host| host.occupancy.iter().map(|(_, times)| *times as f64).sum()).collect()
@@ -90,8 +90,7 @@ fn servers_that_are_level_take_turns_or_are_drawn() {
     assert!((0.6..32.0).contains(&spread(&random)), "{random:?}");
 }
 
-/// A proxy of 40 calls a second that is offered more than it carries by this transport; `edge` and `more` are further
-/// text.
+/// A proxy of 40 calls a second under this load and transport; `edge` and `more` are further text.
 fn overloaded(transport: &str, rate: u32, edge: &str, more: &str) -> RunResults {
     scenario(&format!(
         "[run]\nduration = \"300s\"\nwarm_up = \"100s\"\n\
@@ -100,8 +99,8 @@ fn overloaded(transport: &str, rate: u32, edge: &str, more: &str) -> RunResults 
     ))
 }
 
-/// Overload paper, section V-D: a server that reads on processes "responses, ACK and BYE requests" and only discards
-/// new INVITEs.
+/// Overload paper, section V-D: a server that keeps reading processes "responses, ACK and BYE requests" and only
+/// discards new INVITEs.
 #[test]
 fn of_what_comes_by_tcp_a_full_buffer_may_drop_new_calls_alone() {
     let [any, new] = ["any", "new-calls"].map(|of| overloaded("tcp", 80, &format!("discard = \"{of}\""), ""));
@@ -109,13 +108,13 @@ fn of_what_comes_by_tcp_a_full_buffer_may_drop_new_calls_alone() {
     assert!(any.bye_failures > 100, "{any:?}");
     assert_eq!(new.bye_failures, 0, "{new:?}");
     assert!(new.completed > any.completed, "{new:?} {any:?}");
-    // By UDP whatever comes is dropped.
+    // Over UDP, any message may be dropped.
     let [any, new] = ["any", "new-calls"].map(|of| overloaded("udp", 80, &format!("discard = \"{of}\""), ""));
     assert_eq!(any.trace, new.trace);
 }
 
-/// Section VI-A: stateless rejection "avoids that state needs to be looked up". Where answers take longer than T1
-/// every INVITE comes twice, and the second one can be rejected although the first was taken.
+/// Section VI-A: stateless rejection "avoids that state needs to be looked up". If responses take longer than T1, every
+/// INVITE arrives twice, and the second copy can be rejected although the first was accepted.
 #[test]
 fn without_a_look_up_a_call_that_was_taken_can_be_refused_as_well() {
     let far = "[[link]]\nbetween = [\"agents\", \"edge\"]\ndelay = \"300ms\"\n";

@@ -1,10 +1,10 @@
-//! Settings of a scenario, as it is written, and what each of them does in the model.
+//! Settings of a scenario file, and their effects in the model.
 
 use base::Instant;
 use sim::model::RunResults;
 use std::time::Duration;
 
-/// A scenario with an edge and a core server, changed by `host` (keys of the core) and `more` (further tables); 20
+/// Runs a scenario with an edge and a core server, changed by `host` (keys of the core) and `more` (further tables): 20
 /// calls a second of 2 s for 200 s.
 fn run(host: &str, more: &str) -> RunResults {
     run_at(20.0, "udp", host, more)
@@ -14,7 +14,7 @@ fn run_at(rate: f64, transport: &str, host: &str, more: &str) -> RunResults {
     run_for(200, rate, transport, host, more)
 }
 
-/// The same for so many seconds.
+/// The same for this number of seconds.
 fn run_for(seconds: u32, rate: f64, transport: &str, host: &str, more: &str) -> RunResults {
     let text = format!(
         r#"
@@ -36,7 +36,7 @@ fn run_for(seconds: u32, rate: f64, transport: &str, host: &str, more: &str) -> 
     sim::model::run(&scenario, 1)
 }
 
-/// The link between two places, from 50 s on for as long as `rest` says.
+/// Returns the table of a link between two places, with these further keys.
 fn link(between: &str, rest: &str) -> String {
     format!("[[link]]\nbetween = {between}\n{rest}")
 }
@@ -54,7 +54,7 @@ fn completed_all(results: &RunResults) -> bool {
     outcomes.completed == outcomes.ended() && outcomes.completed > 3_000
 }
 
-/// Mean share of the core's time in use, after the warm-up.
+/// Mean utilisation of the core after the warm-up.
 fn busy(results: &RunResults) -> f64 {
     let bins: Vec<f64> = results.hosts[1].utilisation.iter().skip(2).map(|bin| bin.1).collect();
     bins.iter().sum::<f64>() / bins.len() as f64
@@ -89,7 +89,7 @@ fn a_link_of_a_group_with_itself_is_there_once() {
     let delay = |link: &str| {
         setup(&sim::model::run(&config::scenario::parse(&text(link), "self.toml").expect("right"), 1))
     };
-    // Also an edge server that is the way's first and last host sends to itself over it.
+    // An edge server that is the first and last host of the path also sends to itself over the link.
     let added = delay(&link(r#"["edge", "edge"]"#, r#"delay = "30ms""#)) - delay("");
     assert!((added - 0.090).abs() < 0.002, "{added}");
 }
@@ -113,10 +113,10 @@ fn over_tcp_nothing_is_lost_and_nothing_sent_again() {
             assert!(resends(&results) < 1e-9, "{between} {fault}");
         }
     }
-    // A segment that is lost comes 200 ms later.
+    // A lost segment arrives 200 ms later.
     let lossy = run_at(20.0, "tcp", "", &link(r#"["agents", "edge"]"#, r#"loss = "10%""#));
     let added = setup(&lossy) - setup(&run_at(20.0, "tcp", "", ""));
-    // INVITE, 200 and ACK, each with 1/9 losses in the mean; the second of a segment counts double.
+    // INVITE, 200 and ACK, each with 1/9 losses in the mean; the second loss of a segment counts double.
     assert!((0.060..0.100).contains(&added), "{added}");
 }
 
@@ -144,7 +144,7 @@ fn jitter_adds_half_of_itself_and_reordering_holds_back_its_share() {
 fn what_is_doubled_arrives_twice() {
     let doubled = run("", &link(r#"["edge", "core"]"#, "duplication = 1"));
     let plain = run("", "");
-    // Of the 7 messages that cross the link each has a copy, which the transactions absorb.
+    // Each of the 7 messages that cross the link has a copy, which the transactions absorb.
     assert!(doubled.messages as f64 > 1.4 * plain.messages as f64, "{} {}", doubled.messages, plain.messages);
     assert!(completed_all(&doubled));
 }
@@ -159,7 +159,7 @@ fn a_background_job_takes_its_share() {
 fn workers_share_the_capacity() {
     let (one, four) = (run("", ""), run("workers = 4", ""));
     assert!((busy(&one) - busy(&four)).abs() < 0.005);
-    // Each of them takes four times as long for a message.
+    // Each worker takes four times as long for a message.
     assert!(setup(&four) > setup(&one) + 0.005, "{} {}", setup(&one), setup(&four));
 }
 
@@ -175,7 +175,7 @@ fn a_host_that_stalls_keeps_calls_waiting() {
 #[test]
 fn service_times_follow_their_table_around_the_same_mean() {
     let plain = run("", "");
-    // Nine of ten take hardly any time, and the rest of them the more.
+    // Nine of ten messages take hardly any time, and the rest takes longer.
     let table = run("", "[costs]\nservice = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 20]");
     assert!((busy(&plain) - busy(&table)).abs() < 0.02, "{} {}", busy(&plain), busy(&table));
     let p99 = |results: &RunResults| results.streams[0].setup_delay.percentile(99.0);
@@ -202,15 +202,15 @@ fn hosts_are_chosen_in_turn_or_at_random() {
     assert!(spread("random") > 0.003, "{}", spread("random"));
 }
 
-/// Seconds of a run in overload: 400 calls a second need fewer of them to say the same.
+/// Seconds of a run in overload: 400 calls a second need fewer seconds for the same accuracy.
 const OVERLOADED: u32 = 100;
 
-/// The core under twice its load.
+/// Runs the core at twice its capacity.
 fn overload(host: &str) -> RunResults {
     run_for(OVERLOADED, 400.0, "udp", host, "")
 }
 
-/// With this law.
+/// Runs the core in overload with this control law.
 fn overloaded(law: &str) -> RunResults {
     overload(&format!("buffer = 400\n overload = {{ {law} }}"))
 }
@@ -229,7 +229,7 @@ fn occupancy_holds_its_target() {
 
 #[test]
 fn a_smoothed_utilisation_changes_what_occupancy_does() {
-    // Whether two runs differ shows at once.
+    // A short run is enough to tell whether two runs differ.
     let trace =
         |law: &str| run_for(40, 400.0, "udp", &format!("buffer = 400\n overload = {{ {law} }}"), "").trace;
     let plain = trace("local = \"occupancy\"");
@@ -258,7 +258,7 @@ fn the_delay_law_bounds_the_wait() {
     assert!(short < long, "{short} {long}");
 }
 
-/// Calls that a server answers, behind this way to it.
+/// Runs calls that a server answers at the end of this path.
 fn served(path: &str) -> RunResults {
     let edge = if path.contains("edge") { "host.edge.capacity = 1000" } else { "" };
     let text = format!(
@@ -291,7 +291,7 @@ fn servers_answer_behind_proxies_and_alone() {
 
 #[test]
 fn a_server_carries_the_calls_of_its_capacity() {
-    // 10 calls/s each, which can do 200.
+    // 10 calls/s at each server, which can serve 200.
     for path in [r#"["edge", "app"]"#, r#"["app"]"#] {
         let results = served(path);
         for server in results.hosts.iter().filter(|host| host.name.starts_with("app")) {
@@ -310,8 +310,8 @@ fn watermarks_at_their_ends_still_work() {
     assert!(results.streams[0].completed.rate(at(50), at(OVERLOADED.into())) > 10.0);
 }
 
-/// At a tenth of what it carries a host with a quota serves nearly all at the speed of the whole processor. It is as busy,
-/// and has no more in the long run.
+/// At a tenth of its capacity, a host with a quota serves almost all jobs at the speed of the whole processor. Its
+/// utilisation and its long-run capacity are unchanged.
 #[test]
 fn a_quota_lets_a_host_run_fast_for_a_part_of_each_period() {
     let quota = "quota = { period = \"10ms\", processor = 2000 }";
@@ -322,8 +322,8 @@ fn a_quota_lets_a_host_run_fast_for_a_part_of_each_period() {
     assert!(busy(&past) > 0.99 && !completed_all(&past), "{}", busy(&past));
 }
 
-/// A card of 500 messages a second each way takes 2 ms for each: INVITE, 200 and ACK come in and go out, and wait for what
-/// goes out with them. What is left of a card is a card of that rate.
+/// A card of 500 messages a second takes 2 ms for each message in each direction: INVITE, 200 and ACK pass it twice,
+/// and wait for other outgoing messages. A shared card behaves like a card of the remaining rate.
 #[test]
 fn a_network_card_takes_its_time_for_each_message() {
     let plain = setup(&run("", ""));
@@ -335,14 +335,14 @@ fn a_network_card_takes_its_time_for_each_message() {
     assert!((shared - half).abs() < 1e-9 && shared > plain + 1.9 * added, "{shared} {half} {added}");
 }
 
-/// A card with room for a thousand messages drops what is more; over TCP it comes again, over UDP the caller sends it again.
+/// A card drops messages beyond a thousand; over TCP they are sent again by the connection, over UDP by the caller.
 #[test]
 fn what_a_card_drops_is_sent_again() {
     let fault = "[[fault]]\nhost = \"core\"\nat = \"60s\"\ncard = 0.01\n\
                  [[fault]]\nhost = \"core\"\nat = \"75s\"\ncard = 1\n";
     let stuck = run("card = 2000", fault);
     assert!(resends(&stuck) > resends(&run("card = 2000", "")) + 1.0, "{}", resends(&stuck));
-    // What waits when the card is whole again is carried within half a second, and nothing is dropped from then on.
+    // Messages that wait when the whole card is available again pass within half a second, and no more are dropped.
     let [during, after] =
         [(60, 80), (80, 200)].map(|(from, to)| stuck.hosts[1].dropped.rate(at(from), at(to)));
     assert!(during > 10.0 && after < 1e-9, "{during} {after}");
@@ -354,7 +354,7 @@ fn what_a_card_drops_is_sent_again() {
     );
 }
 
-/// Several databases are asked in turn: none looks up more than one call more than another.
+/// Several databases are asked in turn: their numbers of look-ups differ by at most one.
 #[test]
 fn databases_are_asked_in_turn() {
     let results =
@@ -368,7 +368,7 @@ fn databases_are_asked_in_turn() {
     assert!(looked_up.len() == 3 && least > 1_000.0 && most < least + 2.0, "{looked_up:?}");
 }
 
-/// A call is looked up once, before its server sees it: 10 ms, and the wait of an M/D/1 queue.
+/// A call is looked up once, before its server handles it: 10 ms, and the wait of an M/D/1 queue.
 #[test]
 fn a_call_waits_for_the_database() {
     let plain = setup(&run("", ""));
@@ -386,7 +386,7 @@ fn a_call_waits_for_the_database() {
         let busy = users.utilisation.iter().skip(2).map(|bin| bin.1).sum::<f64>() / 18.0;
         assert!((busy - load).abs() < 0.03, "{busy}");
     }
-    // What is in it when it fails is lost, and comes again.
+    // Look-ups in progress when the database fails are lost, and retransmitted.
     let results = with("[[fault]]\nhost = \"users\"\nat = \"60s\"\nrestart = \"2s\"\n");
     assert!(
         completed_all(&results) && resends(&results) > resends(&with("")),

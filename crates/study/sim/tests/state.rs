@@ -1,4 +1,4 @@
-//! Proxies of the model that share out the state of calls: who keeps it, what that costs, and that calls go on.
+//! Proxies of the model that share out the state of calls: which proxy keeps it, its cost, and the survival of calls.
 
 use base::Instant;
 use config::scenario::{Costs, Group, HostFault, LinkFaults, Scenario, Stream, What};
@@ -8,17 +8,16 @@ use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The paper's server at a twentieth of its speed, calls a second without state and with it (SERvartuka, section
-/// 2.2).
+/// The paper's server at a twentieth of its speed, calls a second without and with state (SERvartuka, section 2.2).
 const STATELESS: f64 = 5700.0 / 20.0;
 const STATEFUL: f64 = 4700.0 / 20.0;
-/// What one to four of them carry in series, from the linear program (docs/plan.md).
+/// Capacity of one to four servers in series, from the linear program (docs/plan.md).
 const OPTIMUM: [f64; 4] = [235.0, 257.596, 266.126, 270.606];
-/// INVITE, 180, 200, ACK, BYE, 200: what a proxy reads of a call.
+/// Messages of a call that a proxy reads: INVITE, 180, 200, ACK, BYE, 200.
 const MESSAGES: f64 = 6.0;
-/// Of INVITE and BYE, one on either side.
+/// Transactions of INVITE and BYE, one on either side.
 const TRANSACTIONS: f64 = 4.0;
-/// When the load ends, and the run: 64*T1 at each host for whatever is lost, and calls that last.
+/// End of the load, and end of the run: 64*T1 at each host for lost messages, and the time of the last calls.
 const LOAD_ENDS: u64 = 40;
 const RUN_ENDS: u64 = 200;
 
@@ -30,7 +29,7 @@ fn second(second: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(second)
 }
 
-/// A server works for 1/5700 s on a call, and with state for 1/4700 s, all in prices of operations.
+/// A server takes 1/5700 s for a call, and 1/4700 s with state, all as prices of operations.
 fn costs() -> Costs {
     let state = (1.0 / STATEFUL - 1.0 / STATELESS) / TRANSACTIONS;
     let message = 1.0 / STATELESS / MESSAGES;
@@ -44,7 +43,7 @@ fn costs() -> Costs {
     }
 }
 
-/// Like servers, and streams of calls along these paths, all together at a rate that rises for half of the time.
+/// Returns equal servers, and streams of calls along these paths. Their total rate rises for half of the time.
 fn network(servers: usize, paths: &[&[usize]], rate: f64) -> Scenario {
     let rate = rate / paths.len() as f64;
     let step = |at, rate, ramp| RateStep { at: Duration::from_secs(at), rate, ramp };
@@ -68,7 +67,7 @@ fn distributed(law: Law) -> StateKeeping {
     StateKeeping::Distributed(Settings { law, delta_c: 10.0, ..Settings::default() })
 }
 
-/// Calls whose state was kept, at one server or another, and how often more than once.
+/// Returns the calls whose state was kept by any server, and how many times a call was kept again.
 fn kept(results: &RunResults) -> (BTreeSet<u32>, usize) {
     let all: Vec<u32> = results.hosts.iter().flat_map(|host| host.kept.iter().copied()).collect();
     let once: BTreeSet<u32> = all.iter().copied().collect();
@@ -80,7 +79,7 @@ fn sum(results: &RunResults, of: impl Fn(&sim::model::StreamResults) -> u64) -> 
     results.streams.iter().map(of).sum()
 }
 
-/// Calls of which no proxy has said that it keeps their state.
+/// Returns the number of calls whose state no proxy has announced to keep.
 fn unmarked(stream: &sim::model::StreamResults) -> u64 {
     stream.unmarked.sums().map(|(_, calls)| calls).sum::<f64>() as u64
 }
@@ -179,7 +178,7 @@ fn calls_settle_after_a_proxy_restarts() {
     }
 }
 
-/// Part of the calls whose state one proxy keeps by its utilisation at a steady load, and part of its time in use.
+/// Returns the share of calls whose state one proxy keeps by its utilisation at a steady load, and its utilisation.
 fn kept_at(rate: f64) -> (f64, f64) {
     let mut scenario = network(1, &[&[0]], rate);
     scenario.streams[0].load = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
@@ -193,11 +192,11 @@ fn kept_at(rate: f64) -> (f64, f64) {
 
 #[test]
 fn the_rule_of_cortes_keeps_state_below_three_quarters_of_utilisation_alone() {
-    // Utilisation with state, at these parts of what the proxy carries with state.
+    // Utilisation with state, at these parts of the proxy's capacity with state.
     let ((low, _), (medium, used)) = (kept_at(0.5 * STATEFUL), kept_at(0.68 * STATEFUL));
     assert!(low > 0.999 && medium > 0.9, "{low} {medium}");
     assert!((used - 0.68).abs() < 0.02, "{used}");
-    // Above three quarters even without state.
+    // Above three quarters, even without state.
     let (high, used) = kept_at(0.85 * STATELESS);
     assert!(high < 0.02, "{high}");
     assert!((used - 0.85).abs() < 0.02, "{used}");
@@ -229,7 +228,7 @@ fn requests_that_agents_send_again_are_counted() {
     assert!(resent(&scenario) > 1.0);
 }
 
-/// The configuration of a proxy that follows a plan, by what `sarabande plan --json` prints of its node.
+/// Returns the configuration of a proxy that follows a plan, from its node in the output of `sarabande plan --json`.
 fn configured(node: &serde_json::Value) -> Settings {
     let file = format!(
         "[listen]\nudp = [\"10.0.0.9:5060\"]\n[proxy]\nnext = [\"10.0.0.1\"]\nforward = \"distributed\"\n\
@@ -240,8 +239,7 @@ fn configured(node: &serde_json::Value) -> Settings {
     config.distribution.expect("it has the table").settings
 }
 
-/// Chains that are configured with nothing but the shares of a plan keep as many calls at each proxy as were planned,
-/// as far as chance allows.
+/// Chains that are configured only with the shares of a plan keep the planned number of calls at each proxy.
 #[test]
 fn a_chain_that_is_configured_by_a_plan_keeps_what_was_planned() {
     for length in [2, 3] {

@@ -1,5 +1,4 @@
-//! Digest authentication, the client's side, and an observer's (RFC 3261 §22, RFC 7616): who knows the password has
-//! the response.
+//! Digest authentication (RFC 3261 §22, RFC 7616): the client side, and the calculation of an observer.
 
 use crate::plan::{DOMAIN, password};
 use digest_auth::Algorithm;
@@ -7,16 +6,16 @@ use std::collections::BTreeMap;
 use wire::build::RequestBuilder;
 use wire::{AuthText, Challenge, Credentials, Message, Method};
 
-/// The client's part of what is hashed; its value is of no matter here.
+/// The client nonce. Its value does not matter here.
 const CNONCE: &[u8] = b"c";
-/// Each nonce is used once.
+/// Nonce count: each nonce is used once.
 const COUNT: &[u8] = b"00000001";
-/// The branch of a request with credentials is that of the one before, and this.
+/// Appended to the previous branch to make the branch of a request with credentials.
 const AGAIN: &str = "c";
-/// How often a request goes with credentials.
+/// Most attempts of a request with credentials.
 const TRIES_MAX: u32 = 4;
 
-/// The response that proves to know a password (RFC 7616 §3.4.1, with `qop=auth`).
+/// Calculates the `response` parameter (RFC 7616 §3.4.1, with `qop=auth`).
 fn response(
     algorithm: Algorithm,
     (name, secret): (&[u8], &[u8]),
@@ -28,7 +27,7 @@ fn response(
     algorithm.hash(&[&user, nonce, COUNT, CNONCE, b"auth", &request]).hex()
 }
 
-/// What a user answers a challenge with; the field's name is that of the challenge's kind.
+/// Returns the header field that answers a challenge. Its name depends on the kind of challenge.
 pub(crate) fn answer(
     challenged: &Message<'_>,
     name: &[u8],
@@ -63,12 +62,12 @@ pub(crate) fn answer(
     Some((field, value))
 }
 
-/// Who has proved to send this request.
+/// Returns the user whose password the credentials of this request prove.
 pub(crate) fn prover(request: &Message<'_>) -> Option<Vec<u8>> {
     proof(request).map(|(name, _)| name)
 }
 
-/// Who has proved to send this request, and with which nonce: the observer's own calculation.
+/// Returns the user whom the credentials prove, and their nonce, by the observer's own calculation.
 pub(crate) fn proof(request: &Message<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let method = request.cseq().method_name.of(request.bytes());
     let field = if method == b"REGISTER" { "Authorization" } else { "Proxy-Authorization" };
@@ -83,16 +82,16 @@ pub(crate) fn proof(request: &Message<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     request.headers(field).find_map(proves)
 }
 
-/// Stands between a caller, which knows nothing of passwords, and its proxy: what is challenged is sent again with
-/// credentials, once more where their nonce was too old.
+/// Adds credentials between a caller that knows no passwords and its proxy. A challenged request is sent again with
+/// credentials, and once more if their nonce was stale.
 pub(crate) struct Chaperon {
     name: Vec<u8>,
     secret: Vec<u8>,
-    /// INVITEs by the caller's branch.
+    /// INVITEs, by the caller's branch.
     asked: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Those that went again with credentials, the last time: under which branch, and how often.
+    /// The last copy with credentials of each challenged INVITE, by the caller's branch.
     again: BTreeMap<Vec<u8>, Again>,
-    /// The caller's branch by each of these.
+    /// The caller's branch, by the branch of the copy with credentials.
     firsts: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -102,23 +101,23 @@ struct Again {
     tries: u32,
 }
 
-/// What becomes of a response.
+/// Effect of a response.
 pub(crate) enum Heard {
-    /// The caller gets it.
+    /// Goes to the caller.
     Told(Vec<u8>),
-    /// This is sent in its place.
+    /// These messages are sent instead, and the caller sees nothing.
     Answered(Vec<Vec<u8>>),
 }
 
 impl Chaperon {
-    /// Of who has this name, and knows the password or not.
+    /// For the user of this name, with the right password or a wrong one.
     pub(crate) fn new(name: &[u8], knows_password: bool) -> Self {
         let secret = if knows_password { password(name) } else { b"guessed".to_vec() };
         let (asked, again, firsts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { name: name.to_vec(), secret, asked, again, firsts }
     }
 
-    /// What is sent in the place of what the caller sends.
+    /// Returns the bytes to send in place of a message of the caller.
     pub(crate) fn says(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Ok(message) = wire::scan(bytes) else { return bytes.to_vec() };
         let Some(branch) = message.top_via().branch.filter(|_| message.method().is_some()) else {
@@ -135,7 +134,7 @@ impl Chaperon {
         }
     }
 
-    /// What becomes of what comes for the caller.
+    /// Handles a response to the caller.
     pub(crate) fn hears(&mut self, bytes: &[u8]) -> Heard {
         let Ok(message) = wire::scan(bytes) else { return Heard::Told(bytes.to_vec()) };
         let branch = message.top_via().branch.filter(|_| message.status().is_some()).unwrap_or_default();
@@ -163,13 +162,13 @@ impl Chaperon {
     }
 }
 
-/// Whether a challenge says that the password may be right.
+/// Returns true if the challenge is marked stale: the password may be right.
 fn is_stale(challenged: &Message<'_>) -> bool {
     let challenge = challenged.headers("Proxy-Authenticate").next().map(Challenge::parse);
     challenge.is_some_and(|challenge| challenge.is_ok_and(|challenge| challenge.stale))
 }
 
-/// The ACK to a failure (RFC 3261 §17.1.1.3).
+/// Builds the ACK to a failure response (RFC 3261 §17.1.1.3).
 fn ack(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     RequestBuilder::new(&mut bytes, "ACK", invite.uri().unwrap_or_default())
@@ -183,13 +182,13 @@ fn ack(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A field before the first Max-Forwards.
+/// Inserts a header field before the first Max-Forwards.
 pub(crate) fn with_field(bytes: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     let at = find(bytes, b"\r\nMax-Forwards:").expect("requests of ours have one");
     [&bytes[..at], b"\r\n", name.as_bytes(), b": ", value, &bytes[at..]].concat()
 }
 
-/// With another text for the first of these.
+/// Replaces the first occurrence of `old`.
 fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let Some(at) = find(bytes, old) else { return bytes.to_vec() };
     [&bytes[..at], new, &bytes[at + old.len()..]].concat()

@@ -1,20 +1,20 @@
-//! Random traffic against the product, and the observers that see from outside whether it holds its rules.
+//! Random traffic against the product, and observers that check its rules from outside.
 //!
-//! Two ways to make such traffic:
+//! Traffic comes from two sources:
 //!
-//! - [`fuzz`]: bytes are a list of operations on one shard. Fuzzers and property tests choose them.
-//! - [`draw()`] and [`run()`]: whole nodes on real bytes in virtual time, in a network with faults. A seed chooses.
+//! - [`fuzz`]: the input bytes are a list of operations on one shard. Fuzzers and property tests choose them.
+//! - [`draw()`] and [`run()`]: whole nodes exchange real bytes in virtual time over a faulty network. A seed decides.
 //!
 //! In both, [`BalancerWatch`] and [`ProxyWatch`] check every datagram of a process against the rules in
-//! [`ProcessRule`]. A run of whole nodes has more to check: [`RunRule`].
+//! [`ProcessRule`]. A run of whole nodes is also checked against [`RunRule`].
 //!
-//! Hosts run what the server runs: [`node::Shard`] and [`control::Control`] as one balancer's process,
-//! [`node::Shard`] as a stateful proxy's, [`load::Caller`] and [`load::Answerer`] as the parties of the calls.
-//! Between them are [`sim::engine`]'s links. A [`Plan`] says who there is, who sends calls to whom, and what goes
-//! wrong; it is drawn from a seed ([`draw()`]) or made from a scenario ([`scenario`]).
+//! Hosts run the code of the server: [`node::Shard`] and [`control::Control`] as a balancer's process, [`node::Shard`]
+//! as a stateful proxy's. [`load::Caller`] and [`load::Answerer`] are the parties of the calls. [`sim::engine`]'s links
+//! connect them. A [`Plan`] lists the hosts, the traffic and the faults. It is drawn from a seed ([`draw()`]) or made
+//! from a scenario ([`scenario`]).
 //!
-//! A run has two phases, as a plan is laid out: one with faults, in which no rule of safety may be broken, and
-//! one without, in which calls must succeed besides. Then the traffic ends, and nothing may be left of it.
+//! A run has two phases. In the first there are faults, and no safety rule may be broken. In the second there are none,
+//! and calls must succeed too. Then the traffic ends, and no state may be left.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Runs random plans on the whole node, and says which seeds fail: `cargo run --release -p swarm -- --seeds 500`. Runs
-//! scenarios, too: `cargo run --release -p swarm -- --scenario SCENARIO.toml`.
+//! Runs random plans on whole nodes and prints the seeds that fail: `cargo run --release -p swarm -- --seeds 500`. Also
+//! runs scenarios: `cargo run --release -p swarm -- --scenario SCENARIO.toml`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A phone's registrations (RFC 3261 §10.2): one REGISTER after the other, as its plan says.
+//! A phone that registers (RFC 3261 §10.2): one REGISTER after the other, at the times of its plan.
 
 use crate::credentials::{answer, with_field};
 use crate::plan::{DOMAIN, PhonePlan, PhoneStep, answerer_address, password, site_address, user_name};
@@ -7,9 +7,9 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use wire::build::RequestBuilder;
 
-/// After a refusal that may be over soon.
+/// Wait after a temporary refusal.
 const LATER: Duration = Duration::from_secs(3);
-/// A registrar that challenges every request is not asked for ever.
+/// Most answers to challenges of one REGISTER, so that a registrar that challenges every request is given up.
 const TRIES_MAX: u32 = 4;
 
 /// A REGISTER that waits for its final response.
@@ -17,21 +17,21 @@ struct Asked {
     branch: Vec<u8>,
     bytes: Vec<u8>,
     step: PhoneStep,
-    /// How often it was challenged.
+    /// Challenges answered so far.
     tries: u32,
-    /// Timer E, and when it runs out (RFC 3261 §17.1.2.2).
+    /// Next retransmission (Timer E, RFC 3261 §17.1.2.2).
     again: Instant,
     interval: Duration,
-    /// Timer F.
+    /// Timeout (Timer F).
     until: Instant,
 }
 
 pub(crate) struct Phone {
     plan: PhonePlan,
     timers: load::Timers,
-    /// How many steps have begun.
+    /// Steps begun so far.
     done: usize,
-    /// A step that is to be tried once more.
+    /// A step to retry, and when.
     later: Option<(Instant, PhoneStep)>,
     asked: Option<Asked>,
     cseq: u32,
@@ -61,7 +61,7 @@ impl Phone {
         answerer_address(self.plan.answerer)
     }
 
-    /// Where REGISTERs go.
+    /// Address that REGISTERs are sent to.
     pub(crate) fn registrar(&self) -> SocketAddr {
         site_address(self.plan.site)
     }
@@ -93,7 +93,7 @@ impl Phone {
         (branch.into_bytes(), bytes)
     }
 
-    /// Sends a REGISTER, with this field besides.
+    /// Builds a REGISTER, with an extra header field if given, and starts to wait for its response.
     fn ask(&mut self, now: Instant, step: PhoneStep, tries: u32, field: Option<(&str, Vec<u8>)>) -> Vec<u8> {
         self.cseq += 1;
         let (branch, bytes) = self.register(step);
@@ -104,7 +104,7 @@ impl Phone {
         bytes
     }
 
-    /// Does what is due.
+    /// Runs due timers, and returns the bytes to send.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Vec<u8>> {
         if let Some(asked) = &mut self.asked {
             if now < asked.until {
@@ -113,7 +113,7 @@ impl Phone {
                 asked.again = if due { now + asked.interval } else { asked.again };
                 return due.then(|| asked.bytes.clone());
             }
-            // Nobody has answered.
+            // Timer F fired without an answer.
             self.later = Some((now, asked.step));
             self.asked = None;
         }
@@ -129,7 +129,7 @@ impl Phone {
         Some(self.ask(now, step, 0, None))
     }
 
-    /// Takes a response to a REGISTER.
+    /// Handles a response to a REGISTER, and returns the bytes to send.
     pub(crate) fn receive(&mut self, now: Instant, bytes: &[u8]) -> Option<Vec<u8>> {
         let response = wire::scan(bytes).ok()?;
         let (status, branch) = (response.status()?, response.top_via().branch?);

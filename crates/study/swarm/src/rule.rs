@@ -1,15 +1,15 @@
-//! The rules of a run, besides those of [`crate::ProcessRule`] for what a single process sends.
+//! The rules of a run. [`crate::ProcessRule`] has the rules for messages of a single process.
 
 use crate::watch::rules;
 
 rules! {
-    /// What may not happen in a run.
+    /// A violation in a run of several hosts.
     pub enum RunRule {
         // Dialogs.
         AckAnswered = "an answerer answered an ACK",
         WrongAnswerer = "a request of a dialog went to an answerer that does not have the call",
         WrongNode = "a request of a dialog went to a node that does not have the call",
-        // The ways of a balancer's requests.
+        // Forwarding by a balancer.
         Moved = "a request went to another node than the first time",
         Rebranched = "a request went on under another branch than the first time",
         RebranchedLater = "a request went on under another branch than before a restart",
@@ -28,13 +28,13 @@ rules! {
         LostRecord = "a call was hung up, and its record says that it was lost",
         RefusedEarly = "a call was refused since there were too many, and there were not",
         TwoRecords = "a call has more than one record",
-        // State that is shared out.
+        // Sharing of call state among proxies.
         TwoStates = "two nodes keep the state of a call",
         Unverified = "a call left the network, and its caller has proved nothing",
         VerifiedByNobody = "a caller counts as verified whom nobody has verified",
         UnclearProof = "a mark does not say whether the caller has to be verified",
         ChallengedAgain = "a caller was challenged again whose credentials are good",
-        // Servers that are started and stopped.
+        // Scaling: servers that are started and stopped.
         StoppedBusy = "a server was to be stopped that has calls which its balancer knows of",
         LostByScaling = "a call was lost with a server that its balancer had stopped",
         Flaps = "a server was to be stopped soon after it was started, and was not given up",

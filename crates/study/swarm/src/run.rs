@@ -1,27 +1,27 @@
 //! Many runs of plans that are drawn from seeds.
 //!
-//! The seed decides everything: who there is, what goes wrong, what the network does. A seed that fails replays.
+//! The seed decides everything: hosts, faults, network. A failing seed can be replayed.
 
 use crate::{Counts, Honest, Plan, ProcessRule, RunRule, Summary, World, Wrapper, draw};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a seed has shown.
+/// Result of a seed.
 #[derive(Clone, Debug)]
 pub struct SeedVerdict {
-    /// Which.
+    /// The seed.
     pub seed: u64,
-    /// What came of it, or what is broken.
+    /// Statistics of the run, or the broken rule.
     pub outcome: Result<Summary, String>,
 }
 
-/// A run that is shown.
+/// A run with its plan and log.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The plan.
     pub plan: Plan,
-    /// The last messages and what was done to hosts, oldest first.
+    /// The last messages and actions, oldest first.
     pub log: Vec<String>,
-    /// What came of it.
+    /// The result.
     pub verdict: SeedVerdict,
 }
 
@@ -30,14 +30,14 @@ pub fn run(seed: u64) -> SeedVerdict {
     run_with(draw(seed), Honest)
 }
 
-/// Runs a plan with something between the balancers and the network that may break what they do.
+/// Runs a plan with a wrapper around the processes, which may falsify their messages.
 pub fn run_with(plan: Plan, wrapper: impl Wrapper) -> SeedVerdict {
     let seed = plan.seed;
     let mut world = World::new(plan, wrapper);
     SeedVerdict { seed, outcome: caught(&mut world) }
 }
 
-/// Runs a seed and keeps what a person wants to see.
+/// Runs a seed, and keeps its plan and log for a person to read.
 pub fn replay(seed: u64) -> Replay {
     let plan = draw(seed);
     let mut world = World::new(plan.clone(), Honest);
@@ -46,9 +46,9 @@ pub fn replay(seed: u64) -> Replay {
     Replay { plan, log: world.log().map(str::to_owned).collect(), verdict: SeedVerdict { seed, outcome } }
 }
 
-/// A panic of the code under test is as much of a finding as a broken rule.
+/// Runs the world. A panic of the code under test becomes an error, like a broken rule.
 fn caught<W: Wrapper>(world: &mut World<W>) -> Result<Summary, String> {
-    // A world that panicked is only looked at after that.
+    // After a panic the world is only read.
     catch_unwind(AssertUnwindSafe(|| world.run())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -58,7 +58,7 @@ fn caught<W: Wrapper>(world: &mut World<W>) -> Result<Summary, String> {
     })
 }
 
-/// The counts of all seeds together.
+/// Sums the counts of all seeds.
 pub fn total<'a>(verdicts: impl IntoIterator<Item = &'a SeedVerdict>) -> Counts {
     let mut total = Counts::default();
     for Summary { counts, .. } in verdicts.into_iter().filter_map(|verdict| verdict.outcome.as_ref().ok()) {

@@ -1,9 +1,9 @@
-//! The model against the whole node on bytes: the same scenario with the same fault ends as many calls well.
+//! Compares the model with whole nodes on bytes: the same scenario with the same fault must lose as many calls.
 
 use config::scenario::Scenario;
 use swarm::{Honest, World};
 
-/// A balancer of this policy before three servers, sixty calls a second of this length, and a restart.
+/// A balancer with this policy and three servers, 60 calls a second of this duration, and a restart of one host.
 fn scenario(policy: &str, holding: &str, host: &str, restart: &str) -> Scenario {
     let text = format!(
         "[run]\nduration = \"100s\"\nwarm_up = \"0s\"\n\
@@ -15,21 +15,21 @@ fn scenario(policy: &str, holding: &str, host: &str, restart: &str) -> Scenario 
     config::scenario::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// What is to be compared of a run.
+/// Results to compare.
 struct Shown {
-    /// Part of the calls that did not fail.
+    /// Fraction of calls that did not fail.
     survived: f64,
     /// Mean time from INVITE to 2xx, in ms.
     response: f64,
 }
 
-/// Runs it in the model and on bytes.
+/// Runs the scenario in the model and on bytes.
 fn run(scenario: &Scenario) -> [Shown; 2] {
     let results = sim::model::run(scenario, 1);
     let (model, outcomes) = (&results.streams[0], results.streams[0].outcomes);
     let plan = swarm::scenario::plan(scenario).unwrap_or_else(|refused| panic!("{refused}"));
     let wire = World::new(plan, Honest).run().expect("no rule is broken").callers;
-    // On bytes all end; in the model those are left that talk when the time is over, and they would end well.
+    // On bytes all calls end. In the model some still talk at the end of the run; they would succeed.
     let failed = [outcomes.ended() - outcomes.completed, wire.calls_started - wire.calls_completed];
     println!("{outcomes:?} of {}, {failed:?} failed", model.calls);
     [
@@ -44,7 +44,7 @@ fn run(scenario: &Scenario) -> [Shown; 2] {
     ]
 }
 
-/// Both are within `tolerance` of each other, and within what the fault must cost.
+/// Checks that the fractions differ by at most `tolerance`, and lie within the expected cost of the fault.
 #[track_caller]
 fn agree(scenario: &Scenario, tolerance: f64, expected: std::ops::RangeInclusive<f64>) {
     let [model, wire] = run(scenario).map(|shown| shown.survived);
@@ -53,26 +53,27 @@ fn agree(scenario: &Scenario, tolerance: f64, expected: std::ops::RangeInclusive
     assert!(expected.contains(&model) && expected.contains(&wire), "model {model:.4}, on bytes {wire:.4}");
 }
 
-/// A third of the calls that go on at 40 s, 60 a second of 20 s each, are of the server that restarts: 400 of 6,000.
+/// Of the calls in progress at 40 s, 60 a second of 20 s each, a third is at the server that restarts: 400 of 6,000.
 #[test]
 fn calls_of_a_server_that_restarts_are_lost() {
     agree(&scenario("tlwl", "20s", "app.2", "1s"), 0.005, 0.90..=0.95);
 }
 
-/// Those, and no others: new ones go there until probes find it dead, but nobody has answered them, so they move.
+/// Loses those calls, and no others: new calls go to the dead server until probes find it, but move since they have no
+/// response.
 #[test]
 fn a_dead_server_gets_no_new_calls() {
     agree(&scenario("tlwl", "20s", "app.2", "30s"), 0.01, 0.80..=0.95);
 }
 
-/// Where a third of all new calls would go on to a dead server.
+/// A hash sends a third of all new calls to a dead server, until it is found dead.
 #[test]
 fn what_a_hash_gave_to_a_dead_server_goes_elsewhere() {
     agree(&scenario("hash", "2s", "app.2", "50s"), 0.005, 0.97..=0.999);
 }
 
-/// At 30 to 90 % of what the servers carry. Near saturation answers wait for about T1 (RFC 3261 §17.1.1.1), INVITEs
-/// come again, and what a server does with those decides what it carries.
+/// At 30 to 90 % of the servers' capacity. Near saturation, responses wait for about T1 (RFC 3261 §17.1.1.1) and
+/// INVITEs are retransmitted. The server's handling of retransmissions then decides its capacity.
 #[test]
 fn servers_answer_as_soon_as_on_bytes() {
     for (policy, rate) in
@@ -100,7 +101,7 @@ fn servers_answer_as_soon_as_on_bytes() {
     }
 }
 
-/// Tokens lead calls on where the table is gone.
+/// Tokens lead requests to their servers after the session table is lost.
 #[test]
 fn a_balancer_that_restarts_loses_no_call() {
     agree(&scenario("cjsq", "20s", "front", "1s"), 0.0, 1.0..=1.0);

@@ -1,11 +1,11 @@
-//! The swarm finds nothing in the node as it is; `canaries` shows that it would.
+//! The swarm finds no fault in the node. `canaries` shows that it would.
 
 use route::Forward;
 use sim::stats::sweep::{all_cores, sweep};
 use swarm::{Counts, FilePlan, Honest, Plan, Severity, SitePlan, SiteRole, World};
 use swarm::{draw, replay, run, total};
 
-/// A few in every test run; `cargo run --release -p swarm` takes hundreds.
+/// Few enough for every test run. `cargo run --release -p swarm` takes hundreds.
 const SEEDS: usize = 12;
 
 #[test]
@@ -23,7 +23,7 @@ fn none_fails(seeds: &[u64]) -> Counts {
     total(&verdicts)
 }
 
-/// Scaling is in one plan of ten: enough of them for each way in which a driver fails.
+/// One plan of ten has scaling, so these are chosen: enough for each fault of a driver.
 #[test]
 fn no_plan_with_servers_that_are_started_and_stopped_fails() {
     let is_scaled = |seed: &u64| draw(*seed).sites.iter().any(|site| site.role.scale().is_some());
@@ -84,7 +84,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         let has = |plan: &Plan, role: fn(&SiteRole) -> bool| plan.sites.iter().any(|site| role(&site.role));
         assert!(plans.iter().any(|plan| (has(plan, balancer), has(plan, proxy)) == (balancers, proxies)));
     }
-    // Its only member drained or dead, a balancer could but refuse: no gentle plan may have that.
+    // A balancer with one member could only refuse while the member is drained or dead, so no gentle plan has one.
     let lone = |site: &&SitePlan| balancer(&site.role) && site.role.targets().len() < 2;
     let gentle = plans.iter().filter(|plan| plan.care == Severity::Gentle);
     assert_eq!(gentle.flat_map(|plan| &plan.sites).filter(lone).count(), 0);
@@ -106,7 +106,7 @@ fn proxy(role: &SiteRole) -> bool {
     matches!(role, SiteRole::Proxy(_))
 }
 
-/// What a scenario of one balancer and three servers comes to, with these lines added.
+/// Returns the plan of a scenario with one balancer, three servers and these lines.
 fn scenario(lines: &str) -> Result<Plan, String> {
     let text = format!(
         "[run]\nduration = \"60s\"\nwarm_up = \"10s\"\n\
@@ -123,7 +123,7 @@ fn scenario(lines: &str) -> Result<Plan, String> {
 fn a_scenario_runs_on_bytes() {
     let plan = scenario("").expect("there is nothing that bytes cannot have");
     let summary = World::new(plan, Honest).run().expect("nothing is broken");
-    // 20 s at 20 calls/s on average, 40 s at 30; a deviation is 40.
+    // 20 s at 20 calls/s on average, 40 s at 30; a standard deviation is 40.
     assert!(summary.counts.calls.abs_diff(1_600) < 160, "{}", summary.counts.calls);
     let callers = &summary.callers;
     assert_eq!(callers.calls_completed + callers.calls_answered_late, summary.counts.calls);
@@ -147,8 +147,8 @@ fn links_and_faults_of_a_scenario_happen_on_bytes() {
 
 #[test]
 fn the_papers_topologies_have_their_hosts_on_bytes() {
-    // Sites, answerers and callers: a group that calls take several ways on from is there once for each, a stream of
-    // calls has a caller at each host that they enter by.
+    // Numbers of sites, answerers and callers. A group with several continuations is there once for each, and a stream
+    // has a caller for each of its entry hosts.
     let expected = [
         ("overload-7", 1, 1, 1),
         ("overload-8", 20, 6, 10),
@@ -166,12 +166,12 @@ fn the_papers_topologies_have_their_hosts_on_bytes() {
         let has = (plan.sites.len(), plan.answerers.len(), plan.callers.len());
         assert_eq!(has, (sites, answerers, callers), "{name}");
         let left_out = swarm::scenario::left_out(&scenario);
-        // Of "tlwl" what its balancer could carry, of the others what their proxies could.
+        // The capacity of the balancer in "tlwl", and of the proxies in the others.
         assert!(left_out[0].starts_with("the capacity of "), "{name}: {left_out:?}");
     }
 }
 
-/// Topology 3 on bytes with proxies and a balancer: what a dead core held may be lost, all else goes on.
+/// Topology 3 on bytes with proxies and a balancer: only calls of the dead core may be lost.
 #[test]
 fn a_chain_of_proxies_survives_the_restart_of_one() {
     let text = "[run]\nduration = \"60s\"\nwarm_up = \"0s\"\n\

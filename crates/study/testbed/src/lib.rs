@@ -1,5 +1,4 @@
-//! A shard under test: set up as a process sets it up, with a clock that stands still unless told, and datagrams in
-//! and out.
+//! A shard under test: set up like in a process, with a clock that advances only on demand, and messages in and out.
 #![forbid(unsafe_code)]
 
 mod setup;
@@ -16,11 +15,11 @@ use std::sync::Arc;
 /// A message that the shard sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// What it leaves by.
+    /// Flow by which it leaves.
     pub flow: Flow,
-    /// By which of its listeners.
+    /// Index of the listener that sends it.
     pub listener: u16,
-    /// Where it goes.
+    /// Destination address.
     pub to: SocketAddr,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -35,39 +34,39 @@ impl core::fmt::Debug for Sent {
 }
 
 impl Sent {
-    /// A message that leaves by this flow.
+    /// Returns a message that leaves by this flow.
     pub fn by(flow: Flow, bytes: Vec<u8>) -> Self {
         Self { flow, listener: flow.listener, to: flow.peer, bytes }
     }
 
-    /// All that was sent, in its order.
+    /// Returns all sent messages in order.
     pub fn all<E>(out: &Outbox<E>) -> Vec<Self> {
         let sent = |transmit: &Transmit| Self::by(transmit.flow, out.message(transmit).to_vec());
         out.transmits().iter().map(sent).collect()
     }
 
-    /// As the scanner reads it.
+    /// Parses the message.
     ///
     /// # Panics
-    /// It is no SIP message, or one with a fault.
+    /// It is not a SIP message, or has a fault.
     pub fn message(&self) -> wire::Message<'_> {
         let message = wire::scan(&self.bytes).unwrap_or_else(|error| panic!("{error:?}:\n{self:?}"));
         assert_eq!(message.fault(), None, "{self:?}");
         message
     }
 
-    /// The status code.
+    /// Returns the status code.
     ///
     /// # Panics
-    /// It is no response.
+    /// It is not a response.
     pub fn status(&self) -> u16 {
         self.message().status().expect("a response")
     }
 
-    /// The branch of its topmost Via.
+    /// Returns the branch of its topmost Via.
     ///
     /// # Panics
-    /// It has none.
+    /// The Via has no branch.
     pub fn branch(&self) -> Vec<u8> {
         self.message().top_via().branch.expect("a branch").to_vec()
     }
@@ -77,30 +76,30 @@ impl Sent {
 pub struct Bed {
     /// The shard.
     pub shard: Shard,
-    /// What it has been set up with last.
+    /// The shard's current set-up.
     pub setup: Setup,
-    /// The time.
+    /// Current time.
     pub now: Instant,
-    /// What it has asked for or told, the oldest first.
+    /// Events of the shard, oldest first.
     pub events: Vec<ShardEvent>,
 }
 
 impl Bed {
-    /// A second after the start of the process.
+    /// Returns a shard one second after the start of its process.
     pub fn new(setup: Setup) -> Self {
         Self::with_identity(ShardIdentity::only([9; 16], 77), setup)
     }
 
-    /// The same for another shard.
+    /// Returns a shard with another identity.
     pub fn with_identity(identity: ShardIdentity, setup: Setup) -> Self {
         let shard = Shard::new(identity, &Arc::new(setup.clone()));
         Self { shard, setup, now: Instant::from_millis(1_000), events: Vec::new() }
     }
 
-    /// The shard is told something; what it sends, in order.
+    /// Passes an input to the shard. Returns the messages it sends, in order.
     ///
     /// # Panics
-    /// Some load is not the sum of its leases any more, or a ticket belongs to no request.
+    /// The audit fails: a load differs from the sum of its leases, or a ticket belongs to no request.
     pub fn input(&mut self, input: ShardInput<'_>) -> Vec<Sent> {
         let mut out = Outbox::default();
         self.shard.handle(self.now, input, &mut out);
@@ -109,20 +108,20 @@ impl Bed {
         Sent::all(&out)
     }
 
-    /// A datagram comes in.
+    /// Receives a datagram.
     pub fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         self.receive_by(Flow::udp(listener, from), bytes)
     }
 
-    /// A message comes in by this flow.
+    /// Receives a message by this flow.
     pub fn receive_by(&mut self, flow: Flow, bytes: &[u8]) -> Vec<Sent> {
         self.input(ShardInput::Message { flow, bytes })
     }
 
-    /// The same, for a message that has exactly one consequence, but for a 100 before it.
+    /// Receives a message by this flow and returns the only message that the shard sends, apart from a 100.
     ///
     /// # Panics
-    /// It has none, or several.
+    /// The shard sends none, or several.
     pub fn one_by(&mut self, flow: Flow, bytes: &[u8]) -> Sent {
         let mut sent = self.receive_by(flow, bytes);
         sent.retain(|sent| sent.message().status() != Some(100));
@@ -130,58 +129,58 @@ impl Bed {
         sent.remove(0)
     }
 
-    /// The same, for a datagram that has exactly one consequence.
+    /// Receives a datagram and returns the only message that the shard sends.
     ///
     /// # Panics
-    /// It has none, or several.
+    /// The shard sends none, or several.
     pub fn one(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         let mut sent = self.receive(listener, from, bytes);
         assert_eq!(sent.len(), 1, "{sent:#?}");
         sent.remove(0)
     }
 
-    /// The same, for a datagram that is dropped for this reason.
+    /// Receives a datagram that must be dropped for this reason.
     ///
     /// # Panics
-    /// It is not.
+    /// The shard sends a message, or does not count the drop.
     pub fn dropped(&mut self, listener: u16, from: SocketAddr, bytes: &[u8], reason: &str) {
         let before = self.drops(reason);
         assert_eq!(self.receive(listener, from, bytes), []);
         assert_eq!(self.drops(reason), before + 1, "{:?}", self.shard.counters().drops);
     }
 
-    /// How many datagrams were dropped for a reason.
+    /// Number of datagrams dropped for this reason.
     pub fn drops(&self, reason: &str) -> u64 {
         self.shard.counters().drops.get(reason).copied().unwrap_or_default()
     }
 
-    /// ICMP says that what began with `quoted` did not arrive at this address.
+    /// Reports an ICMP error: the datagram that starts with `quoted` did not reach this address.
     pub fn unreachable(&mut self, to: SocketAddr, quoted: &[u8]) -> Vec<Sent> {
         self.unreachable_by(Flow::udp(0, to), quoted)
     }
 
-    /// What began with `quoted` cannot be sent this way.
+    /// Reports that the message that starts with `quoted` cannot be sent by this flow.
     pub fn unreachable_by(&mut self, to: Flow, quoted: &[u8]) -> Vec<Sent> {
         self.input(ShardInput::Unreachable { to, quoted })
     }
 
-    /// What would become of a request at the first listener.
+    /// Returns the decision about a request at the first listener, without sending it.
     ///
     /// # Errors
-    /// It would be refused; the text says why.
+    /// The request would be refused; the text says why.
     pub fn explain(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<Explanation, String> {
         self.explain_by(Flow::udp(0, from), bytes)
     }
 
-    /// The same by this flow.
+    /// Returns the decision about a request by this flow, without sending it.
     ///
     /// # Errors
-    /// It would be refused; the text says why.
+    /// The request would be refused; the text says why.
     pub fn explain_by(&mut self, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
         self.shard.explain(self.now, flow, bytes, &mut Outbox::default())
     }
 
-    /// Time passes, and every timer goes off when it is due; what is sent meanwhile.
+    /// Advances the time and fires each timer when it is due. Returns the messages sent meanwhile.
     pub fn wait(&mut self, time: Duration) -> Vec<Sent> {
         let end = self.now + time;
         let mut sent = Vec::new();
@@ -193,19 +192,19 @@ impl Bed {
         sent
     }
 
-    /// The set-up changes; what the shard sends for that.
+    /// Changes the set-up. Returns the messages sent because of it.
     pub fn set(&mut self, change: impl FnOnce(&mut Setup)) -> Vec<Sent> {
         change(&mut self.setup);
         let setup = Arc::new(self.setup.clone());
         self.input(ShardInput::SetUp(&setup))
     }
 
-    /// The pools change.
+    /// Replaces the pools.
     pub fn set_pools(&mut self, pools: impl IntoIterator<Item = PoolSetup>) -> Vec<Sent> {
         self.set(|setup| setup.pools = pools.into_iter().collect())
     }
 
-    /// Each pool changes in this way, with the value for it.
+    /// Applies a change to each pool, with the value for this pool.
     fn set_each<T>(
         &mut self,
         values: impl IntoIterator<Item = T>,
@@ -216,12 +215,12 @@ impl Bed {
         self.set_pools(pools)
     }
 
-    /// The pools are forwarded to in these ways.
+    /// Sets how requests to each pool are forwarded.
     pub fn set_services(&mut self, services: impl IntoIterator<Item = Service>) -> Vec<Sent> {
         self.set_each(services, |pool, service| pool.service = service)
     }
 
-    /// The pools have these queues.
+    /// Sets the queue of each pool.
     pub fn set_queues(&mut self, queues: impl IntoIterator<Item = Option<QueueSetup>>) -> Vec<Sent> {
         self.set_each(queues, |pool, queue: Option<QueueSetup>| {
             pool.queue = queue.map(Arc::new);

@@ -1,4 +1,4 @@
-//! Set-ups as a control plane makes them, without one: members that are always up.
+//! Set-ups like those of a control plane, with members that are always up.
 
 use balance::Node;
 use base::Flow;
@@ -7,25 +7,25 @@ use route::{Rule, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a shard with these listeners for UDP and these host names is set up with: no members and no pools yet.
+/// Returns the set-up of a shard with these UDP listeners and host names, without members and pools.
 pub fn shard_setup(listeners: &[SocketAddr], names: &[&str], tokens: Tokens) -> Setup {
     shard_setup_of(listeners.iter().copied().map(Port::udp).collect(), names, tokens)
 }
 
-/// The same with these ports.
+/// Returns the set-up of a shard with these ports, host names and tokens.
 pub fn shard_setup_of(ports: Vec<Port>, names: &[&str], tokens: Tokens) -> Setup {
     let topology = Topology::new(ports.into(), names.iter().map(|&name| (name.to_owned(), None)).collect());
     Setup::new(topology, ShardSettings::new(tokens, 1_800_000_000))
 }
 
-/// Rules for requests to any listener, who all take everybody's.
+/// Returns routes with these rules for requests to any listener, and no access lists.
 pub fn routes(rules: Vec<Rule>, setup: &Setup) -> Arc<Routes> {
     let listeners: Vec<_> = setup.topology.ports.iter().map(|port| port.advertised).collect();
     Arc::new(Routes { table: Table::new(rules, &listeners), access: Vec::new() })
 }
 
-/// Makes these the members of all pools that have all nodes, and nobody else. Who leaves keeps its slot, and has it
-/// again when it comes back.
+/// Makes exactly these nodes the members of every pool that has all nodes. A removed member keeps its slot and gets it
+/// again when it returns.
 pub fn set_members(setup: &mut Setup, members: &[Flow]) {
     let mut topology = setup.topology.as_ref().clone();
     let mut nodes = setup.nodes.to_vec();

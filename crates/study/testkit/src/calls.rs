@@ -1,13 +1,13 @@
-//! Calls of methods, which need no import: the files that have the methods which a file calls, as far as names tell.
+//! Method calls, which need no import: finds the files that define the methods a file calls, as far as names tell.
 //!
-//! Types are known of `Type::name`, `Self::name` and `self.name(` alone. Any other call counts by its name, if just
-//! one file has a method so called that the caller may see, and no type of another crate has one.
+//! The type is known only for `Type::name`, `Self::name` and `self.name(`. Any other call counts by its name, if
+//! exactly one file has a method of this name that the caller may see, and no type of another crate has such a method.
 
 use crate::rules::crates_but;
 use crate::source::{Function, Module, Source, is_of_name, sources};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names of methods that are common outside the workspace.
+/// Method names that are common outside the workspace.
 const FOREIGN: &str = "abort abs accept advance all and any append as_ref as_str back bind build bytes capacity chain chars \
     clear clone close closed collect connect contains copied count cycle display drain elapsed end enter entry enumerate exists extend \
     fill filter find finish first flush fold get get_mut hash id insert intersects into inspect is_empty is_finished iter iter_mut \
@@ -23,7 +23,7 @@ pub(crate) struct Methods<'a> {
 }
 
 struct Method<'a> {
-    /// Its type, or the trait that declares it.
+    /// The method's type, or the trait that declares it.
     of: String,
     module: &'a Module,
     is_private: bool,
@@ -31,7 +31,7 @@ struct Method<'a> {
 }
 
 impl<'a> Methods<'a> {
-    /// The methods in these files; those of `foreign` names are not found by name.
+    /// Collects the methods in these files. Methods with a name in `foreign` are not found by name alone.
     pub(crate) fn new(files: &'a [Source], foreign: BTreeSet<String>) -> Self {
         let functions =
             files.iter().flat_map(|file| file.functions().into_iter().map(move |of| (&file.module, of)));
@@ -43,7 +43,7 @@ impl<'a> Methods<'a> {
         for (owner, module, function) in &all {
             match &owner.of_trait {
                 Some(of_trait) if !declares(of_trait) => _ = methods.foreign.insert(function.name.to_owned()),
-                // The trait stands for the types that implement it.
+                // The trait represents the types that implement it.
                 Some(of_trait) if *of_trait != owner.name => {}
                 of_trait => {
                     let is_private = of_trait.is_none() && !function.modifiers.starts_with("pub");
@@ -56,7 +56,7 @@ impl<'a> Methods<'a> {
         methods
     }
 
-    /// The files that have the methods which a file calls.
+    /// Returns the modules that define the methods called by a file.
     pub(crate) fn called_by(&self, file: &Source) -> BTreeSet<Module> {
         let functions = file.functions();
         let own = |at| {
@@ -98,7 +98,7 @@ fn takes_self(function: &Function<'_>) -> bool {
         .is_some_and(|first| last_name(first.split(':').next().unwrap_or_default()) == "self")
 }
 
-/// Names of methods that types outside a crate have.
+/// Returns the names of methods that types outside a crate have.
 pub(crate) fn foreign_methods(of: &str) -> BTreeSet<String> {
     let files: Vec<_> = crates_but(of).iter().flat_map(|name| sources(name)).collect();
     let functions = files.iter().flat_map(Source::functions).filter(|function| {

@@ -1,23 +1,23 @@
-//! Circles among the files of a crate: files that need each other, by what they `use` and by the methods that they
-//! call. Where there are none, a reader can begin with the files that need no other.
+//! Finds circular dependencies among the files of a crate, by `use` declarations and method calls. Without circles, a
+//! reader can start with the files that depend on no other.
 
 use crate::calls::{Methods, foreign_methods};
 use crate::source::{Module, Source, is_of_name, parts, sources};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files of a crate by their modules.
+/// Files of a crate by their modules.
 type Files<'a> = BTreeMap<Module, &'a Source>;
 
 /// An import of a file.
 struct Import {
-    /// The name that it has there.
+    /// Name in the importing file.
     name: String,
     path: Vec<String>,
-    /// Whether others see it there as well.
+    /// Whether other modules can use it by this path.
     is_shown: bool,
 }
 
-/// Which names count.
+/// Kinds of names that count as a dependency.
 enum Names<'a> {
     /// Imports, and paths that begin with `crate` or `super`.
     OfOthers,
@@ -25,15 +25,15 @@ enum Names<'a> {
     All(Methods<'a>),
 }
 
-/// The steps of all circles of a crate, as `module needs module`. A file needs the files that define the names in it, also
-/// where another module shows these names. Unit tests do not count, nor do names that a module shows of modules below it
-/// and does not use itself.
+/// Returns the steps of all circles of a crate, as `module needs module`. A file needs the files that define the names
+/// in it, also where another module re-exports these names. Unit tests do not count. A module's re-exports from modules
+/// below it do not count if it does not use them itself.
 pub fn circles(of: &str) -> Vec<String> {
     circles_among(&sources(of), &Names::OfOthers)
 }
 
-/// The steps of all circles, where a file also needs the files that define the methods it calls, as far as names tell,
-/// and the modules that it names without `crate` or `super`.
+/// Returns the steps of all circles like [`circles`], but counts more: a file also needs the files that define the
+/// methods it calls, as far as names tell, and the modules that it names without `crate` or `super`.
 pub fn circles_with_calls(of: &str) -> Vec<String> {
     let files = sources(of);
     circles_among(&files, &Names::All(Methods::new(&files, foreign_methods(of))))
@@ -65,7 +65,7 @@ fn circles_among(files: &[Source], counted: &Names<'_>) -> Vec<String> {
     of_circles.map(|(module, need)| format!("{} needs {}", name(module), name(need))).collect()
 }
 
-/// The paths within its crate that a module needs.
+/// Paths within its crate that a module needs.
 fn paths(module: &Module, files: &Files<'_>, counted: &Names<'_>) -> Vec<Module> {
     let (imports, rest) = imports(&files[module].code);
     let words: BTreeSet<_> = rest.split(|c| !is_of_name(c)).collect();
@@ -90,7 +90,7 @@ fn paths(module: &Module, files: &Files<'_>, counted: &Names<'_>) -> Vec<Module>
     imports.into_iter().map(|(path, _)| path).chain(named).collect()
 }
 
-/// The imports of a text, and what is left of it without them and without declarations of modules.
+/// Returns the imports of a text, and the rest of the text without imports and module declarations.
 fn imports(code: &str) -> (Vec<Import>, String) {
     let (mut found, mut rest) = (Vec::new(), String::new());
     for statement in code.split_inclusive(';') {
@@ -111,7 +111,7 @@ fn imports(code: &str) -> (Vec<Import>, String) {
     (found, rest)
 }
 
-/// The paths of a tree with braces, each with the name that it brings.
+/// Adds the paths of a `use` tree with braces, each with the name that it imports.
 fn expand(prefix: &str, tree: &str, found: &mut dyn FnMut(Vec<String>, &str)) {
     if let Some((head, body)) = tree.split_once('{') {
         let prefix = format!("{prefix}{}", head.trim());
@@ -126,7 +126,7 @@ fn expand(prefix: &str, tree: &str, found: &mut dyn FnMut(Vec<String>, &str)) {
     found(path, name.unwrap_or(&last));
 }
 
-/// A path from the root of its crate; `None`: it leads to another crate.
+/// Returns a path from the root of its crate; `None` if it leads to another crate.
 fn absolute(module: &Module, path: &[String], files: &Files<'_>) -> Option<Module> {
     let (first, rest) = path.split_first()?;
     match &**first {
@@ -143,13 +143,13 @@ fn absolute(module: &Module, path: &[String], files: &Files<'_>) -> Option<Modul
     }
 }
 
-/// What a module shows of others, by name.
+/// Re-exports of a module, by name.
 fn shown(module: &Module, files: &Files<'_>) -> BTreeMap<String, Module> {
     let of = imports(&files[module].code).0.into_iter().filter(|import| import.is_shown);
     of.filter_map(|import| Some((import.name, absolute(module, &import.path, files)?))).collect()
 }
 
-/// The file that a path leads to, by way of what modules show of others.
+/// Returns the file that a path leads to, following re-exports.
 fn resolve(
     path: &[String],
     files: &Files<'_>,
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
-        // The last text of a file counts.
+        // If a file is given twice, its last text counts.
         let files: BTreeMap<_, _> = files.iter().copied().collect();
         let new = |(module, text): (&str, &str)| Source::new(module, module, text);
         let files: Vec<_> = files.into_iter().map(new).collect();
@@ -193,14 +193,14 @@ mod tests {
         assert_eq!(circles_of(&through_root), ["b needs c::d", "c::d needs b"]);
         let by_module = [&files("")[..], &[("c/d", "use crate::b;"), ("b", "use crate::c; fn b() { c::D }")]];
         assert_eq!(circles_of(&by_module.concat()), ["b needs c::d", "c::d needs b"]);
-        // A file that shows something and uses it as well needs it.
+        // A file depends on its re-export only if it also uses it.
         let showing = |c| [("c/mod", c), ("c/d", "use super::C; pub struct D;")];
         let used = ["c needs c::d", "c::d needs c"];
         assert_eq!(circles_of(&showing("mod d; pub use d::D; pub struct C;")), [""; 0]);
         assert_eq!(circles_of(&showing("mod d; pub use d::D; pub struct C(D);")), used);
         assert_eq!(circles_of(&showing("mod d; pub use d::D as E; pub struct C(E);")), used);
         assert_eq!(circles_of(&showing("mod d; pub struct C(d::D);")), used);
-        // Only what is below may be shown for nothing, and the root is a file as any other.
+        // Only re-exports from below are exempt, and the root counts like any other file.
         let beside = [("a", "pub use crate::b::B;"), ("b", "use crate::a::A;")];
         assert_eq!(circles_of(&beside), ["a needs b", "b needs a"]);
         let of_root = [("lib", "mod a; use a::A; pub struct B;"), ("a", "use crate::B;")];
@@ -220,10 +220,10 @@ mod tests {
         assert!(called("b.step(1)", "pub(crate) fn step(&self, to: u8) {}"));
         assert!(called("b\n        .step::<u8>()", "pub(super) fn step<T>(&self) {}"));
         assert!(called("B::make", "pub fn make() {}"));
-        // The type of `self` is known; of another receiver, a foreign name says nothing.
+        // The type of `self` is known; for another receiver, a name in `foreign` is ignored.
         assert!(called("self.get()", "pub fn get(&self) {}"));
         assert!(!called("b.get()", "pub fn get(&self) {}"));
-        // A function that the caller cannot see, one that is no method, a field and another type.
+        // These do not count: an invisible function, a function that is no method, a field, a method of another type.
         assert!(!called("b.step(1)", "fn step(&self, to: u8) {}"));
         assert!(!called("b.make()", "pub fn make() {}"));
         assert!(!called("b.step", "pub fn step(&self) {}"));

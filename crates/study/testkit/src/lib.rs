@@ -1,13 +1,13 @@
-//! SIP text for tests: requests, the responses to them, requests within the dialog that both have begun, and the
-//! header fields of what comes back.
+//! SIP text for tests: requests, responses, requests within the resulting dialog, and the header fields of received
+//! messages.
 //!
-//! A test says what matters to it (a branch, a tag, a route) and gets the rest from here. Nothing of the product is
-//! used: no test writes or reads a message with the code that it tests. Texts that are themselves the subject of a
-//! test, such as faulty ones for the scanner, stand in the test.
+//! A test sets only the fields that matter to it (a branch, a tag, a route). This crate uses no code of the product, so
+//! no test reads or writes a message with the code under test. Texts that are themselves the subject of a test, such as
+//! faulty input for the scanner, stand in that test.
 //!
-//! [`circles`] finds files of a crate that need each other, [`strays`] methods that stand apart from their types, and
-//! [`parameters`] tuples and truth values among parameters. [`rules`] compares the pages of `docs/rfc/` with the marks in
-//! code and tests.
+//! [`circles`] finds circular dependencies among the files of a crate, [`strays`] finds methods apart from their types,
+//! and [`parameters`] finds tuples and booleans among parameters. [`rules`] compares the pages of `docs/evidence/rfc/`
+//! with the marks in code and tests.
 #![forbid(unsafe_code)]
 
 mod calls;

@@ -1,8 +1,8 @@
-//! Parameters of functions without a name for what they are: tuples and truth values. Those of closures do not count.
+//! Finds function parameters whose type does not name their meaning: tuples and booleans. Closures do not count.
 
 use crate::source::{Source, parts, sources};
 
-/// The functions of a crate that take a tuple, as `file: function`.
+/// Returns the functions of a crate that take a tuple, as `file: function`.
 pub fn tuple_parameters(of: &str) -> Vec<String> {
     sources(of).iter().flat_map(tuples).collect()
 }
@@ -17,7 +17,7 @@ fn tuples(file: &Source) -> Vec<String> {
     functions.map(|function| format!("{}: {}", file.path, function.name)).collect()
 }
 
-/// Whether this is a tuple or a reference to one; brackets around a single type are none.
+/// Whether the type is a tuple or a reference to one. A single type in parentheses is no tuple.
 fn is_tuple(text: &str) -> bool {
     let text = text.trim_start_matches([':', ' ', '&']);
     let text = if text.starts_with('\'') { text.split_once(' ').unwrap_or_default().1 } else { text };
@@ -25,7 +25,7 @@ fn is_tuple(text: &str) -> bool {
     inner.is_some_and(|inner| parts(inner, ',').len() > 1)
 }
 
-/// The files of a crate with more `bool` parameters than this, as `file: number`.
+/// Returns the files of a crate with more than this number of `bool` parameters, as `file: number`.
 pub fn bool_parameters(of: &str, more_than: usize) -> Vec<String> {
     let counts = sources(of).into_iter().map(|file| (bools(&file), file.path));
     let found = counts.filter(|(count, _)| *count > more_than);

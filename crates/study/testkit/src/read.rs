@@ -1,23 +1,23 @@
-//! As much of reading as tests need: header fields by name, the status, the head and the body.
+//! Reads messages as far as tests need it: header fields by name, status, head and body.
 
-/// Text that has to be UTF-8 to be compared.
+/// Converts bytes to text, so that tests can compare it. Panics if they are not UTF-8.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// Everything before the empty line, as text.
+/// Returns everything before the empty line, as text.
 pub fn head(message: &[u8]) -> String {
     let end = message.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(message.len(), |at| at + 2);
     String::from_utf8_lossy(&message[..end]).into_owned()
 }
 
-/// Everything after the empty line.
+/// Returns everything after the empty line.
 pub fn body(message: &[u8]) -> &[u8] {
     message.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(&[], |at| &message[at + 4..])
 }
 
-/// All values of a header field, line by line in order; long and compact names, any case. Folded lines are not
-/// joined.
+/// Returns all values of a header field, line by line in order. Matches long and compact names in any case. Folded
+/// lines are not joined.
 pub fn header(message: &[u8], name: &str) -> Vec<String> {
     let compact = match name {
         "Via" => "v",
@@ -34,39 +34,39 @@ pub fn header(message: &[u8], name: &str) -> Vec<String> {
     values.map(|(_, value)| value.trim().to_owned()).collect()
 }
 
-/// The first value of a header field.
+/// Returns the first value of a header field.
 pub fn value(message: &[u8], name: &str) -> Option<String> {
     header(message, name).into_iter().next()
 }
 
-/// The tag of a From or To.
+/// Returns the tag of a From or To.
 pub fn tag(message: &[u8], name: &str) -> Option<String> {
     Some(value(message, name)?.split_once(";tag=")?.1.to_owned())
 }
 
-/// The status code, if this is a response.
+/// Returns the status code; `None` if the message is not a response.
 pub fn status(message: &[u8]) -> Option<u16> {
     head(message).strip_prefix("SIP/2.0 ")?.get(..3)?.parse().ok()
 }
 
-/// The Record-Route values of a message, topmost first, as Route values: each URI in its angle brackets.
+/// Returns the Record-Route values of a message, topmost first, as Route values: each URI in its angle brackets.
 pub fn record_routes(message: &[u8]) -> Vec<String> {
     let lines = header(message, "Record-Route");
     let uris = lines.iter().flat_map(|line| line.split('<').skip(1));
     uris.filter_map(|rest| Some(format!("<{}>", rest.split_once('>')?.0))).collect()
 }
 
-/// The route set of the caller of a dialog, from the response that has begun it (RFC 3261 §12.1.2).
+/// Returns the route set of a caller from the response that created the dialog (RFC 3261 §12.1.2).
 pub fn route_set(response: &[u8]) -> Vec<String> {
     let mut routes = record_routes(response);
     routes.reverse();
     routes
 }
 
-/// The same message with one text in it replaced.
+/// Returns the message with a part of its text replaced.
 ///
 /// # Panics
-/// When that text is not in it.
+/// When `old` is not in the message.
 pub fn replaced(message: &[u8], old: &str, new: &str) -> Vec<u8> {
     let text = text(message);
     assert!(text.contains(old), "{old} in {text}");

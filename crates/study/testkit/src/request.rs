@@ -3,15 +3,15 @@
 use crate::read::{route_set, tag, value};
 use std::net::SocketAddr;
 
-/// A request to be written. [`new`](Self::new) fills in what a user agent sends outside of a dialog,
-/// [`in_dialog`](Self::in_dialog) what a caller sends within one; a test changes what it is about.
+/// A request under construction. [`new`](Self::new) sets the fields of a request outside dialogs,
+/// [`in_dialog`](Self::in_dialog) the fields of a caller's request within a dialog. A test overrides the others.
 #[derive(Clone, Debug)]
 pub struct TestRequest {
     /// Method.
     pub method: String,
     /// Request-URI.
     pub uri: String,
-    /// Value of Via; several with commas between.
+    /// Value of Via; several values are separated by commas.
     pub via: String,
     /// From without its tag: a URI in angle brackets.
     pub from: String,
@@ -19,26 +19,26 @@ pub struct TestRequest {
     pub from_tag: String,
     /// To without its tag: a URI in angle brackets.
     pub to: String,
-    /// Tag of To, inside a dialog.
+    /// Tag of To; `None` outside dialogs.
     pub to_tag: Option<String>,
     /// Call-ID.
     pub call_id: String,
     /// CSeq number.
     pub cseq: u32,
-    /// Max-Forwards, if there is one.
+    /// Max-Forwards; `None` omits the field.
     pub max_forwards: Option<u32>,
-    /// URI in Contact; no such field if empty.
+    /// URI in Contact; empty omits the field.
     pub contact: String,
     /// Values of Route, topmost first.
     pub routes: Vec<String>,
-    /// Further header fields, a line each, without line ends.
+    /// Further header fields, one line each, without line ends.
     pub lines: Vec<String>,
     /// The body.
     pub body: &'static str,
 }
 
 impl TestRequest {
-    /// Outside of a dialog, from the user agent at `at`. The branch is of the Call-ID.
+    /// Returns a request outside dialogs from the user agent at `at`. The branch is derived from the Call-ID.
     pub fn new(method: &str, call_id: &str, at: SocketAddr) -> Self {
         Self {
             method: method.to_owned(),
@@ -58,8 +58,8 @@ impl TestRequest {
         }
     }
 
-    /// A request of the caller at `at` within the dialog that a 2xx has begun, by its Contact and its Record-Route
-    /// (RFC 3261 §12.2.1.1).
+    /// Returns a request of the caller at `at` in the dialog of a 2xx, by its Contact and Record-Route (RFC 3261
+    /// §12.2.1.1).
     ///
     /// # Panics
     /// When a header field is missing in the response.
@@ -77,33 +77,33 @@ impl TestRequest {
         }
     }
 
-    /// The same transaction's CANCEL, or the ACK to its failure.
+    /// Returns the CANCEL of the same transaction, or the ACK to its failure response.
     #[must_use]
     pub fn same_branch(&self, method: &str, to_tag: Option<&str>) -> Self {
         let (method, to_tag) = (method.to_owned(), to_tag.map(str::to_owned));
         Self { method, to_tag, lines: Vec::new(), ..self.clone() }
     }
 
-    /// With another value of Via.
+    /// Replaces the value of Via.
     #[must_use]
     pub fn via(self, via: &str) -> Self {
         Self { via: via.to_owned(), ..self }
     }
 
-    /// With one more header field.
+    /// Adds a header field.
     #[must_use]
     pub fn with(self, name: &str, value: &str) -> Self {
         self.line(&format!("{name}: {value}"))
     }
 
-    /// With one more header field, as a line without line end.
+    /// Adds a header field, given as a line without line end.
     #[must_use]
     pub fn line(mut self, line: &str) -> Self {
         self.lines.push(line.to_owned());
         self
     }
 
-    /// The text.
+    /// Returns the request as text.
     pub fn text(&self) -> String {
         let Self { method, uri, via, call_id, cseq, .. } = self;
         let tag = |tag: &str| if tag.is_empty() { String::new() } else { format!(";tag={tag}") };
@@ -128,7 +128,7 @@ impl TestRequest {
         text + &format!("Content-Length: {}\r\n\r\n{}", self.body.len(), self.body)
     }
 
-    /// The bytes.
+    /// Returns the request as bytes.
     pub fn bytes(&self) -> Vec<u8> {
         self.text().into_bytes()
     }

@@ -3,25 +3,25 @@
 use crate::read::{header, value};
 use std::net::SocketAddr;
 
-/// A response to be written. [`new`](Self::new) fills in what a callee at that address answers.
+/// A response under construction. [`new`](Self::new) sets the fields of a response from a callee.
 #[derive(Clone, Debug)]
 pub struct TestResponse {
     /// Status code.
     pub status: u16,
-    /// What follows the code in the first line.
+    /// Reason phrase.
     pub reason: String,
-    /// The To tag, where the request has none; none either if empty.
+    /// To tag, if the request has none; empty omits the tag.
     pub tag: &'static str,
-    /// URI in Contact; no such field if empty.
+    /// URI in Contact; empty omits the field.
     pub contact: String,
-    /// The Record-Route values in place of the request's.
+    /// Record-Route values, instead of the request's.
     pub routes: Option<Vec<String>>,
-    /// Further header fields, a line each, without line ends.
+    /// Further header fields, one line each, without line ends.
     pub lines: Vec<String>,
 }
 
 impl TestResponse {
-    /// With this status, by the user agent at `contact`.
+    /// Returns a response with this status from the user agent at `contact`.
     pub fn new(status: u16, contact: SocketAddr) -> Self {
         Self {
             status,
@@ -33,20 +33,20 @@ impl TestResponse {
         }
     }
 
-    /// With one more header field.
+    /// Adds a header field.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.lines.push(format!("{name}: {value}"));
         self
     }
 
-    /// The bytes, as an answer to a request that came from where its topmost Via says (RFC 3261 §8.2.6.2).
+    /// Returns the response to a request whose source is the address in its topmost Via (RFC 3261 §8.2.6.2).
     pub fn bytes(&self, request: &[u8]) -> Vec<u8> {
         self.write(request, str::to_owned)
     }
 
-    /// The same to a request that came from `source`, with which the topmost Via is marked (RFC 3261 §18.2.1, RFC
-    /// 3581 §4).
+    /// Returns the response to a request from `source`, which is added to the topmost Via if RFC 3261 §18.2.1 or RFC
+    /// 3581 §4 requires it.
     pub fn bytes_from(&self, request: &[u8], source: SocketAddr) -> Vec<u8> {
         self.write(request, |via| marked(via, source))
     }
@@ -83,7 +83,7 @@ impl TestResponse {
     }
 }
 
-/// A line of Vias whose first one has the address that the request came from, if it asks for it or names another one.
+/// Adds the source address to the first Via of a line, if that Via has `rport` or another address.
 fn marked(line: &str, source: SocketAddr) -> String {
     let (via, below) = line.split_at(line.find(',').unwrap_or(line.len()));
     let (ip, port) = (source.ip(), source.port());

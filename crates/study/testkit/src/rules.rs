@@ -1,34 +1,35 @@
-//! Pages of rules (`docs/rfc/`) against the marks in code and tests: every rule has both, every mark has its rule,
-//! and the page names the places where they are.
+//! Compares the pages of rules (`docs/evidence/rfc/`) with the marks in code and tests. Every rule needs a mark in
+//! both, every mark needs a rule, and the page lists the places of the marks.
 //!
-//! A rule has a section and a number of our own; its mark is both in brackets, with a hyphen between, in a comment.
+//! A rule is identified by its section and a number of our own. Its mark is both in brackets, with a hyphen between, in
+//! a comment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const UPDATE: &str = "UPDATE_DOCS";
 
-/// Folders of crates.
+/// Folders that contain crates.
 const GROUPS: [&str; 5] = [".", "sip", "policy", "live", "study"];
 
-/// Rule to the places that bear its mark.
+/// Places of the marks of each rule.
 type Marks = BTreeMap<String, BTreeSet<String>>;
 
-/// Where the marks of a page are looked for: folders of crates (`node/src`), each with what its files are called by
-/// in the page.
+/// Folders that are searched for the marks of a page. Each is a folder of a crate (`node/src`) with the prefix of its
+/// files in the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
     /// Folders of code.
     pub code: &'a [(&'a str, &'a str)],
-    /// Folders of tests, and of code with unit tests in it. A test is named with its function.
+    /// Folders of tests, and of code with unit tests. The page names the test function.
     pub tests: &'a [(&'a str, &'a str)],
 }
 
-/// Compares pages of `docs/rfc/` with the marks of their rules. `UPDATE_DOCS=1` writes the places into the pages.
-/// Gives the number of rules.
+/// Compares pages of `docs/evidence/rfc/` with the marks of their rules, and returns the number of rules.
+/// `UPDATE_DOCS=1` writes the places into the pages.
 ///
 /// # Panics
-/// When a rule has no mark in code or tests, a mark in these places has no rule in any page, or a page is old.
+/// When a rule has no mark in code or tests, a mark in these places has no rule in any page, or a page is outdated.
 pub fn compare(pages: &[&str], places: Places<'_>) -> usize {
     let (mut code, mut tests) = (Marks::new(), Marks::new());
     for (folder, prefix) in places.code {
@@ -67,7 +68,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A path that begins with the name of a crate, as `node/src`, in the group of crates that has it.
+/// Returns the full path of a path that begins with the name of a crate, such as `node/src`.
 ///
 /// # Panics
 /// When no group has the crate.
@@ -75,14 +76,14 @@ pub fn folder_of(path: &str) -> PathBuf {
     find_folder(path).unwrap_or_else(|| panic!("no crate has {path}"))
 }
 
-/// The same; `None`: there is no such crate.
+/// Returns the same as [`folder_of`]; `None` if there is no such crate.
 pub fn find_folder(path: &str) -> Option<PathBuf> {
     let name = path.split('/').next().unwrap_or(path);
     let mut groups = GROUPS.iter().map(|group| crates().join(group));
     Some(groups.find(|group| group.join(name).join("Cargo.toml").exists())?.join(path))
 }
 
-/// The names of the other crates of the workspace.
+/// Returns the names of the other crates of the workspace.
 pub(crate) fn crates_but(name: &str) -> Vec<String> {
     let folders = GROUPS.iter().flat_map(|group| std::fs::read_dir(crates().join(group)).expect("a group"));
     let crates =
@@ -92,13 +93,13 @@ pub(crate) fn crates_but(name: &str) -> Vec<String> {
 }
 
 fn docs() -> PathBuf {
-    crates().join("../docs/rfc")
+    crates().join("../docs/evidence/rfc")
 }
 
-/// The rules of all pages.
+/// Returns the rules of all pages.
 fn all_rules() -> BTreeSet<String> {
     let mut rules = BTreeSet::new();
-    for entry in std::fs::read_dir(docs()).expect("docs/rfc") {
+    for entry in std::fs::read_dir(docs()).expect("docs/evidence/rfc") {
         let page = std::fs::read_to_string(entry.expect("an entry").path()).expect("text");
         rules.extend(page.lines().filter_map(rule).map(str::to_owned));
     }
@@ -127,7 +128,7 @@ fn is_mark(text: &str) -> bool {
     text.split_once('-').is_some_and(|(section, number)| digits(section, ".") && digits(number, ""))
 }
 
-/// The rules marked on a line.
+/// Returns the rules that are marked on a line.
 fn marks(line: &str) -> impl Iterator<Item = &str> {
     line.split('[')
         .skip(1)
@@ -136,28 +137,28 @@ fn marks(line: &str) -> impl Iterator<Item = &str> {
         .filter(|mark| is_mark(mark))
 }
 
-/// The rule of a row of a page.
+/// Returns the rule of a row of a page; `None` for other lines.
 fn rule(row: &str) -> Option<&str> {
     let cells: Vec<_> = row.split(" | ").collect();
     let rule = cells[0].trim_start_matches("| ");
     (cells.len() == 4 && is_mark(rule)).then_some(rule)
 }
 
-/// The marks in the comments of `folder`, by file, or by test where `functions` is set: those in the function, and
-/// those in the comment above it.
+/// Collects the marks in the comments of `folder`, by file. If `functions` is set, collects them by test: the marks in
+/// the function and in the comment above it.
 fn collect(folder: &Path, prefix: &str, functions: bool, found: &mut Marks) {
     for file in sources(folder) {
         let name = file.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();
         let module = name.trim_end_matches(".rs");
         let text = std::fs::read_to_string(&file).expect("text");
         let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
-        // Unit tests may have a file of their own.
+        // Unit tests may be in a separate file.
         let is_unit_test = file.file_name().is_some_and(|name| name == "tests.rs");
         let is_test_file = folder.ends_with("tests") || is_unit_test;
         if is_unit_test && !functions {
             continue;
         }
-        // Unit tests are tests, and what stands before them is code.
+        // Everything from the unit tests on counts as tests, everything before as code.
         let part = match (functions, is_test_file) {
             (true, false) => &text[tests..],
             (false, false) => &text[..tests],
@@ -177,7 +178,7 @@ fn collect(folder: &Path, prefix: &str, functions: bool, found: &mut Marks) {
             }
             let Some((before, comment)) = line.split_once("//") else { continue };
             for mark in marks(comment) {
-                // A comment of documentation is about the function that follows.
+                // A doc comment belongs to the function that follows.
                 if functions && before.is_empty() && comment.starts_with('/') {
                     above.push(mark.to_owned());
                 } else {
@@ -188,7 +189,7 @@ fn collect(folder: &Path, prefix: &str, functions: bool, found: &mut Marks) {
     }
 }
 
-/// The page with the places of each rule filled in, and its rules.
+/// Returns the page with the places of each rule filled in, and its rules.
 fn filled(page: &str, code: &Marks, tests: &Marks) -> (String, BTreeSet<String>) {
     let (mut out, mut rules) = (String::new(), BTreeSet::new());
     for line in page.lines() {

@@ -1,15 +1,15 @@
-//! Source files of a crate as text, for the tests that judge their form. They are as rustfmt has them, so that columns and
-//! brackets take the place of a parser.
+//! Source files of a crate as text, for tests of their form. The files are formatted by rustfmt, so columns and
+//! brackets are enough and no parser is needed.
 
 use crate::rules::folder_of;
 use std::path::Path;
 
-/// A module by its path, as `forward::stateless::send`; the root has none.
+/// Path of a module, such as `forward::stateless::send`; empty for the root.
 pub(crate) type Module = Vec<String>;
 
 /// A source file.
 pub(crate) struct Source {
-    /// The path below `src`, as `token/mod.rs`.
+    /// Path below `src`, such as `token/mod.rs`.
     pub(crate) path: String,
     pub(crate) module: Module,
     /// The text without comments and unit tests.
@@ -19,24 +19,24 @@ pub(crate) struct Source {
 /// The head of a function.
 pub(crate) struct Function<'a> {
     pub(crate) at: usize,
-    /// The words before `fn`.
+    /// Words before `fn`.
     pub(crate) modifiers: &'a str,
     pub(crate) name: &'a str,
     pub(crate) parameters: Vec<&'a str>,
-    /// The type or trait of a method.
+    /// Type or trait of a method.
     pub(crate) owner: Option<Owner>,
 }
 
-/// The type of an `impl`, or a trait.
+/// Type of an `impl`, or a trait.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Owner {
     pub(crate) name: String,
-    /// The trait that the type implements, or the trait itself.
+    /// Trait that the type implements, or the trait itself.
     pub(crate) of_trait: Option<String>,
     column: usize,
 }
 
-/// All source files of a crate but for those of unit tests.
+/// Returns all source files of a crate without files of unit tests.
 pub(crate) fn sources(of: &str) -> Vec<Source> {
     let mut found = Vec::new();
     read(&folder_of(&format!("{of}/src")), "", &mut found);
@@ -64,7 +64,7 @@ impl Source {
         Self { path: path.to_owned(), module, code: lines.collect::<Vec<_>>().join("\n") }
     }
 
-    /// Names of the types that the file defines.
+    /// Returns the names of the types that the file defines.
     pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
         let lines = self.code.lines().filter(|line| !line.starts_with(' '));
         lines.filter_map(|line| {
@@ -94,7 +94,7 @@ impl Source {
     }
 }
 
-/// The name and the trait of the owner whose block has this first line and this head.
+/// Returns name and trait of the owner of a block, from the block's first line and head.
 fn owner_of(text: &str, head: &str) -> Option<(String, Option<String>)> {
     let is_impl = text.starts_with("impl ") || text.starts_with("impl<");
     if text.ends_with('}') || !is_impl && !text.contains("trait ") {
@@ -114,7 +114,7 @@ fn owner_of(text: &str, head: &str) -> Option<(String, Option<String>)> {
     Some((name.clone(), Some(name)))
 }
 
-/// The words before the function that a text begins with, its name and its parameters.
+/// Returns the words before `fn`, the name and the parameters of the function at the start of a text.
 fn head_of(text: &str) -> Option<(&str, &str, Vec<&str>)> {
     let (modifiers, rest) = text.split_once("fn ")?;
     let is_head = modifiers.chars().all(|c| is_of_name(c) || "(): \"".contains(c));
@@ -132,7 +132,7 @@ pub(crate) fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The parts of a list that are not empty, to the bracket that closes it.
+/// Splits a list into its non-empty parts, up to the closing bracket.
 pub(crate) fn parts(list: &str, separator: char) -> Vec<&str> {
     let (mut depth, mut from, mut before, mut found) = (0, 0, ' ', Vec::new());
     for (at, c) in list.char_indices().chain([(list.len(), separator)]) {
@@ -150,8 +150,8 @@ pub(crate) fn parts(list: &str, separator: char) -> Vec<&str> {
     found
 }
 
-/// The lines of a text but for the items that are of unit tests alone, which end as rustfmt has it: with a line that closes them
-/// in their column.
+/// Returns the lines of a text without items that exist only in unit tests. In rustfmt's format such an item ends with
+/// a closing line in its own column.
 fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     let mut end = None;
     text.lines().filter(move |line| {

@@ -1,10 +1,10 @@
-//! Methods that stand apart from their type, so that a reader of the type does not see them.
+//! Finds methods apart from their type, which a reader of the type does not see.
 
 use crate::source::{Source, sources};
 
-/// Inherent methods of a crate that stand neither in the file that defines their type nor in its folder, as
-/// `file: Type::method`. The folder of a type in `token/mod.rs` is all that is below `token`, that of one in
-/// `shard.rs` what is below `shard`, and that of one in `home/services.rs` has the files of `home` as well.
+/// Returns the inherent methods of a crate outside the file and the folder of their type, as `file: Type::method`. The
+/// folder of a type in `token/mod.rs` is everything below `token`, of a type in `shard.rs` everything below `shard`.
+/// For a type in `home/services.rs` the files of `home` count as well.
 pub fn strays(of: &str) -> Vec<String> {
     strays_among(&sources(of))
 }

@@ -1,5 +1,6 @@
-//! Rules of the repository: the files of large crates stand in layers, each page of `docs/rfc/` agrees with the marks in
-//! code and tests, and documents name what there is. `UPDATE_DOCS=1` writes the places of the marks into the pages anew.
+//! Rules of the repository. The files of large crates have no circular dependencies, each page of `docs/evidence/rfc/`
+//! agrees with the marks in code and tests, and documents name only existing files and tests. `UPDATE_DOCS=1` rewrites
+//! the places of the marks in the pages.
 
 use std::path::{Path, PathBuf};
 use testkit::circles::{circles, circles_with_calls};
@@ -7,11 +8,11 @@ use testkit::parameters::{bool_parameters, tuple_parameters};
 use testkit::rules::{Places, compare, find_folder, folder_of};
 use testkit::strays::strays;
 
-/// Known steps of circles: methods of the control task stand beside the certificates that they read. The list may only
-/// become shorter.
+/// Known steps of circles: methods of the control task are in the same file as the certificates that they read. The
+/// list may only become shorter.
 const KNOWN: [&str; 2] = ["control needs control::certificates", "control::certificates needs control"];
 
-/// No file needs one that needs it. Methods stand with their types.
+/// No two files depend on each other. Methods are in the files of their types.
 #[test]
 fn files_stand_in_layers() {
     for name in ["cli", "control", "node", "shards"] {
@@ -28,7 +29,7 @@ fn files_stand_in_layers() {
     assert_eq!(tuple_parameters("node"), [""; 0]);
 }
 
-/// Every rule has a mark in the code and one in a test, every mark has its rule, and the page names the places.
+/// Every rule has a mark in code and in a test, every mark has a rule, and the page lists the places.
 #[test]
 fn the_pages_of_rules_and_the_marks_agree() {
     let transactions = Places {
@@ -59,7 +60,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// Whether there is a test of this name: `module::function`, or `module::*` for all of a file.
+/// Whether a test of this name exists: `module::function`, or `module::*` for any function of a file.
 fn is_test(module: &str, function: &str) -> bool {
     let places = match module {
         "bytes" => vec![folder_of("node/tests/proxy.rs")],
@@ -72,10 +73,10 @@ fn is_test(module: &str, function: &str) -> bool {
     texts.any(|text| function == "*" || text.contains(&format!("fn {function}(")))
 }
 
-/// What `3261-16.md` names: files of the code, and in each row of a table a test, or the random tester.
+/// `3261-16.md` names existing files of the code, and in each row of a table an existing test or the random tester.
 #[test]
 fn the_page_of_the_proxy_names_what_there_is() {
-    let page = std::fs::read_to_string(repository().join("docs/rfc/3261-16.md")).expect("a page");
+    let page = std::fs::read_to_string(repository().join("docs/evidence/rfc/3261-16.md")).expect("a page");
     let roots = ["node/src", "wire/src", "wire", "wire/src/header", "proxy/src"].map(folder_of);
     let (mut files, mut named) = (0, 0);
     for quoted in page.split('`').skip(1).step_by(2) {
@@ -97,7 +98,7 @@ fn the_page_of_the_proxy_names_what_there_is() {
     }
 }
 
-/// The documents for developers: a path begins with the name of a crate.
+/// Checks paths in the developer documents. Each begins with the name of a crate.
 #[test]
 fn every_file_that_is_named_exists() {
     let mut checked = 0;

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     reference: Option<Kind>,
 }
 
-/// What files are about.
+/// Kinds of files.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Kind {
     Config,
@@ -61,7 +61,7 @@ fn check(file: &Path) -> Result<()> {
         return print_line!("{name}: fine: {} nodes", topology.nodes().len());
     }
     let config = config::parse(&text, &name.to_string()).map_err(|errors| {
-        // What else is wrong would come to light with the next try only.
+        // The file of users is checked as well, so that the next run does not find another error.
         let users = config::users_file(&text, file).and_then(|users| server::check_users(&users));
         anyhow!("{}{}", wrong(errors), users.map(|problem| format!("\n{problem}")).unwrap_or_default())
     })?;

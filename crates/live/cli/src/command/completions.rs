@@ -7,11 +7,11 @@ use clap_complete::Shell;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The shell that is to complete.
+    /// The shell.
     shell: Shell,
 }
 
-/// Prints what has this shell complete the arguments of `program`.
+/// Prints a script with which this shell completes the arguments of `program`.
 pub(crate) fn run(arguments: &Arguments, mut program: Command) -> Result<()> {
     let name = program.get_name().to_owned();
     let mut script = Vec::new();

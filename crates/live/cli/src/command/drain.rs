@@ -7,17 +7,17 @@ use anyhow::{Result, bail};
 use server::figures::{MemberView, MembersView};
 use std::time::Duration;
 
-/// How often a waiting drain looks.
+/// Interval at which a drain looks for the end.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Address of the member, or its name in the configuration.
     member: String,
-    /// Let it take new calls again.
+    /// Let the member get new calls again.
     #[arg(long, conflicts_with = "wait")]
     undo: bool,
-    /// Wait until its last call has ended, and show what is left.
+    /// Wait until its last call has ended, and show the remaining calls.
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.undo { is_back(&meant.members) } else { Ok(()) }
 }
 
-/// Whether nobody but an operator had these members drained.
+/// Fails if the scaler drains one of these members, too.
 fn is_back(members: &[MemberView]) -> Result<()> {
     let names =
         members.iter().filter(|member| member.drained_by_scaler).map(|member| member.address.to_string());
@@ -53,7 +53,7 @@ fn is_back(members: &[MemberView]) -> Result<()> {
     Ok(())
 }
 
-/// Shows what is left until nothing is.
+/// Shows the remaining calls until there are none.
 fn wait(target: &Target, mut members: Vec<MemberView>) -> Result<()> {
     let mut progress = Progress::new();
     loop {
@@ -73,7 +73,7 @@ fn wait(target: &Target, mut members: Vec<MemberView>) -> Result<()> {
     }
 }
 
-/// What members still have to do.
+/// Remaining work of members, as text.
 pub(super) fn left(members: &[MemberView]) -> String {
     let calls: u64 = members.iter().map(|member| u64::from(member.calls)).sum();
     let transactions: u64 = members.iter().map(|member| u64::from(member.transactions)).sum();

@@ -20,47 +20,47 @@ pub(crate) struct Arguments {
     /// File with the SIP request; `-` is standard input.
     #[arg(group = "request")]
     file: Option<PathBuf>,
-    /// Explain a request with this Call-ID, made up for the purpose.
+    /// Explain an invented request with this Call-ID.
     #[arg(long, value_name = "ID", group = "request", conflicts_with = "file", value_parser = word)]
     call_id: Option<String>,
-    /// Explain a request with this Request-URI, made up for the purpose.
+    /// Explain an invented request with this Request-URI.
     #[arg(long, value_name = "URI", group = "request", conflicts_with = "file", value_parser = word)]
     uri: Option<String>,
-    /// The same with this URI in From.
+    /// From URI of the invented request.
     #[arg(long, value_name = "URI", group = "request", conflicts_with = "file", value_parser = word)]
     from_uri: Option<String>,
-    /// The same with this URI in To [default: the Request-URI].
+    /// To URI of the invented request [default: the Request-URI].
     #[arg(long, value_name = "URI", group = "request", conflicts_with = "file", value_parser = word)]
     to_uri: Option<String>,
-    /// The same with this header field besides; may be given several times.
+    /// Additional header field of the invented request; may be given several times.
     #[arg(long, value_name = "NAME: VALUE", group = "request", conflicts_with = "file", value_parser = header)]
     header: Vec<String>,
-    /// Method of the request made up [default: INVITE, or BYE for a call in progress: with --call-id and --tag].
+    /// Method of the invented request [default: INVITE, or BYE with both --call-id and --tag, which name a call in
+    /// progress].
     #[arg(long, conflicts_with = "file", value_parser = word)]
     method: Option<String>,
-    /// From tag of the request made up: a call is known by its Call-ID and the tag of who began it [default: of a new
+    /// From tag of the invented request. A call is identified by its Call-ID and the tag of its caller [default: a new
     /// call].
     #[arg(long, conflicts_with = "file", value_parser = word)]
     tag: Option<String>,
-    /// Where the request comes from, over UDP or with ";transport=tcp", tls, ws or wss behind it [default:
-    /// 127.0.0.1:5060].
+    /// Source address of the request, over UDP or with ";transport=tcp", tls, ws or wss [default: 127.0.0.1:5060].
     #[arg(long, value_name = "IP:PORT", value_parser = address::peer)]
     from: Option<Peer>,
-    /// The listener that it comes to, in the same form [default: the first of the sender's transport and address
-    /// family].
+    /// Listener that receives the request, in the same form [default: the first with the transport and address family
+    /// of the source].
     #[arg(long, value_name = "IP:PORT", value_parser = address::peer)]
     listener: Option<Peer>,
-    /// Print what the server says as JSON.
+    /// Print the answer of the server as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     target: Target,
 }
 
-/// From tag of a request made up for no call in particular.
+/// From tag of an invented request without `--tag`.
 const NEW_TAG: &str = "caller";
 
-/// Asks where a request would go. Fails with exit code 4 when to no member and no contact.
+/// Asks where a request would go. Exits with 4 if it goes to no member and no contact.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let request = match &arguments.file {
         Some(file) => with_line_ends(read(file)?),
@@ -95,13 +95,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// A word that can stand in a SIP message as it is.
+/// A word without spaces or control characters, which a SIP message can contain as it is.
 fn word(text: &str) -> Result<String, String> {
     let fine = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if fine { Ok(text.to_owned()) } else { Err("write it without spaces".to_owned()) }
 }
 
-/// A line of a header field, as it can stand in a SIP message.
+/// A header field on one line.
 fn header(text: &str) -> Result<String, String> {
     let wrong = || "write NAME: VALUE on one line".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
@@ -120,7 +120,8 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Text editors end lines with LF alone, SIP with CRLF (RFC 3261 §7). A message without any CR was typed.
+/// Adds the line ends of SIP. Text editors end lines with LF only, SIP with CRLF (RFC 3261 §7). A message without any
+/// CR was typed.
 fn with_line_ends(bytes: Vec<u8>) -> Vec<u8> {
     if bytes.contains(&b'\r') {
         return bytes;
@@ -130,17 +131,17 @@ fn with_line_ends(bytes: Vec<u8>) -> Vec<u8> {
         message.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
         message.extend_from_slice(b"\r\n");
     }
-    // The empty line at the end is the first thing that an editor drops.
+    // Editors often drop the empty line at the end.
     if !message.windows(4).any(|four| four == b"\r\n\r\n") {
         message.extend_from_slice(b"\r\n");
     }
     message
 }
 
-/// What is not said is as of a new call of a caller that nobody knows.
+/// Invents a request. Missing parts are those of a new call of an unknown caller.
 fn made_up(arguments: &Arguments) -> String {
     let Arguments { method, call_id, uri, from_uri, to_uri, tag, header, .. } = arguments;
-    // A call in progress has been routed: what comes within its dialog is not any more.
+    // A call in progress was routed when it began, so the usual request of it is the BYE.
     let usual = if call_id.is_some() && tag.is_some() { "BYE" } else { "INVITE" };
     let method = method.as_deref().unwrap_or(usual);
     let call_id = call_id.as_deref().unwrap_or("explained@example.invalid");
@@ -149,7 +150,7 @@ fn made_up(arguments: &Arguments) -> String {
     let from = from_uri.as_deref().unwrap_or("sip:caller@example.invalid");
     let to = to_uri.as_deref().unwrap_or(uri);
     let headers: String = header.iter().flat_map(|header| [header.as_str(), "\r\n"]).collect();
-    // These belong to a dialog (RFC 3261 §12.2, 3262, 3311, 6086), which a To tag shows.
+    // These methods are used within dialogs only (RFC 3261 §12.2, 3262, 3311, 6086), which need a To tag.
     let in_dialog = ["ACK", "BYE", "PRACK", "UPDATE", "INFO"].contains(&method);
     let to_tag = if in_dialog { ";tag=callee" } else { "" };
     format!(
@@ -206,7 +207,7 @@ fn text(explanation: &ExplanationView) -> String {
     format!("goes to  {to}\nbecause  {reason}{route}{over}{pool}{token}{limited}\n\n{candidates}")
 }
 
-/// To where its user has registered.
+/// Text about a request to the registered contacts of a user.
 fn located(user: &str, ExplanationView { route, contacts, .. }: &ExplanationView) -> String {
     let route = route.as_ref().map(by_route).unwrap_or_default();
     let count = plural(contacts.len() as u64, "contact");
@@ -217,10 +218,10 @@ fn located(user: &str, ExplanationView { route, contacts, .. }: &ExplanationView
     if contacts.is_empty() { head } else { format!("{head}\n\n{}", rows(contacts)) }
 }
 
-/// Columns before what is said.
+/// Line break and indentation of continued lines.
 const INDENT: &str = "\n         ";
 
-/// The route, and what it does first, a line before and one after each change.
+/// Text about the route and its changes, with a line before and one after each change.
 fn by_route(Route { name, rewrites, request_uri }: &Route) -> String {
     let rewrites = rewrites.iter().map(rewrite);
     let uri = request_uri.iter().map(|uri| format!("{INDENT}sent to  {}", plain(uri)));
@@ -236,7 +237,7 @@ fn rewrite(RewriteView { action, before, after }: &RewriteView) -> String {
     }
 }
 
-/// Pools that the request went by, and why.
+/// Text about the pools that were skipped, and why.
 fn passed_over(PassedOverView { pool, why, candidates }: &PassedOverView) -> String {
     let refusal = |candidate: &CandidateView| {
         Some(format!("{INDENT}{} is {}", candidate.member, candidate.refusal.as_ref()?))
@@ -245,13 +246,13 @@ fn passed_over(PassedOverView { pool, why, candidates }: &PassedOverView) -> Str
     format!("\nnot      {pool}: {why}{}", candidates.iter().filter_map(refusal).collect::<String>())
 }
 
-/// The limit of a neighbour, which may hold the request back.
+/// Text about the limit of a neighbour that may hold the request back.
 fn limited(neighbour: &NeighbourView) -> String {
     let asks = asks(neighbour);
     format!("\nlimit    {} {asks} (RFC 7339): else another server gets it, or it gets 503", neighbour.address)
 }
 
-/// The law and the figure that keep new calls from a member that is at its limit.
+/// Text about the law and the figure that keep new calls from a member at its limit.
 fn limit(candidate: &CandidateView) -> String {
     let CandidateView { refusal, limit_law, unanswered, limit, max_rate, .. } = candidate;
     match (refusal.as_deref(), unanswered.zip(*limit), limit_law) {
@@ -428,7 +429,7 @@ mod tests {
         assert_eq!(fixed("BYE x SIP/2.0\r\nTo: y\n\n"), "BYE x SIP/2.0\r\nTo: y\n\n", "that is what came");
     }
 
-    /// The request that is made up of some words.
+    /// The request that is invented from these arguments.
     fn words(words: &[&str]) -> String {
         #[derive(clap::Parser)]
         struct Command {

@@ -1,4 +1,4 @@
-//! `sarabande load`: makes calls, or takes them.
+//! `sarabande load`: makes or answers calls.
 
 mod answer;
 mod call;
@@ -25,9 +25,10 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Side {
-    /// Makes calls on a schedule, whatever becomes of them, and measures each from when it should have started.
+    /// Makes calls at fixed times, whether earlier ones succeed or not, and measures each from the time at which it
+    /// should have started.
     Call(Box<call::Arguments>),
-    /// Takes calls, as one server or several, each as fast as you say.
+    /// Answers calls as one server or several, each with a given service time.
     Answer(Box<answer::Arguments>),
 }
 
@@ -41,17 +42,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Options of both sides.
 #[derive(clap::Args)]
 struct Common {
-    /// Decides all that is random; printed, so that a run can be repeated. Random unless set.
+    /// Seed of all random numbers. It is printed, so that a run can be repeated. Default: random.
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the result as JSON to this file; `-` is standard output, and all else goes to standard error then.
+    /// Write the result as JSON to this file. With `-` it goes to standard output, and all other output to standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Another number each time.
+/// Returns another number each time.
 pub(super) fn random() -> u64 {
-    // The keys of a hash map are the one source of randomness that the standard library has.
+    // The keys of a hash map are the only source of randomness in the standard library.
     RandomState::new().build_hasher().finish()
 }
 
@@ -70,7 +72,7 @@ impl Common {
                 print::line(json()?)?;
             }
             Some(path) => {
-                // Both, whatever becomes of the other: a disk may be full, and who reads may be gone.
+                // Both are tried: the disk may be full, or the reader of standard output may have gone away.
                 let written = std::fs::write(path, json()? + "\n")
                     .with_context(|| format!("cannot write {}", path.display()));
                 let printed = print::line(summary);
@@ -81,7 +83,7 @@ impl Common {
     }
 }
 
-/// What went over the wire, for the JSON.
+/// Counts of datagrams, for the JSON.
 fn datagrams<R>(snapshot: &Snapshot<R>) -> Value {
     let Snapshot { received, sent, send_failed, receive_lost, unreachable, .. } = snapshot;
     json!({
@@ -93,7 +95,7 @@ fn datagrams<R>(snapshot: &Snapshot<R>) -> Value {
     })
 }
 
-/// What became of connections, for the JSON.
+/// Counts of connections, for the JSON.
 fn connections<R>(snapshot: &Snapshot<R>) -> Value {
     let StreamCounts { accepted, opened, connect_failed, .. } = snapshot.connections;
     json!({ "accepted": accepted, "opened": opened, "failed": connect_failed })

@@ -10,15 +10,15 @@ use std::{fs, io};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where the pages go, such as `/usr/local/share/man/man1`; it is made if it is not there.
+    /// Directory of the pages, such as `/usr/local/share/man/man1`; it is created if necessary.
     directory: PathBuf,
 }
 
-/// Writes a manual page of `program` and one of each of its commands.
+/// Writes a manual page for `program` and one for each of its commands.
 pub(crate) fn run(arguments: &Arguments, program: Command) -> Result<()> {
     let directory = &arguments.directory;
     let mut program = program.disable_help_subcommand(true);
-    // Gives commands of commands their whole names.
+    // Gives commands of commands their full names.
     program.build();
     fs::create_dir_all(directory)
         .and_then(|()| write(&program, directory))

@@ -1,4 +1,4 @@
-//! `sarabande monitor`: the latency of a SIP server from outside, and what the server can take.
+//! `sarabande monitor`: measures the latency of a SIP server from its packets, and estimates its capacity.
 
 mod capacity;
 mod page;
@@ -24,54 +24,54 @@ use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The interface whose packets are looked at, or `any`.
+    /// The interface whose packets are captured, or `any`.
     #[arg(long, default_value = "any", value_name = "NAME")]
     interface: String,
-    /// An address at which the server takes requests; by default all at which a server of this host listens at
-    /// `--port`.
+    /// An address at which the server takes requests; by default all addresses of this host that listen at `--port`.
     #[arg(long, value_name = "IP:PORT", value_parser = server_address)]
     server: Vec<SocketAddr>,
-    /// The port of the server, where its addresses are not named.
+    /// Port of the server, if its addresses are not given.
     #[arg(long, default_value_t = 5060, conflicts_with = "server")]
     port: u16,
-    /// A port of next hops to which the server opens TCP connections, where it is none of its own.
+    /// Port of next hops to which the server opens TCP connections, if it is not the server's own port.
     #[arg(long, default_value = "5060", value_name = "PORT")]
     next_port: Vec<u16>,
-    /// Reads a capture file (pcap or pcapng) instead of packets; `-` is standard input.
+    /// Read a capture file (pcap or pcapng) instead of capturing; `-` is standard input.
     #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["hep", "listen", "write", "report"])]
     read: Option<PathBuf>,
-    /// Takes HEP version 3 over UDP at this address instead of packets; that needs no capability.
+    /// Receive HEP version 3 over UDP at this address instead of capturing; this needs no capability.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket, requires = "server", conflicts_with = "write")]
     hep: Option<SocketAddr>,
-    /// From which message to which: `invite` (an INVITE, until it goes on), `provisional` (an INVITE, to its first
-    /// answer), `final` or `final:METHOD` (a request, to its final answer), `header:NAME` (an INVITE, until one with
-    /// the same value of this header field leaves), `time` (an INVITE, until the next one leaves).
+    /// The pair of messages between which time is measured. `invite`: an INVITE, until it is forwarded. `provisional`:
+    /// an INVITE, until its first response. `final` or `final:METHOD`: a request, until its final response.
+    /// `header:NAME`: an INVITE, until one with the same value of this header field leaves. `time`: an INVITE, until
+    /// the next one leaves.
     #[arg(long, default_value_t = Pairing::Invite, value_name = "WAY")]
     pair: Pairing,
-    /// How long a window lasts.
+    /// Length of a window.
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = window)]
     window: Duration,
-    /// How long a request waits before it counts as unanswered: 32s unless set, 3m for `final` with INVITEs, 1s for
-    /// `time`.
+    /// Time after which a request counts as unanswered. Default: 32s, 3m for `final` with INVITEs, 1s for `time`.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Requests that are remembered at a time; each takes up to 64 bytes.
+    /// Largest number of requests that are remembered at a time; each takes up to 64 bytes.
     #[arg(long, default_value_t = Settings::TABLE, value_name = "REQUESTS")]
     table: usize,
-    /// Answers HTTP at this address: `/metrics` for Prometheus, `/api/windows` as JSON, `/healthz` while it runs.
+    /// Answer HTTP at this address: `/metrics` for Prometheus, `/api/windows` as JSON, `/healthz` while the monitor
+    /// runs.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     listen: Option<SocketAddr>,
-    /// Writes all that is captured to this file, as pcap.
+    /// Write all captured packets to this file, as pcap.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     #[command(flatten)]
     capacity: capacity::CapacityArguments,
-    /// Prints each window as a line of JSON.
+    /// Print each window as a line of JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Windows from a moment to a day.
+/// Shortest and longest window.
 const WINDOWS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24));
 
 fn window(text: &str) -> Result<Duration, String> {
@@ -124,7 +124,7 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Measures what a file has.
+/// Measures the packets of a file.
 fn read(
     path: &Path,
     settings: Settings,
@@ -145,7 +145,7 @@ fn read(
     };
     let (mut last, mut printed) = (None, Ok(()));
     let packet = |at: Instant, link: Link, bytes: &[u8]| {
-        // Where nobody reads the output there is nothing to do any more.
+        // After a failed write there is no reader, and nothing left to do.
         if printed.is_ok() {
             last = last.max(Some(at));
             monitor.advance(at, |report| printed = printer.print_after(&mut printed, &estimated(report)));
@@ -153,7 +153,7 @@ fn read(
         }
     };
     let outcome = file::read(source, packet);
-    // Of what is no capture file there is nothing to print.
+    // A file that is no capture file has no windows to print.
     if let Some(last) = last.or(outcome.is_ok().then_some(Instant::ZERO)) {
         monitor.finish(last, |report| printed = printer.print_after(&mut printed, &estimated(report)));
     }
@@ -161,7 +161,7 @@ fn read(
     outcome.map_err(|error| anyhow!("{name}: {error}"))
 }
 
-/// Measures what passes, until a signal ends it.
+/// Measures captured packets until a signal ends it.
 async fn watch(
     arguments: &Arguments,
     settings: Settings,
@@ -218,9 +218,9 @@ async fn watch(
 /// Prints windows as they end.
 struct Printer {
     json: bool,
-    /// Windows begin at other times than full seconds.
+    /// Windows do not start at full seconds, so times have milliseconds.
     milliseconds: bool,
-    /// There is a column with the capacity.
+    /// Whether there is a column with the capacity.
     has_capacity: bool,
     servers: Vec<SocketAddr>,
     pairing: Pairing,
@@ -228,22 +228,22 @@ struct Printer {
     unpaired: Unpaired,
 }
 
-/// Whether requests come and nothing is measured of them.
+/// Detects that requests arrive but none of them is measured.
 #[derive(Default)]
 struct Unpaired {
-    /// The beginning of the first window with such requests.
+    /// Start of the first window with such requests.
     since: Option<Instant>,
     is_told: bool,
 }
 
 impl Unpaired {
-    /// Longer than a server takes for an INVITE that it passes on at all.
+    /// Longer than a server takes to forward an INVITE.
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// Takes a window, and says whether it is time to tell: once.
+    /// Takes a window. Returns `true` once, when it is time for a note.
     fn take(&mut self, report: &Report, pairing: &Pairing) -> bool {
         let Counts { requests, measured, .. } = report.totals;
-        // The final answer to a call comes when somebody picks up.
+        // The final response to an INVITE may come only when the callee answers.
         if self.is_told || measured > 0 || requests == 0 || matches!(pairing, Pairing::Final(_)) {
             return false;
         }
@@ -266,12 +266,12 @@ impl Printer {
         }
     }
 
-    /// Prints, unless an earlier line could not be.
+    /// Prints a window, unless an earlier line could not be printed.
     fn print_after(&mut self, before: &mut Result<()>, estimated: &Estimated) -> Result<()> {
         std::mem::replace(before, Ok(())).and_then(|()| self.print(estimated))
     }
 
-    /// Each window that is over comes here once.
+    /// Prints a window that is over. Each window is printed once.
     fn print(&mut self, estimated: &Estimated) -> Result<()> {
         let is_first = self.last.replace(estimated.report).is_none();
         if self.unpaired.take(&estimated.report, &self.pairing) {
@@ -308,7 +308,7 @@ impl Printer {
             [min, median, mean, deviation, p95, p99, max].map(milliseconds)
         });
         let times = match times {
-            // The last column stays where it is.
+            // Keeps the last column in its place.
             None if self.has_capacity => [const { String::new() }; 7].to_vec(),
             times => times.map(Vec::from).unwrap_or_default(),
         };
@@ -322,7 +322,7 @@ impl Printer {
         for (name, count) in notable(report) {
             write!(row, "  {name} {count}").expect("a String takes any text");
         }
-        // A server that stands still is not idle.
+        // A server that has stopped answering is not idle.
         if let Some(oldest) = report.oldest.filter(|_| report.window.latency.is_none()) {
             write!(row, "  {} waiting, for {} ms", report.waiting, milliseconds(oldest))
                 .expect("a String takes any text");
@@ -330,7 +330,7 @@ impl Printer {
         row
     }
 
-    /// Says why there was nothing to measure.
+    /// Says why nothing was measured.
     fn end(&self) {
         let Some(report) = self.last.filter(|report| report.totals.requests == 0) else { return };
         let servers: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
@@ -343,14 +343,14 @@ impl Printer {
     }
 }
 
-/// Counts that an operator wants to see where they are not 0.
+/// Counts that are not 0 and of interest to an operator.
 fn notable(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
     let usual = ["messages", "requests", "measured", "repeated"];
     let counts = report.counts.all().map(|(name, _, count)| (name, count));
     counts.filter(move |(name, count)| *count > 0 && !usual.contains(name))
 }
 
-/// Three digits behind the point, fewer where the number is long.
+/// Three digits after the point, none for long numbers.
 fn milliseconds(time: Duration) -> String {
     let value = time.as_secs_f64() * 1e3;
     let digits = if value < 1_000.0 { 3 } else { 0 };

@@ -1,4 +1,4 @@
-//! `sarabande plan`: who of a network of proxies should keep the state of how many calls.
+//! `sarabande plan`: how many calls' state each node of a network of proxies should keep.
 
 use super::load::table::table;
 use crate::admin::Exit;
@@ -11,28 +11,28 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The topology; docs/topology.md lists its keys, and `sarabande check` says what is wrong with one.
+    /// The topology file. docs/topology.md lists its keys, and `sarabande check` finds its errors.
     topology: PathBuf,
-    /// Says whether this load is carried, and how to share it out.
+    /// Report whether the network carries this load, in calls a second, and how to divide its state.
     #[arg(long, value_name = "CALLS/S")]
     load: Option<f64>,
-    /// Prints all results as JSON.
+    /// Print all results as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// All that is found out about a topology. Rates are calls a second.
+/// All results for a topology. Rates are in calls a second.
 #[derive(Serialize)]
 struct Answer {
-    /// The largest load by each rule; none where some calls pass no node that has what they need.
+    /// The largest load by each rule; `None` if some calls would pass no node that has what they need.
     carried: Vec<Carried>,
-    /// What it would be if nodes decided by the whole path of a call; none with too many paths.
+    /// The largest load if nodes decided by the whole path of a call; `None` with too many paths.
     with_paths_known: Option<f64>,
-    /// Of `--load`.
+    /// Answer to `--load`.
     is_carried: Option<bool>,
-    /// Who does what, at the load asked for, or else at the largest.
+    /// Work of each node, at the load of `--load`, or else at the largest.
     plan: Plan,
-    /// Where along each path; none with too many.
+    /// Shares along each path; `None` with too many paths.
     paths: Option<Vec<PathPlan>>,
 }
 
@@ -42,7 +42,7 @@ struct Carried {
     load: Option<f64>,
 }
 
-/// What the row of the optimum is called.
+/// Name of the row of the optimum.
 const OPTIMUM: &str = "each node its share";
 
 const RULES: [(Rule, &str); 5] = [
@@ -90,10 +90,10 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
         Ok(Carried { rule: name, load })
     });
     let whole = topology.by_path().map(|whole| solve(&whole)).transpose()?;
-    // As the figures are shown: what is said to be carried can be asked for.
+    // Compares the figures as they are shown, so that a printed load can be asked for.
     let shown = |load: f64| (load * 100.0).round();
     let is_carried = load.map(|load| shown(load) <= shown(most.load));
-    // A load that is too much is planned for as the largest one.
+    // A load that is too high is planned for as the largest one.
     let plan = load.map_or_else(|| most.clone(), |load| most.at(load.min(most.load)));
     Ok(Answer {
         carried: carried.into_iter().collect::<Result<_>>()?,
@@ -104,7 +104,7 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
     })
 }
 
-/// What is carried by a rule; none where it leaves calls without what they need.
+/// The largest load by a rule; `None` if it leaves calls without what they need.
 fn by_hand(topology: &Topology, rule: Rule) -> Result<Option<f64>> {
     match solve_with(topology, rule) {
         Ok(plan) => Ok(Some(plan.load)),
@@ -187,7 +187,7 @@ fn paths_table(topology: &Topology, paths: &[PathPlan]) -> comfy_table::Table {
 }
 
 fn rate(rate: f64) -> String {
-    // No minus before a zero that is one by rounding.
+    // No minus sign before a zero that is due to rounding.
     format!("{:.2}", rate.max(0.0))
 }
 

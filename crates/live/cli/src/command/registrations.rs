@@ -9,23 +9,23 @@ use server::figures::{ContactView, ContactsView};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The user as USER@DOMAIN. Without one: what became of registrations, log-ins and look-ups of all users.
+    /// The user as USER@DOMAIN. Without it: counts of registrations, logins and look-ups of all users.
     #[arg(value_name = "USER@DOMAIN")]
     user: Option<String>,
-    /// Remove the user's contacts. A phone that is there adds its own again when it registers next.
+    /// Remove the user's contacts. A phone that is still there registers again at its next refresh.
     #[arg(long, requires = "user")]
     remove: bool,
-    /// Remove this contact alone.
+    /// Remove this contact only.
     #[arg(long, value_name = "URI", requires = "remove")]
     contact: Option<String>,
-    /// Print what the server says as JSON.
+    /// Print the answer of the server as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     target: Target,
 }
 
-/// Prints the contacts of a user, or removes them. Fails with exit code 4 when there are none to print or to remove.
+/// Prints or removes the contacts of a user. Exits with 4 if there are none.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { user, remove, contact, json, target } = arguments;
     let Some(user) = user else { return overview(target, *json) };
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Of all users, as `status` has it.
+/// Prints the counts of all users, as `status` does.
 fn overview(target: &Target, json: bool) -> Result<()> {
     let Some(registrar) = target.find(REGISTRAR)? else { bail!("the server has no [registrar]") };
     if json {
@@ -57,7 +57,7 @@ fn overview(target: &Target, json: bool) -> Result<()> {
     print::line(registrar::text(&registrar).trim_start())
 }
 
-/// A line for each contact, and below them the paths.
+/// A line for each contact, and the paths below.
 pub(super) fn rows(contacts: &[ContactView]) -> String {
     let mut table = table(&["contact", "q", "expires in", "source"]);
     word_column(&mut table, 3);
@@ -78,7 +78,7 @@ pub(super) fn rows(contacts: &[ContactView]) -> String {
     lines.join("\n") + gap + &paths
 }
 
-/// A client writes what it likes, and a terminal would obey it.
+/// Replaces control characters, which a client may send and a terminal would obey.
 pub(super) fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

@@ -1,4 +1,4 @@
-//! `sarabande reload`: has the server read its configuration again.
+//! `sarabande reload`: makes the server read its configuration again.
 
 use crate::admin::Target;
 use anyhow::Result;
@@ -10,7 +10,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Has the server read its configuration again. With an error in it, nothing changes.
+/// Makes the server read its configuration again. A file with an error changes nothing.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let reloaded: Reloaded = arguments.target.post("/api/reload", b"")?;
     print_line!("configuration reloaded")?;

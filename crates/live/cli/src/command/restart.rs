@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use server::figures::{HealthView, Restarting};
 use std::time::{Duration, Instant};
 
-/// How often a waiting restart looks.
+/// Interval at which a restart looks for the new process.
 const POLL: Duration = Duration::from_millis(200);
-/// A new process asks for the names of its members first, each for some seconds at most.
+/// A new process looks up the names of its members first, each for some seconds at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Has the server start another process that takes over, and waits until it has.
+/// Makes the server start another process that takes over, and waits for it.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
     let before = target.health()?;
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let since = Instant::now();
     loop {
         std::thread::sleep(POLL);
-        // No answer may be the moment in which one process hands the listener to the other.
+        // No answer is possible at the moment in which the listener is handed over.
         if let Ok(now) = target.health()
             && now.process != before.process
         {

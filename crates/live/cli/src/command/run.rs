@@ -18,19 +18,19 @@ pub(crate) struct Arguments {
     /// The configuration file.
     #[arg(required_unless_present = "config", conflicts_with = "config")]
     file: Option<PathBuf>,
-    /// As of the commands that ask a server.
+    /// Hidden alias of FILE, as other commands name it.
     #[arg(long, value_name = "FILE", hide = true)]
     config: Option<PathBuf>,
-    /// Stay the main process of a systemd service, with the server as a child: `systemctl restart` is a takeover
-    /// then.
+    /// Stay as the main process of a systemd service, with the server as a child process, so that `systemctl restart`
+    /// is a takeover.
     ///
-    /// SIGHUP, SIGTERM and SIGINT are handed on; SIGUSR2 starts a successor. SIGUSR1 ends this process alone: the
-    /// server goes on until another one takes over.
+    /// SIGHUP, SIGTERM and SIGINT are passed on to the server; SIGUSR2 starts a successor. SIGUSR1 ends this process
+    /// only: the server runs until another one takes over.
     #[arg(long)]
     service: bool,
 }
 
-/// How long the end of the process waits for the reader of its log.
+/// Longest wait for the reader of the log at the end of the process.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     outcome
 }
 
-/// The configuration of a server in this file.
+/// Reads the configuration of a server from this file.
 pub(crate) fn configuration(file: &Path) -> Result<Config> {
     config::load(file).map_err(|errors| {
         if config::scenario::is_scenario(file) {
@@ -59,10 +59,9 @@ pub(crate) fn configuration(file: &Path) -> Result<Config> {
 }
 
 async fn serve(config: Config, path: PathBuf) -> Result<()> {
-    // With a handler, a log that has reached a limit of file sizes is an error of the write and not the end of the
-    // process.
+    // With a handler for SIGXFSZ, a log at its file size limit causes a write error and does not end the process.
     drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).context("cannot listen for signals")?);
-    // From now on, or a signal that comes while the server starts ends the process by default, SIGHUP too.
+    // From here on. Until then a signal ends the process by default, also SIGHUP.
     let mut commands = Commands::listen()?;
     let summary = config.summary();
     let file = path.clone();
@@ -78,10 +77,10 @@ async fn serve(config: Config, path: PathBuf) -> Result<()> {
     server.run().await.map_err(|error| anyhow!(error))
 }
 
-/// Has the program started again as this process was started: by its path, where a newer one may be by now.
+/// Starts the program again with the arguments of this process: by its path, where a newer version may be installed.
 ///
 /// # Errors
-/// The errors in the file, with which a successor would not start, or why none can be started.
+/// Errors in the file, with which a successor would not start, or the reason why it cannot be started.
 fn start_successor(file: &Path) -> Result<()> {
     configuration(file)?;
     if let Some(keeper) = keeper::pid() {
@@ -93,13 +92,13 @@ fn start_successor(file: &Path) -> Result<()> {
     let started = Command::new(&program).args(arguments).spawn();
     let mut child = started.with_context(|| format!("{} cannot be started", program.display()))?;
     tracing::info!(pid = child.id(), "started a successor");
-    // Its end is waited for, or it would stay in the table of processes.
+    // A child that is not waited for would stay in the process table.
     std::thread::spawn(move || child.wait());
     Ok(())
 }
 
-/// What signals command: SIGUSR2 starts a successor, SIGHUP reloads; SIGTERM and SIGINT stop, and a second one stops
-/// without waiting.
+/// Signals that control the server: SIGUSR2 starts a successor, SIGHUP reloads, SIGTERM and SIGINT stop, and a second
+/// SIGTERM or SIGINT stops at once.
 struct Commands {
     succeed: Signals,
     reload: Signals,
@@ -132,7 +131,7 @@ impl Commands {
         loop {
             tokio::select! {
                 _ = self.reload.recv() => {
-                    // What went wrong is in the log; the old configuration stays in force.
+                    // An error is in the log, and the old configuration stays in force.
                     let _ = handle.reload().await;
                     continue;
                 }
@@ -143,7 +142,7 @@ impl Commands {
                     continue;
                 }
                 Some(reply) = restarts.recv() => {
-                    // Whoever asked may be gone.
+                    // The client may have gone away.
                     let _ = reply.send(start_successor(&file).map_err(|error| format!("{error:#}")));
                     continue;
                 }

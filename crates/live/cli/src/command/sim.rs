@@ -1,4 +1,4 @@
-//! `sarabande sim`: simulates.
+//! `sarabande sim`: simulates scenarios and makes figures.
 
 mod arguments;
 mod figures;
@@ -17,9 +17,9 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Runs a scenario and prints what came of it.
+    /// Runs a scenario and prints its results.
     Run(arguments::Arguments),
-    /// Makes one figure: data, plots, and a report that puts them beside what its source states.
+    /// Makes one figure: data, plots, and a report that compares them with the statements of its source.
     ///
     /// Statements that fail are printed, and the exit code is 4.
     Figure(figures::One),

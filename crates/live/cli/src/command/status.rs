@@ -1,4 +1,4 @@
-//! `sarabande status`: what a running server has to do.
+//! `sarabande status`: the load of a running server.
 
 mod capacity;
 mod connections;
@@ -23,24 +23,24 @@ use std::fmt::Write as _;
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Print what the server says as JSON.
+    /// Print the answers of the server as JSON.
     #[arg(long)]
     json: bool,
-    /// Print it again each second, until it is interrupted (Ctrl-C).
+    /// Print the status every second, until interrupted (Ctrl-C).
     #[arg(long, conflicts_with = "json")]
     watch: bool,
 }
 
 const MIB: usize = 1 << 20;
 
-/// What a server answers that has a registrar, listeners for connections, or one for monitors.
+/// Paths that exist if the server has a registrar, listeners for connections, or one for monitors.
 pub(super) const REGISTRAR: &str = "/api/registrar";
 const CONNECTIONS: &str = "/api/connections";
 const CAPACITY: &str = "/api/capacity";
-/// With the age of each member's oldest call.
+/// Path of the members, with the age of each member's oldest call.
 pub(super) const MEMBERS: &str = "/api/members?oldest=true";
 
-/// Prints the members. Fails with exit code 4 when no new calls are taken.
+/// Prints the members. Exits with 4 if no new calls are taken.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
     if arguments.watch {
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
 }
 
-/// The server's answers, as they are.
+/// Returns the health, and all answers of the server as JSON.
 fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
     let health = target.health()?;
     let mut all = json!({
@@ -79,7 +79,7 @@ fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
     Ok((health, all))
 }
 
-/// Whether new calls are taken, and the server's answers as text.
+/// Returns the health, and all answers of the server as text.
 fn ask(target: &Target) -> Result<(HealthView, String)> {
     let health = target.health()?;
     let mut all = if health.role == "proxy" {
@@ -130,7 +130,7 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
     )
 }
 
-/// What orders new calls, or that of each pool.
+/// Text about the policy, or that of each pool.
 fn policies(health: &HealthView) -> String {
     match &health.pools[..] {
         [] => format!("policy {}", health.policy),
@@ -142,7 +142,7 @@ fn policies(health: &HealthView) -> String {
     }
 }
 
-/// What overload control takes and refuses.
+/// Text about overload control.
 fn admission(overload: &OverloadView) -> String {
     let OverloadView { law, acceptance, wait_seconds, recently_refused, .. } = overload;
     let (offered, refused) =
@@ -161,10 +161,10 @@ fn admission(overload: &OverloadView) -> String {
     )
 }
 
-/// Reasons of refusals that are shown.
+/// Number of reasons that are shown.
 const REASONS_MAX: usize = 5;
 
-/// What the process itself refused, the most frequent reasons.
+/// Text about requests that the process itself refused, with the most frequent reasons.
 fn refusals(health: &HealthView) -> String {
     let mut all: Vec<_> = health.refused.iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -175,7 +175,7 @@ fn refusals(health: &HealthView) -> String {
     lines.collect()
 }
 
-/// What a neighbour asks for.
+/// Text about the limit that a neighbour asks for.
 pub(super) fn asks(view: &NeighbourView) -> String {
     match (view.limited, view.rate) {
         _ if view.silent => "answers nothing, gets one request at a time".to_owned(),
@@ -186,7 +186,7 @@ pub(super) fn asks(view: &NeighbourView) -> String {
     }
 }
 
-/// What a server asks for with which feedback is exchanged, and what became of that.
+/// Text about the feedback of a neighbour.
 fn neighbour(view: &NeighbourView) -> String {
     let asks = asks(view);
     let (offered, received) = (plural(view.offered, "request"), plural(view.received, "request"));
@@ -196,7 +196,7 @@ fn neighbour(view: &NeighbourView) -> String {
     )
 }
 
-/// How the limits of a member stand, and what they kept from it, if it has any.
+/// Text about the limits of a member; `None` if it has none.
 fn limits(member: &MemberView) -> Option<String> {
     let MemberView { address, limit_law, limit, unanswered, max_rate, offered_total, held_back, .. } = member;
     let found = limit_law.as_ref().map(|law| match (limit, unanswered) {
@@ -221,7 +221,7 @@ fn limits(member: &MemberView) -> Option<String> {
     ))
 }
 
-/// What a pool refused since its members were at their limits.
+/// Text about the new requests that a pool refused because its members were at their limits; `None` if there were none.
 fn refused(pool: &PoolHealth) -> Option<String> {
     let sum: u64 = pool.refused.values().sum();
     (sum > 0).then(|| {
@@ -229,11 +229,11 @@ fn refused(pool: &PoolHealth) -> Option<String> {
     })
 }
 
-/// How the queue of a pool does, if it has one.
+/// Text about the queue of a pool; `None` without a queue.
 fn queue(pool: &PoolHealth) -> Option<String> {
     let queue = pool.queue.as_ref()?;
     let refused = queue.refused + queue.expired;
-    // The sum of no floats is -0.0.
+    // The sum of an empty list of floats is -0.0.
     let most = queue.members.iter().map(|member| member.calls_per_second).sum::<f64>() + 0.0;
     let silent = queue.members.iter().filter(|member| member.silent).count();
     let is_full = |member: &&QueueMemberView| member.unanswered as f64 >= member.unanswered_most;
@@ -251,7 +251,7 @@ fn queue(pool: &PoolHealth) -> Option<String> {
     ))
 }
 
-/// Pools of which no member is known to take new calls, where there is something else that takes some.
+/// Texts about pools without a member that takes new calls, if other pools do.
 fn pools_in_trouble(health: &HealthView) -> impl Iterator<Item = String> {
     let are_others = health.pools.len() > 1 || health.healthy;
     health.pools.iter().filter(move |pool| are_others && pool.accepting == 0).map(|pool| {
@@ -266,7 +266,7 @@ fn pools_in_trouble(health: &HealthView) -> impl Iterator<Item = String> {
     })
 }
 
-/// Where new calls go.
+/// Text about whether new calls are taken.
 fn new_calls(health: &HealthView) -> String {
     let members = plural(health.members as u64, "member");
     if health.stopping {
@@ -279,13 +279,13 @@ fn new_calls(health: &HealthView) -> String {
     }
 }
 
-/// What the process before has to do, where this one has taken over from another.
+/// Text about the calls that are left in the process that this one took over from.
 fn before(health: &HealthView, what: &str) -> String {
     let left = |left| format!("\nthe process before is still there, with {}", plural(left as u64, what));
     health.predecessor_calls.map(left).unwrap_or_default()
 }
 
-/// What is the matter with a name, if anything is.
+/// Text about a DNS name with an error or without addresses.
 fn trouble(NameView { name, addresses, error }: &NameView) -> Option<String> {
     Some(match (addresses, error) {
         (0, None) => format!("\n{name} is being looked up"),
@@ -295,7 +295,7 @@ fn trouble(NameView { name, addresses, error }: &NameView) -> Option<String> {
     })
 }
 
-/// Whether a proxy takes new calls.
+/// Text about whether a proxy takes new calls.
 fn proxy_takes(health: &HealthView) -> String {
     if health.stopping {
         "stopping: no new calls are taken".to_owned()
@@ -343,12 +343,12 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
     )
 }
 
-/// Whether requests go to a next hop.
+/// Text about whether a next hop gets requests.
 fn hop_state(hop: &NextHop) -> &'static str {
     if hop.resting { "failed, gets none while others live" } else { "in use" }
 }
 
-/// Who keeps the state of calls that are shared out.
+/// Text about the division of state in a chain of proxies.
 fn distribution(shared: &DistributionView) -> String {
     let DistributionView { kept_total: kept, passed_open_total: open, passed_kept_total: before, .. } =
         shared;
@@ -376,7 +376,7 @@ fn distribution(shared: &DistributionView) -> String {
     )
 }
 
-/// Calls whose dialogs are kept, and what is wrong with their records.
+/// Text about calls with dialog state, and about their records.
 fn calls(calls: &CallsView) -> String {
     let CallsView { ringing, answered, watched, records_total, records_waiting_bytes: waiting, .. } = calls;
     let mut text = format!("\ncalls: {ringing} ringing, {answered} answered");
@@ -391,7 +391,7 @@ fn calls(calls: &CallsView) -> String {
     text
 }
 
-/// What became of requests that went several ways, where there were any.
+/// Text about forked requests; empty if there were none.
 fn forks(proxy: &ProxyView) -> String {
     if proxy.forked_total + proxy.cancelled_total == 0 {
         return String::new();
@@ -405,7 +405,7 @@ fn forks(proxy: &ProxyView) -> String {
     )
 }
 
-/// `is_by_pool`: with a column that says in which pools each is.
+/// Table of the members. `is_by_pool`: with a column of their pools.
 fn rows(members: &[MemberView], is_by_pool: bool) -> String {
     let mut table = table(&[
         "member",
@@ -421,7 +421,7 @@ fn rows(members: &[MemberView], is_by_pool: bool) -> String {
     ]);
     word_column(&mut table, 1);
     word_column(&mut table, 2);
-    // The sum of no floats is -0.0.
+    // The sum of an empty list of floats is -0.0.
     let work = |work: f64| format!("{:.2}", work + 0.0);
     let time = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| milliseconds((ms * 1e3) as u64));
     let age = |age: Option<f64>| age.map_or("-".to_owned(), span);
@@ -439,7 +439,7 @@ fn rows(members: &[MemberView], is_by_pool: bool) -> String {
             age(member.oldest_call_seconds),
         ]);
     }
-    // Percentiles cannot be summed up.
+    // Percentiles cannot be added up.
     let ages = members.iter().filter_map(|member| member.oldest_call_seconds);
     table.add_row([
         "total".to_owned(),
@@ -459,12 +459,12 @@ fn rows(members: &[MemberView], is_by_pool: bool) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// The pools that a member is in.
+/// The pools of a member.
 fn pools(member: &MemberView) -> String {
     if member.pools.is_empty() { "-".to_owned() } else { member.pools.join(",") }
 }
 
-/// Makes `column` one of words, and puts all closer together, so that names and addresses fit.
+/// Makes `column` a column of words, and narrows all, so that names and addresses fit.
 pub(super) fn word_column(table: &mut Table, column: usize) {
     for (index, each) in table.column_iter_mut().enumerate() {
         each.set_padding((u16::from(index > 0), 0));
@@ -474,7 +474,7 @@ pub(super) fn word_column(table: &mut Table, column: usize) {
     }
 }
 
-/// The address, after its name if that says more.
+/// The address, with the name before it if it says more.
 fn label(member: &MemberView) -> String {
     let address = member.address.to_string();
     if member.name == address || member.name == member.address.0.address.ip().to_string() {
@@ -484,7 +484,7 @@ fn label(member: &MemberView) -> String {
     }
 }
 
-/// The state, with the figure that goes with it.
+/// The state, with its figure.
 fn state(member: &MemberView) -> String {
     let figure = match member.state.as_str() {
         "slow-start" => format!("{:.0} %", 100.0 * member.capacity_now / member.capacity),
@@ -498,7 +498,7 @@ fn state(member: &MemberView) -> String {
     format!("{} {figure}", member.state)
 }
 
-/// A time in its two largest units.
+/// A duration in its two largest units.
 pub(super) fn span(seconds: f64) -> String {
     let seconds = seconds as u64;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -525,7 +525,7 @@ pub(crate) mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Of a server that takes calls.
+    /// Health of a server that takes calls.
     pub(super) fn health(role: &str) -> HealthView {
         HealthView {
             role: role.to_owned(),
@@ -589,7 +589,7 @@ pub(crate) mod tests {
         assert_eq!(cells.last().unwrap(), &["total", "4", "2", "2.75", "1200", "1m 1s"]);
     }
 
-    /// Three pools, the second of which has nobody.
+    /// Three pools, the second of which has no members.
     pub(crate) fn several_pools() -> Vec<PoolHealth> {
         let pool = |name: &str, policy: &str, accepting, last_resort| PoolHealth {
             name: name.to_owned(),

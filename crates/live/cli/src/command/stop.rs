@@ -9,34 +9,34 @@ use serde_json::Value;
 use server::figures::{MembersView, ProxyView};
 use std::time::{Duration, Instant};
 
-/// How often a waiting stop looks.
+/// Interval at which a stop looks for the end.
 const POLL: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Wait until it has ended, and show what is left. Fails with exit code 4 when the time `stop.wait` was over before
-    /// the last call.
+    /// Wait until the server has ended, and show the remaining calls. Exits with 4 if `[stop] wait` was over before the
+    /// last call ended.
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     target: Target,
 }
 
-/// What a server that stops still has to do.
+/// Remaining work of a server that stops.
 struct Left {
     text: String,
     /// Calls, or requests of a proxy.
     calls: u64,
-    /// When the server ends in spite of them.
+    /// Time at which the server ends in any case.
     ends: Instant,
 }
 
-/// Has the server take no new calls, and end with its last one.
+/// Stops the server: it takes no new calls, and ends with its last one.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { wait, target } = arguments;
     let _: Value = target.post("/api/stop", b"")?;
     let mut progress = Progress::new();
-    // An error once may be the end that is on its way.
+    // A single error may mean that the server ends at this moment.
     let mut failed = false;
     let mut last = None;
     loop {
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// What the server still has to do; nothing is known of it where another one answers in its place, started anew.
+/// Returns the remaining work of the server; `None` if a newly started server answers in its place.
 fn remaining(target: &Target) -> Result<Option<Left>> {
     let health = target.health()?;
     let Some(seconds) = health.stop_seconds else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `sarabande up`
+//! `sarabande up`: marks a member as up.
 
 use crate::admin::{Target, escape};
 use anyhow::Result;
@@ -12,7 +12,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Says that a member is back.
+/// Marks a member as up.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { member, target } = arguments;
     let meant: MembersView = target.post(&format!("/api/up?member={}", escape(member)), b"")?;

@@ -1,4 +1,4 @@
-//! The table of the servers: what each has to do, with a curve of it.
+//! The table of the servers, with a curve of their load.
 
 use super::tracks::{HISTORY, Past};
 use super::{DIM, block};
@@ -10,12 +10,12 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Row, Table};
 use server::figures::MemberView;
 
-/// What is shown of a member.
+/// A row of the table.
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// Beside a server of speed 1.
+    /// Speed, relative to a server of speed 1.
     pub(crate) speed: f64,
-    /// As the API has it.
+    /// State, as in the API.
     pub(crate) state: String,
     pub(crate) calls: u32,
     pub(crate) transactions: u32,
@@ -42,16 +42,16 @@ impl Line {
     }
 }
 
-/// The work left at which a curve is at its top, in BYEs: 0.2 s of a fast server.
+/// Work left at the top of a curve, in BYEs: 0.2 s of a fast server.
 const TOP: f64 = 100.0;
 
-/// Which column is the curve.
+/// Index of the column with the curve.
 const CURVE: usize = 5;
 
-/// Draws as many of the `lines` as there is room for.
+/// Draws as many of the `lines` as fit.
 pub(crate) fn draw_members(frame: &mut Frame<'_>, area: Rect, lines: &[Line]) {
     let mut widths = [8, 5, 12, 5, 4, 0, 5, 7, 6, 6];
-    // The curve takes what is left: frame and padding are 4 cells, and one is between any two columns.
+    // The curve gets the remaining width: frame and padding are 4 cells, and one cell separates columns.
     let others = widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
     widths[CURVE] = area.width.saturating_sub(others).min(HISTORY as u16);
     let samples = widths[CURVE] as usize;
@@ -91,7 +91,7 @@ fn row(line: &Line, samples: usize) -> Row<'_> {
     ])
 }
 
-/// The work left at the last samples, the newest to the right.
+/// The work left at the last samples, the newest on the right.
 fn curve(line: &Line, samples: usize) -> Text<'static> {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let history = &line.past.work;
@@ -103,7 +103,7 @@ fn curve(line: &Line, samples: usize) -> Text<'static> {
             0.1..0.4 => Color::Yellow,
             _ => Color::Red,
         };
-        // The square root shows a few requests and a hundred in one cell.
+        // The square root makes a few requests visible beside a hundred.
         let height = (work / TOP).clamp(0.0, 1.0).sqrt();
         let step = STEPS[(height * (STEPS.len() - 1) as f64).round() as usize];
         spans.push(Span::from(step.to_string()).fg(color));

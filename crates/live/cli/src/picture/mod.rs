@@ -17,10 +17,10 @@ use ratatui::widgets::{Block, BorderType, LineGauge, Padding, Paragraph};
 pub(crate) const ACCENT: Color = Color::Cyan;
 pub(crate) const DIM: Style = Style::new().fg(Color::DarkGray);
 
-/// Wider than that, and the figures lie too far apart to be read.
+/// Largest width. In a wider picture figures are too far apart to read.
 const WIDTH_MAX: u16 = 104;
 
-/// Where to draw.
+/// The area to draw in.
 pub(crate) fn area(frame: &Frame<'_>) -> Rect {
     let area = frame.area();
     Rect { width: area.width.min(WIDTH_MAX), ..area }
@@ -39,7 +39,7 @@ pub(crate) fn draw_keys(frame: &mut Frame<'_>, area: Rect, keys: &str) {
     frame.render_widget(Paragraph::new(keys).style(DIM).alignment(Alignment::Right), area);
 }
 
-/// How much of a time is over; what comes after it are the last calls.
+/// Elapsed part of a time; after it only the last calls go on.
 pub(crate) fn draw_progress(frame: &mut Frame<'_>, area: Rect, seconds: f64, total: f64) {
     let done = (seconds / total).clamp(0.0, 1.0);
     let label =

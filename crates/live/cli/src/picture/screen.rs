@@ -1,4 +1,4 @@
-//! The terminal: all of it, its keys, and back to what it was.
+//! The terminal in full-screen mode, its keys, and its restoration.
 
 use anyhow::Result;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
@@ -6,11 +6,11 @@ use ratatui::{DefaultTerminal, Frame};
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// The whole terminal; it is as before once this is dropped.
+/// The whole terminal. Dropping it restores the terminal.
 pub(crate) struct Screen(DefaultTerminal);
 
 impl Screen {
-    /// `None` where input or output is no terminal.
+    /// Returns `None` if input or output is no terminal.
     pub(crate) fn open() -> Result<Option<Self>> {
         let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
         Ok(if terminal { Some(Self(ratatui::try_init()?)) } else { None })
@@ -21,7 +21,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Whether `q`, Esc or Ctrl-C was hit.
+    /// Whether `q`, Esc or Ctrl-C was pressed.
     #[expect(clippy::unused_self, reason = "keys come one by one only while the terminal is this screen")]
     pub(crate) fn has_quit(&mut self) -> Result<bool> {
         while event::poll(Duration::ZERO)? {
@@ -37,7 +37,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Where the terminal is gone there is nothing to restore.
+        // If the terminal is gone there is nothing to restore.
         let _ = ratatui::try_restore();
     }
 }

@@ -1,11 +1,11 @@
-//! What was seen of the members a moment ago, for rates and curves.
+//! Recent samples of the members, for rates and curves.
 
 use server::figures::{MemberView, PeerText};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Samples that are kept of each member.
 pub(crate) const HISTORY: usize = 24;
-/// What a rate is taken over.
+/// Time over which a rate is computed, in seconds.
 const RATE_OVER: f64 = 1.0;
 
 /// The past of one member.
@@ -13,7 +13,7 @@ const RATE_OVER: f64 = 1.0;
 pub(crate) struct Past {
     /// Work left at the last samples, the newest at the end.
     pub(crate) work: VecDeque<f64>,
-    /// New calls a second, lately.
+    /// Recent rate of new calls a second.
     pub(crate) calls_per_second: f64,
 }
 
@@ -28,7 +28,7 @@ struct Track {
 }
 
 impl Tracks {
-    /// Takes a sample; who is not in it is forgotten. The past of each member, in the order of the members.
+    /// Takes a sample, and drops members that are not in it. Returns the past of each member, in their order.
     pub(crate) fn sample(&mut self, seconds: f64, members: &[MemberView]) -> Vec<Past> {
         self.0.retain(|address, _| members.iter().any(|member| member.address == *address));
         members
@@ -51,12 +51,12 @@ impl Track {
     }
 }
 
-/// How fast a counter grows: seconds and counts, back to the last sample that is as old as a rate needs.
+/// Growth of a counter: seconds and counts, back to the last sample that is old enough for a rate.
 #[derive(Default)]
 pub(crate) struct Rate(VecDeque<(f64, u64)>);
 
 impl Rate {
-    /// Takes a sample. The increase a second, lately; 0 from a single one.
+    /// Takes a sample. Returns the recent increase a second; 0 with a single sample.
     pub(crate) fn sample(&mut self, seconds: f64, count: u64) -> f64 {
         // Another process counts from 0.
         if self.0.back().is_some_and(|last| last.1 > count) {

@@ -1,4 +1,4 @@
-//! What commands say when something is wrong: what, where, and what helps.
+//! Error messages of the commands: the problem, its place, and the remedy.
 
 use crate::running::{Server, folder, outcome};
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 const POOL: &str = "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.servers]\nmembers = [\"127.0.0.2:5060\"]\n";
 const SCENARIO: &str = "[host.core]\ncapacity = 100\n[calls.main]\npath = [\"core\"]\nrate = 20\n";
 
-/// The error that these arguments lead to.
+/// Returns the error message of these arguments.
 fn error(arguments: &[&str]) -> String {
     let (code, _, errors) = outcome(arguments);
     assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?} {errors}");
@@ -31,7 +31,7 @@ fn a_file_of_the_other_kind_is_told_with_the_command_for_it() {
     }
 }
 
-/// A start would refuse it, so `check` does, too.
+/// A start would refuse the file, so `check` must do so as well.
 #[test]
 fn a_kept_key_that_is_none_is_found_by_check() {
     let pool = file("keyed.toml", POOL.as_bytes());
@@ -61,7 +61,7 @@ fn an_ipv6_address_without_brackets_is_refused_wherever_one_is_given() {
     }
 }
 
-/// A month at this rate takes hours: what can be known before is said before.
+/// A month at this rate takes hours, so the directory is checked before the run.
 #[test]
 fn a_directory_that_cannot_be_written_is_told_before_the_run() {
     let long = file("long.toml", format!("[run]\nduration = \"30d\"\n{SCENARIO}").as_bytes());
@@ -83,7 +83,7 @@ fn a_next_hop_is_drained_as_a_member_is() {
     assert!(code == Some(1) && told.contains("there are: 127.0.0.2:5060"), "{told}");
 }
 
-/// What else is wrong would come to light with the next try only.
+/// All errors are reported together.
 #[test]
 fn a_file_of_users_that_is_missing_is_told_beside_other_errors() {
     let text = "[listen]\nudp = [\"127.0.0.1:5060\"]\nsctp = [\"127.0.0.1:5060\"]\n\
@@ -102,7 +102,8 @@ fn run_takes_its_file_as_the_other_commands_do() {
     assert!(error(&["run"]).contains("<FILE>"));
 }
 
-/// Both are of measured data, so that nothing is simulated. Of `servartuka-1` some fail, of `smace-7` none.
+/// Both figures are of measured data, so nothing is simulated. Some statements of `servartuka-1` fail, none of
+/// `smace-7`.
 #[test]
 fn a_figure_with_a_statement_that_fails_exits_with_no() {
     let out = folder("figures");

@@ -1,10 +1,10 @@
-//! The files in `examples/` are fine, all of them.
+//! All files in `examples/` pass `check`.
 
 use crate::running::{folder, outcome};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of this folder of the repository with this extension.
+/// Returns the files of this folder of the repository with this extension.
 fn files(of: &str, extension: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(of);
     let entries = fs::read_dir(folder).expect("a folder of the repository");
@@ -14,11 +14,11 @@ fn files(of: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// In a folder with what the examples tell their readers to make.
+/// The folder has the files that the examples tell their readers to create.
 #[test]
 fn check_finds_nothing_wrong_with_them() {
     let folder = folder("examples");
-    // A program that an example names, and that is not on every machine.
+    // A program that an example names and that is not on every machine.
     let virsh = std::env::split_paths(&std::env::var_os("PATH").expect("there is one"))
         .any(|it| it.join("virsh").is_file());
     for (first, key) in ["shared", "kamailio1", "kamailio2", "kamailio3"].into_iter().enumerate() {
@@ -50,14 +50,14 @@ fn check_finds_nothing_wrong_with_them() {
 
 #[test]
 fn the_page_about_them_names_each() {
-    let page = include_str!("../../../../../docs/deployment.md");
+    let page = include_str!("../../../../../docs/examples.md");
     for example in files("examples", "toml") {
         let name = example.file_name().expect("a file").to_str().expect("UTF-8").to_owned();
         assert!(page.contains(&format!("(../examples/{name})")), "{name}");
     }
 }
 
-/// The unit and the image run commands that there are.
+/// The unit and the image run existing commands.
 #[test]
 fn the_unit_and_the_image_start_the_program_as_it_wants_to_be_started() {
     let unit = include_str!("../../../../../packaging/sarabande.service");

@@ -1,4 +1,4 @@
-//! The program as a person or a script uses it: its real processes, pipes, files and exit codes.
+//! Tests of the program from outside: processes, pipes, files and exit codes.
 
 mod errors;
 mod examples;

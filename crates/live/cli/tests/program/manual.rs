@@ -1,4 +1,4 @@
-//! Completions and manual pages, which are made from the arguments as they are.
+//! Tests of completions and manual pages, which are made from the arguments.
 
 use crate::running::{folder, outcome};
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 fn commands() -> Vec<String> {
     let (_, help, _) = outcome(&["--help"]);
     let (_, list) = help.split_once("Commands:\n").expect("a list of commands");
-    // A line below a name that is indented deeper goes on with what the name is for.
+    // A line that is indented deeper continues the description above it.
     let names = list.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("    "));
     names.map(|line| line.split_whitespace().next().expect("a name").to_owned()).collect()
 }
@@ -40,7 +40,7 @@ fn a_folder_that_cannot_be_made_is_named() {
     assert!(errors.contains("file/man1: cannot be written: "), "{errors}");
 }
 
-/// As bash itself does it: the words so far are given, the words that may follow are asked for.
+/// Calls the completion function as bash does: with the words so far, for the words that may follow.
 #[test]
 fn bash_completes_commands_and_options() {
     let (code, script, errors) = outcome(&["completions", "bash"]);

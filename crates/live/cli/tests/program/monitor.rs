@@ -1,4 +1,4 @@
-//! `sarabande monitor --report` beside a balancer: real processes, which are killed and come back.
+//! Tests of `sarabande monitor --report` beside a balancer: both processes are killed and restarted.
 
 use crate::running::{Running, Server, folder, free, outcome, sarabande, until};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const KEY: &str = "30313233343536373839616263646566";
 
-/// The errors of a monitor with these options, which does not start.
+/// Returns the error message of a monitor that does not start with these options.
 fn refused(more: &[&str]) -> String {
     let (code, out, errors) = outcome(&[&["monitor", "--server", "127.0.0.1:5060"], more].concat());
     assert!(matches!(code, Some(1 | 2)) && out.is_empty(), "{more:?}: {code:?} {out} {errors}");
@@ -48,7 +48,7 @@ fn options_are_checked() {
         let errors = refused(&more);
         assert!(errors.contains(told), "{more:?}: {errors}");
     }
-    // What is wrong with the arguments whatever the machine has.
+    // Invalid arguments on any machine.
     for more in [
         &["--maximum", "100"][..],
         &["--threshold", "1ms", "--capacity-start", "600"],
@@ -65,7 +65,7 @@ fn options_are_checked() {
     assert!(!errors.contains("too short"), "a key is nobody's business: {errors}");
 }
 
-/// A monitor whose words go to a file.
+/// A monitor whose output goes to a file.
 struct Monitor {
     _process: Running,
     said: PathBuf,
@@ -79,13 +79,13 @@ impl Monitor {
         Self { _process: Running::start(command.stdout(out).stderr(file(&said))), said }
     }
 
-    /// How often it has said this.
+    /// How often the output contains this text.
     fn said(&self, what: &str) -> usize {
         fs::read_to_string(&self.said).expect("its words are text").matches(what).count()
     }
 }
 
-/// What the balancer knows of this member's capacity.
+/// Returns the capacity of this member that the balancer knows.
 fn known(server: &Server, member: &str) -> Option<f64> {
     let (_, out, _) = server.ask(&["status", "--json"]);
     let status: Value = serde_json::from_str(&out).ok()?;
@@ -93,7 +93,7 @@ fn known(server: &Server, member: &str) -> Option<f64> {
     all.iter().find(|each| each["member"] == member)?["capacity"].as_f64()
 }
 
-/// Any of the two may be killed and come back; another key is refused, and is no reason to end.
+/// Either process may be killed and restarted. A wrong key is refused, and does not end the monitor.
 #[test]
 fn a_monitor_reports_to_a_balancer_whichever_is_restarted() {
     let (member, listen) = (free().to_string(), free().to_string());

@@ -1,5 +1,5 @@
-//! Keys of monitors at a balancer: real processes, whose members are addresses and names that the DNS leads to each
-//! other's addresses, and an attacker who has all keys but the right one.
+//! Tests of the keys of monitors: members are addresses and names that the DNS resolves to each other's addresses, and
+//! an attacker has all keys but the right one.
 
 use crate::running::{Server, folder, free, until};
 use elastic::update::{Key, Sender};
@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 
-/// The key that begins with this digit, as a file has it.
+/// Returns the text of the key that begins with this digit.
 fn text(first: u8) -> String {
     format!("{first}{}", "0".repeat(31))
 }
@@ -20,7 +20,7 @@ fn key(first: u8) -> Key {
     Key::new(&bytes)
 }
 
-/// A DNS server that knows one thing of all names: they are at 127.0.0.1.
+/// Starts a DNS server that answers 127.0.0.1 for all names.
 fn name_server() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
     let address = socket.local_addr().expect("it is bound");
@@ -42,7 +42,7 @@ fn name_server() -> SocketAddr {
     address
 }
 
-/// A connection of a monitor that says whatever it wants.
+/// A connection of a monitor that can send any update.
 struct Connection {
     reader: BufReader<TcpStream>,
     greeting: String,
@@ -59,7 +59,7 @@ impl Connection {
         Self { reader, greeting, sender }
     }
 
-    /// The answer to an update; the name goes as it is written.
+    /// Returns the answer to an update. The name is sent as it is.
     fn tell(&mut self, server: &str, capacity: f64) -> String {
         let update = self.sender.update(&elastic::update::Server::Name(server.to_owned()), capacity);
         self.reader.get_mut().write_all(update.as_bytes()).expect("it is open");
@@ -69,7 +69,7 @@ impl Connection {
     }
 }
 
-/// What the balancer knows of its members, by their ports.
+/// Returns the capacities of the members that the balancer knows, by port.
 fn known(server: &Server) -> Vec<(u16, f64)> {
     let (_, out, _) = server.ask(&["status", "--json"]);
     let status: Value = serde_json::from_str(&out).expect("JSON");
@@ -83,8 +83,8 @@ fn known(server: &Server) -> Vec<(u16, f64)> {
     known
 }
 
-/// Members 5071 to 5074: a name with a key, an address with a key to which a name with another leads, an address
-/// without a key to which a name with one leads, and an address without a key.
+/// Members 5071 to 5074: a name with a key; an address with a key, to which a name with another key resolves; an
+/// address without a key, to which a name with a key resolves; an address without a key.
 #[test]
 fn nobody_speaks_for_a_server_with_the_key_of_another() {
     let (listen, dns) = (free(), name_server());
@@ -112,7 +112,7 @@ fn nobody_speaks_for_a_server_with_the_key_of_another() {
     }
     assert_eq!(known(&server), before);
     for (with, claimed, refused) in [
-        // Another server, and the key of those without one.
+        // The name of another server, and the key of the servers without one.
         (2, "a.test:5071", "wrong_code"),
         (9, "a.test:5071", "wrong_code"),
         (1, "127.0.0.1:5072", "wrong_code"),
@@ -123,7 +123,7 @@ fn nobody_speaks_for_a_server_with_the_key_of_another() {
         (9, "a.test.:5071", "wrong_code"),
         (9, "A.Test:5071", "wrong_code"),
         (9, "127.0.0.1:05072", "wrong_code"),
-        // A name that leads to the address of another.
+        // A name that resolves to the address of another server.
         (3, "b.test:5072", "not_its_key"),
         (4, "c.test:5073", "not_its_key"),
         (9, "127.0.0.1:5073", "not_its_key"),
@@ -142,7 +142,7 @@ fn nobody_speaks_for_a_server_with_the_key_of_another() {
     assert_eq!(status["capacity"]["closed_total"]["not_its_key"], 4);
 }
 
-/// A server gets a key, another one and none again while the process runs.
+/// A server gets a key, another one, and none again, while the process runs.
 #[test]
 fn a_reload_changes_the_key_of_one_server() {
     let listen = free();

@@ -1,4 +1,4 @@
-//! The dashboard and the alert rules in `monitoring/` ask for metrics, labels and values that there are.
+//! The dashboard and the alert rules in `monitoring/` use only metrics, labels and values that exist.
 
 use crate::running::{Running, Server, free, get, sarabande, until};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use testkit::TestRequest;
 const RULES: &str = include_str!("../../../../../monitoring/alerts.yml");
 const DASHBOARD: &str = include_str!("../../../../../monitoring/dashboard.json");
 
-/// Labels by metric, with the values that each was seen with.
+/// Labels by metric, with the values that were seen.
 type Metrics = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 fn read(page: &str, metrics: &mut Metrics) {
@@ -24,8 +24,8 @@ fn read(page: &str, metrics: &mut Metrics) {
     }
 }
 
-/// All metrics of a pool that has had a call from a neighbour, of that one, of a proxy, of a registrar, and of a pool with
-/// a queue that is scaled.
+/// Returns the metrics of a pool that has had a call from a neighbour, of this neighbour, of a proxy, of a registrar,
+/// and of a scaled pool with a queue.
 fn metrics() -> Metrics {
     let member = free().to_string();
     let _answerer = Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(Stdio::null()));
@@ -45,7 +45,7 @@ fn metrics() -> Metrics {
     let call = ["load", "call", "--to", &target, "--rate", "50", "--calls", "1", "--hold", "10ms"];
     let ended = Running::start(sarabande(&call).stdout(Stdio::null())).wait();
     assert_eq!(ended, Some(0));
-    // What a server answers itself is in the metrics once it has.
+    // The metrics have a response of the server itself only after it was sent.
     let role = format!("[proxy]\nnext = [\"{}\"]\nforward = \"dialog\"", free());
     let proxy = Server::start("monitoring-proxy", &role);
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -76,7 +76,7 @@ fn metrics() -> Metrics {
     found
 }
 
-/// The parts of an expression that select series: the metric's name and its matchers.
+/// Returns the parts of an expression that select series: name of the metric and matchers.
 fn selectors(expression: &str) -> Vec<(&str, &str)> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -94,7 +94,7 @@ fn selectors(expression: &str) -> Vec<(&str, &str)> {
     found
 }
 
-/// Labels that an expression groups by, or joins on.
+/// Returns the labels that an expression groups by or joins on.
 fn grouping(expression: &str) -> BTreeSet<&str> {
     let lists = ["by (", "on ("].into_iter().flat_map(|word| expression.split(word).skip(1));
     lists.flat_map(|rest| rest.split(')').next().unwrap_or_default().split(',')).map(str::trim).collect()
@@ -103,7 +103,7 @@ fn grouping(expression: &str) -> BTreeSet<&str> {
 fn check(expression: &str, metrics: &Metrics) {
     let selected = selectors(expression);
     assert!(!selected.is_empty() || expression.starts_with("up{"), "nothing of ours in {expression:?}");
-    // Prometheus itself adds these two to each series.
+    // Prometheus itself adds these two labels to each series.
     let mut labels = BTreeSet::from(["instance", "job"]);
     for (name, matchers) in selected {
         let known = metrics.get(name).unwrap_or_else(|| panic!("no metric {name}: {expression}"));
@@ -116,7 +116,7 @@ fn check(expression: &str, metrics: &Metrics) {
             }
             let values = known.get(label).unwrap_or_else(|| panic!("{name} has no {label}: {expression}"));
             let value = value.trim_start_matches(['=', '!', '~']).trim_matches('"');
-            // Of what was seen, only those are complete.
+            // Only the values of these labels were all seen.
             if matches!(label, "state" | "outcome") {
                 let has_all = value.split('|').all(|value| values.contains(value));
                 assert!(has_all, "{name} has no {label}={value}: {values:?}");
@@ -128,7 +128,8 @@ fn check(expression: &str, metrics: &Metrics) {
     }
 }
 
-/// The expressions of the alert rules. A line that ends with `|` has its text in the lines below, indented deeper.
+/// Returns the expressions of the alert rules. A line that ends with `|` has its text in the lines below, indented
+/// deeper.
 fn rules() -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut lines = RULES.lines().peekable();
@@ -147,7 +148,7 @@ fn rules() -> Vec<String> {
     found
 }
 
-/// All texts under a key that asks Prometheus for something.
+/// Collects all texts under a key with an expression for Prometheus.
 fn asked<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(map) => {
@@ -191,7 +192,7 @@ fn dashboard_and_alerts_ask_for_what_there_is() {
     }
 }
 
-/// What the check above is worth.
+/// The parsers that the test above relies on.
 #[test]
 fn expressions_are_taken_apart() {
     let two = "sum by (a, b) (rate(sarabande_x{c=\"d\",e!~\"f|g\"}[5m])) / on (h) process_y > 0.1";

@@ -1,5 +1,4 @@
-//! A reader that goes away, a disk that is full: commands end without a panic, and their exit codes are those of
-//! other tools.
+//! Commands whose reader goes away, or whose disk is full: they end without a panic, with the usual exit codes.
 
 use crate::running::{Running, Server, folder, free, sarabande};
 use std::fs::{self, File};
@@ -7,7 +6,7 @@ use std::io::{Read, Write as _, pipe};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-/// What a shell reports of a program that SIGPIPE (13) has ended.
+/// Exit code that a shell reports for a program killed by SIGPIPE (13).
 const CLOSED: i32 = 128 + 13;
 
 const SCENARIO: &str = "[run]\nduration = \"20s\"\nwarm_up = \"5s\"\n[host.core]\ncapacity = 100\n\
@@ -19,14 +18,14 @@ fn scenario(test: &str) -> PathBuf {
     file
 }
 
-/// A pipe that nobody reads.
+/// Returns a pipe whose reader is closed.
 fn closed() -> Stdio {
     let (reader, writer) = pipe().expect("a pipe");
     drop(reader);
     writer.into()
 }
 
-/// Exit code and standard error of a command whose standard output is this.
+/// Returns exit code and standard error of a command with this standard output.
 fn with_output(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
     let (mut reader, writer) = pipe().expect("a pipe");
     let mut process = Running::start(sarabande(arguments).stdout(out).stderr(writer));
@@ -55,7 +54,7 @@ fn printing(scenario: &str) -> Vec<Vec<&str>> {
     ]
 }
 
-/// Each command with a reader that has gone away, with both outputs so, and with a full disk.
+/// Runs each command with a closed reader, with both outputs closed, and with a full disk.
 fn try_all(commands: &[Vec<&str>]) {
     for command in commands {
         let (code, errors) = with_output(command, closed());
@@ -100,7 +99,7 @@ fn so_do_commands_that_ask_a_server() {
     assert!(answerer.is_running(), "nobody reads what the answerer says");
 }
 
-/// Those who read the summary may go away; the file that was asked for is there all the same.
+/// The reader of the summary may go away; the requested file is still written.
 #[test]
 fn files_are_written_before_anything_is_printed() {
     let scenario = scenario("pipes-files");
@@ -111,7 +110,7 @@ fn files_are_written_before_anything_is_printed() {
     assert!(out.join("report.html").exists());
 }
 
-/// `sarabande check <(generate)`: what was read once is gone.
+/// `sarabande check <(generate)`: the file can be read only once.
 #[test]
 fn a_pipe_can_be_checked() {
     let (reader, mut writer) = pipe().expect("a pipe");

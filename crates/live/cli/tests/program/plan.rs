@@ -1,4 +1,4 @@
-//! `sarabande plan`.
+//! Tests of `sarabande plan`.
 
 use crate::running::{folder, outcome};
 use std::fs;
@@ -24,11 +24,12 @@ fn it_says_what_is_carried_and_how() {
     assert_eq!(row("every node for every call").last().map(String::as_str), Some("4700.00"));
     assert_eq!(row("core")[1..4], ["5151.92", "2575.96", "2575.96"]);
     assert!(row("core").contains(&"bottleneck".to_owned()));
-    // Of the calls that go on. Whoever is last keeps what comes without state.
+    // Shares of the calls that go on to another node. The last node keeps the state of all calls that arrive without
+    // it.
     assert_eq!((&row("edge")[6][..], &row("core")[6][..]), ("0.5000", "1.0000"));
 }
 
-/// A proxy has one share for all its ways, and its configuration takes no other.
+/// The configuration of a proxy has a single share for all its ways.
 #[test]
 fn shares_that_differ_by_way_are_no_share_of_the_node() {
     let topology = "[node.edge]\nstateful = 1000\nstateless = 2000\nnext = { fast = 0.5, slow = 0.5 }\n\
@@ -50,7 +51,7 @@ fn a_load_is_carried_or_not() {
     let said = |load: &str| outcome(&["plan", &file, "--load", load]).1;
     assert!(said("5000").contains("5000.00 calls/s are carried"));
     assert!(said("5200").contains("5200.00 calls/s are not carried; the most are 5151.92"));
-    // The largest load, as it is shown.
+    // The largest load, as it is printed.
     assert!(said("5151.92").contains("5151.92 calls/s are carried"));
     let code = |load: &str| outcome(&["plan", &file, "--load", load]).0;
     assert_eq!([code("5000"), code("5200")], [Some(0), Some(4)]);

@@ -1,4 +1,4 @@
-//! Processes of the program under test, each on ports of its own, that end with their test.
+//! Processes of the program under test, each with its own ports. They end with their test.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -8,29 +8,29 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Bounds a hang; it times nothing.
+/// Longest wait for anything, so that a hang fails the test.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The program, to be given arguments.
+/// The program with these arguments.
 pub(crate) fn sarabande(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sarabande"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Runs it to its end.
+/// Runs the program to its end.
 pub(crate) fn output(arguments: &[&str]) -> Output {
     sarabande(arguments).output().expect("the program can be started")
 }
 
-/// Exit code, standard output and standard error.
+/// Returns exit code, standard output and standard error.
 pub(crate) fn outcome(arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = output(arguments);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
     (status.code(), text(stdout), text(stderr))
 }
 
-/// Asks until there is a value.
+/// Polls until there is a value.
 pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -42,7 +42,7 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// What an admin interface answers on this path.
+/// Returns the answer of an admin interface on this path.
 pub(crate) fn get(admin: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(admin).expect("something listens");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
@@ -52,7 +52,7 @@ pub(crate) fn get(admin: &str, path: &str) -> String {
     answer.split_once("\r\n\r\n").expect("it speaks HTTP").1.to_owned()
 }
 
-/// An address of loopback that was free a moment ago, for UDP and TCP.
+/// Returns an address of loopback that was free a moment ago, for UDP and TCP.
 pub(crate) fn free() -> SocketAddr {
     until("a free port", || {
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?.local_addr().ok()?;
@@ -60,7 +60,7 @@ pub(crate) fn free() -> SocketAddr {
     })
 }
 
-/// A folder for files of this test.
+/// Creates a folder for files of this test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("the scratch folder can be made");
@@ -79,7 +79,7 @@ impl Running {
         self.0.try_wait().expect("a child can be asked").is_none()
     }
 
-    /// Waits until it ends by itself; its exit code.
+    /// Waits until the process ends by itself, and returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         until("the process ends", || self.0.try_wait().expect("a child can be asked")).code()
     }
@@ -95,14 +95,14 @@ impl Drop for Running {
 
 /// `sarabande run`, with its admin interface.
 pub(crate) struct Server {
-    /// For `--admin`.
+    /// Address for `--admin`.
     pub(crate) admin: String,
     pub(crate) sip: SocketAddr,
     pub(crate) process: Running,
 }
 
 impl Server {
-    /// Starts one; `role` is the text of its `[pool.NAME]` or `[proxy]`.
+    /// Starts a server; `role` is the text of its `[pool.NAME]` or `[proxy]`.
     pub(crate) fn start(name: &str, role: &str) -> Self {
         let (sip, admin) = (free(), free().to_string());
         let file = folder(name).join("sarabande.toml");
@@ -113,12 +113,12 @@ impl Server {
         let path = file.to_str().expect("a path in UTF-8");
         let process = Running::start(sarabande(&["run", path]).stderr(Stdio::null()));
         let server = Self { admin, sip, process };
-        // With 4 it is there, and takes no calls.
+        // Exit code 4: the server runs, and takes no calls.
         until("the server answers", || server.ask(&["status"]).0.filter(|code| matches!(code, 0 | 4)));
         server
     }
 
-    /// Runs a command against it.
+    /// Runs a command against the server.
     pub(crate) fn ask(&self, command: &[&str]) -> (Option<i32>, String, String) {
         outcome(&[command, &["--admin", &self.admin]].concat())
     }

@@ -1,4 +1,4 @@
-//! Commands that look at a server for as long as it lives.
+//! Tests of commands that follow a server until it ends.
 
 use crate::running::{Running, Server, free, get, outcome, sarabande, until};
 use std::io::{BufRead as _, BufReader, pipe};
@@ -40,7 +40,7 @@ fn a_stop_waits_for_the_end_of_the_server() {
     }
 }
 
-/// A call that goes on for longer than `[stop] wait` is cut, and whoever waits is told.
+/// A call that lasts longer than `[stop] wait` is cut, and `stop --wait` reports it.
 #[test]
 fn a_stop_that_cuts_calls_fails() {
     let member = free().to_string();

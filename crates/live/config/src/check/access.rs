@@ -9,18 +9,18 @@ use base::Rate;
 use route::{Access, Network, RateSettings, Refusal, SourceLimit};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bits of IPv4 and IPv6 in which one sender chooses its address.
+/// Bits of IPv4 and IPv6 networks within which one sender can choose its address.
 const SENDER: (u8, u8) = (32, 64);
-/// Bits of the network of a customer: the smallest of IPv4 that is routed, and what RFC 6177 gives a site.
+/// Bits of a customer's network: the smallest routed one of IPv4, and that of a site by RFC 6177.
 const NETWORK: (u8, u8) = (24, 48);
 
-/// Lists of networks as the file has them.
+/// Lists of networks in the file.
 pub(super) struct Lists<'r> {
     pub(super) allow: &'r [Setting<NetworkText>],
     pub(super) deny: &'r [Setting<NetworkText>],
 }
 
-/// The access to each listener of the file, and the limits of sources.
+/// Returns the access to each listener of the file, and the limits of sources.
 pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Access>, RateSettings)> {
     let RawAccess { allow, deny, refuse, .. } = &raw.access;
     let refusal = refuse.value();
@@ -35,7 +35,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Acc
     Some((listeners.into_iter().collect::<Option<_>>()?, rates?))
 }
 
-/// The access to each listener of a transport: by its own lists, or else the general one.
+/// The access to each listener of a transport: by its own lists, or else by `[access]`.
 fn of_listeners<const PORT: u16>(
     listeners: &[Item<RawListener<PORT>>],
     (general, refusal): (&Option<Access>, Refusal),
@@ -79,7 +79,7 @@ fn rates(config: &RawConfig, report: &mut Report<'_>) -> Option<RateSettings> {
     let is_default = !raw.per_address.is_set() && network == Some(0);
     let address = raw.per_address.value().filter(|_| raw.per_address.is_set() || is_default).or(Some(0));
     if is_default {
-        // A carrier or another proxy may send as much as many phones, and routes name it.
+        // A carrier or another proxy may send as much as many phones, and routes name such sources.
         let sources = config.route.iter().filter_map(|route| route.source.as_ref());
         exempt.extend(
             sources.flat_map(|source| several::<NetworkText>(Some(source))).map(|(network, _)| network),
@@ -108,7 +108,7 @@ fn rates(config: &RawConfig, report: &mut Report<'_>) -> Option<RateSettings> {
         address: limit(address?, SENDER),
         network: limit(network?, NETWORK),
         exempt,
-        // A source that is only too fast may come back: never 403.
+        // Never 403: a source that is only too fast may retry later.
         refusal: if refuse.value()? == Refusal::Silence { Refusal::Silence } else { Refusal::Unavailable },
         counts_copies: is_default,
     })

@@ -1,4 +1,4 @@
-//! What a `[[route]]` does to a request before it goes on.
+//! Changes of a request by a `[[route]]`.
 
 use super::conditions::several;
 use crate::kind::Text;

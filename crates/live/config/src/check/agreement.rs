@@ -1,4 +1,4 @@
-//! What several pools have to agree on: a session belongs to the process.
+//! Keys that must be equal in several pools, because sessions belong to the process.
 
 use crate::kind::Kind;
 use crate::raw::RawPool;
@@ -8,8 +8,8 @@ use crate::structure::join;
 use crate::typed::{PoolConfig, PoolOrigin};
 use balance::PolicyKind;
 
-/// Reports keys that two pools have with different values, where there is one value for all of them. `raw` finds a
-/// pool of the file by its name.
+/// Reports keys with different values in two pools, if there is only one value for all pools. `raw` finds a pool of the
+/// file by its name.
 pub(super) fn check<'r>(
     pools: &[PoolConfig],
     raw: impl Fn(&str) -> Option<&'r RawPool>,
@@ -24,7 +24,7 @@ pub(super) fn check<'r>(
             tell("max_sessions", why, (first, &first_raw.max_sessions), (pool, &raw.max_sessions), report);
         }
     }
-    // Work is counted where a policy asks for it.
+    // Work is counted if a policy needs it.
     let mut by_work = all.iter().filter(|(pool, _)| pool.settings.policy == PolicyKind::Tlwl);
     let Some(&(first, first_raw)) = by_work.next() else { return };
     for &(pool, raw) in by_work.filter(|(pool, _)| pool.sessions.weights != first.sessions.weights) {
@@ -38,7 +38,7 @@ pub(super) fn check<'r>(
     }
 }
 
-/// Says it where the file has the key.
+/// Reports it at the pool that sets the key.
 fn tell<K: Kind>(
     key: &str,
     why: &str,

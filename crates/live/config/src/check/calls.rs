@@ -11,7 +11,7 @@ use dialog::session_timer::SessionTimer;
 use node::{DialogSettings, Distribution};
 use route::Forward;
 
-/// How calls are kept, if those of anything are. `None` as well where something is wrong.
+/// Returns the settings of calls; `None` if no pool keeps dialogs, or something is wrong.
 pub(super) fn check(
     raw: &RawConfig,
     (pools, registrar, distribution): (&[PoolConfig], Option<&RegistrarConfig>, Option<&Distribution>),

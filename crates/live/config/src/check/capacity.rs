@@ -16,10 +16,10 @@ use crate::typed::{Admin, CapacityConfig, PoolConfig};
 use control::Address;
 use elastic::update::{Key, Keys, Server};
 
-/// The name of all servers without a key of their own.
+/// Name of the key for all servers without one of their own.
 const ALL: &str = "*";
 
-/// `None` as well where something is wrong.
+/// Returns the settings; `None` if something is wrong.
 pub(super) fn check(
     raw: &RawCapacity,
     admin: Option<&Admin>,
@@ -42,7 +42,7 @@ pub(super) fn check(
     Some(CapacityConfig { listen: listen?, keys: Arc::new(keys), from: from? })
 }
 
-/// Who may speak for which server. No two keys are alike: whoever has one of them speaks for one server.
+/// Returns the keys by server. No two may be equal, so that the holder of a key can report for one server only.
 fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut Report<'_>) -> Keys {
     if raw.keys.is_empty() {
         let remedy = "expected the key of each server, which its monitor has, too: [capacity.keys] with \"10.0.0.1\" = { file = \
@@ -85,10 +85,10 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
     Keys { shared: shared.map(|key| Key::new(&key)), own }
 }
 
-/// The server that a monitor names so. An address may be one that the DNS knows for the name of a member.
+/// Returns the server with this name. An address may be one that the DNS has for the name of a member.
 ///
 /// # Errors
-/// It is no member, or none that a monitor can name; says what is right.
+/// The name is no member, or a member that a monitor cannot name. The text is the remedy.
 fn server(name: &str, pools: &[PoolConfig]) -> Result<Server, String> {
     if KeyText::read(&name.into()).is_ok() {
         return Err("an entry has the key first: write \"10.0.0.1\" = \"KEY\", with the server that it is of before it".to_owned());

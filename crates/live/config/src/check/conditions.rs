@@ -1,4 +1,4 @@
-//! Which requests a `[[route]]` is for.
+//! Conditions of a `[[route]]`.
 
 use super::listen::{no_such_listener, no_such_transport};
 use crate::kind::{FieldText, Kind, NetworkText, Text, TransportName};
@@ -12,7 +12,7 @@ use route::{Conditions, Field, MethodName, Network, Part, Pattern, Place, Regex}
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// How a text is compared.
+/// A way to compare texts.
 #[derive(Clone, Copy)]
 enum Way {
     Exact,
@@ -60,7 +60,7 @@ pub(super) fn check(
     })
 }
 
-/// The values of a key that takes one or several, each with its place.
+/// The values of a key with one or several values, each with its place.
 pub(super) fn several<K: Kind>(raw: Option<&Several<K>>) -> Vec<(K::Value, &Setting<K>)> {
     let settings = match raw {
         None => &[][..],
@@ -118,8 +118,7 @@ fn headers(
     }
 }
 
-/// Adds what a key asks of a text. `exact` gives the text that a value outside of a table stands for, or none for
-/// any.
+/// Adds the conditions of a key on a text. `exact` returns the text of a value outside a table, or `None` for any text.
 fn texts_of<K: Kind>(
     path: &str,
     field: &Field,
@@ -179,7 +178,7 @@ fn table_of(
     }
 }
 
-/// The pattern, or what would be right: a text that no request can have is a slip.
+/// Returns the pattern, or a remedy. A text that no request can have is a mistake.
 fn pattern(field: &Field, way: Way, text: String) -> Result<Pattern, String> {
     if matches!(way, Way::Regex) {
         let regex = Regex::new(&text, field.any_case());

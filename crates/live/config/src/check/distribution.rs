@@ -12,8 +12,7 @@ use node::Distribution;
 use route::{Forward, Network, Origin};
 use std::net::SocketAddr;
 
-/// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something
-/// is wrong.
+/// Returns the neighbours and settings of the division of state; `None` if no pool uses it, or something is wrong.
 pub(super) fn check(
     raw: &RawConfig,
     (pools, registrar): (&[PoolConfig], Option<&RegistrarConfig>),
@@ -83,7 +82,7 @@ pub(super) fn check(
     shares.map(|_| Distribution { neighbours, dialogs, authentication, settings })
 }
 
-/// What is shared out.
+/// The kinds of state that are divided.
 fn shares(table: &RawDistribution, report: &mut Report<'_>) -> Option<Vec<Shared>> {
     let shares: Vec<_> = table.shares.iter().map(Setting::value).collect::<Option<_>>()?;
     for (index, setting) in table.shares.iter().enumerate() {
@@ -99,7 +98,7 @@ fn shares(table: &RawDistribution, report: &mut Report<'_>) -> Option<Vec<Shared
     Some(shares)
 }
 
-/// Where authentication is shared out, all have to know the same users, each other's nonces, and each other's clients.
+/// If authentication is divided, all proxies must know the same users, each other's nonces, and each other's clients.
 fn tell_unverified(
     raw: &RawConfig,
     (neighbours, registrar): (&[Network], Option<&RegistrarConfig>),
@@ -129,7 +128,7 @@ fn tell_unverified(
     }
 }
 
-/// Where dialogs are shared out, a call that no proxy before has kept must not go where nobody writes its record.
+/// If dialogs are divided, a call that no earlier proxy keeps must not go where no proxy writes its record.
 fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, report: &mut Report<'_>) {
     for pool in pools.iter().filter(|pool| !pool.settings.service.has_hops()) {
         let remedy = format!(
@@ -147,7 +146,8 @@ fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, re
     }
 }
 
-/// What goes where its Request-URI leads has no state here, also of calls that a neighbour has left to this proxy.
+/// Reports routes that forward by Request-URI. Such calls have no state here, even if a neighbour left them to this
+/// proxy.
 fn tell_relays(raw: &RawConfig, report: &mut Report<'_>) {
     let is_relay = |route: &RawRoute| {
         let is_for_members = route.from.as_ref().and_then(Setting::value) == Some(Origin::Members);
@@ -175,7 +175,7 @@ fn levels(table: &RawDistribution, report: &mut Report<'_>) -> Option<(f64, f64)
     Some((high, low))
 }
 
-/// How the proxy knows its utilisation.
+/// How the utilisation of the proxy is determined.
 fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<Load> {
     match (&table.stateful, &table.stateless) {
         (None, None) => Some(Load::Measured),
@@ -195,8 +195,8 @@ fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<Load> {
     }
 }
 
-/// Who gets calls without transactions from one that invites its neighbours to leave them without has to keep them,
-/// or pass them on to somebody who does.
+/// Reports pools that would get calls without state from neighbours, and neither keep the state nor forward to a proxy
+/// that does.
 fn tell_unkept(pools: &[PoolConfig], (neighbours, dialogs): (&[Network], bool), report: &mut Report<'_>) {
     let keeps_less = |pool: &&PoolConfig| {
         let is_less = pool.settings.service.forward() == Forward::Stateless

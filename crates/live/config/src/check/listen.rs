@@ -11,7 +11,7 @@ use crate::setting::{Item, Setting, given};
 use crate::typed::{CertificateFiles, Connections, Listen, Listener, Tls};
 use base::{Peer, Transport};
 
-/// The table, with no `listeners` when one is wrong: members are then not held against the others.
+/// Returns the table. If a listener is wrong, `listeners` is empty, and members are not compared with the others.
 pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
     let listeners = listeners(raw, report);
     let names = names(raw, report);
@@ -19,7 +19,7 @@ pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
     Listen { listeners, names, threads }
 }
 
-/// All listeners, or none when one is wrong.
+/// Returns all listeners; none if one is wrong.
 fn listeners(raw: &RawListen, report: &mut Report<'_>) -> Vec<Listener> {
     let mut found = Found { listeners: Vec::new(), is_right: true };
     found.of(Transport::Udp, &raw.udp, report);
@@ -35,7 +35,7 @@ fn listeners(raw: &RawListen, report: &mut Report<'_>) -> Vec<Listener> {
     if found.is_right { found.listeners } else { Vec::new() }
 }
 
-/// The listeners that are read so far.
+/// The listeners that were read so far.
 struct Found {
     listeners: Vec<Listener>,
     is_right: bool,
@@ -79,7 +79,7 @@ impl Found {
         if !self.is_right {
             return;
         }
-        // Whoever answers to an advertised address does so in its family.
+        // A peer answers to an advertised address in its family.
         for (setting, address) in advertised {
             let peer = Peer::new(transport, address);
             if !serves(&self.listeners, peer) {
@@ -90,7 +90,7 @@ impl Found {
 }
 
 impl Listener {
-    /// Why there can be none besides this one that is bound there; `None`: there can.
+    /// Returns why another listener cannot be bound to `bind` beside this one; `None` if it can.
     fn excludes(&self, transport: Transport, bind: SocketAddr) -> Option<String> {
         let is_same = self.bind == bind;
         if self.transport == transport {
@@ -108,12 +108,12 @@ impl Listener {
     }
 }
 
-/// The key that has the listeners of a transport.
+/// The key of the listeners of a transport.
 fn key(transport: Transport) -> String {
     format!("listen.{}", name(transport))
 }
 
-/// As a key names a transport.
+/// Name of a transport in keys.
 fn name(transport: Transport) -> String {
     transport.name().to_ascii_lowercase()
 }
@@ -125,7 +125,7 @@ pub(super) fn serves(listeners: &[Listener], peer: Peer) -> bool {
     })
 }
 
-/// Whether `peer` is one of the listeners. A loopback address is certainly one of those that a wildcard stands for.
+/// Whether `peer` is one of the listeners. A loopback address always belongs to a wildcard.
 pub(super) fn is_own(listeners: &[Listener], peer: Peer) -> bool {
     let address = peer.address;
     listeners.iter().filter(|listener| listener.transport == peer.transport).any(|listener| {
@@ -141,7 +141,7 @@ pub(super) fn is_own(listeners: &[Listener], peer: Peer) -> bool {
 pub(super) fn no_listener(peer: Peer) -> String {
     let (family, wildcard) = if peer.address.is_ipv4() { ("IPv4", "0.0.0.0") } else { ("IPv6", "[::]") };
     let (key, port) = (key(peer.transport), peer.transport.default_port());
-    // UDP is what everybody means who names no transport.
+    // An address without a transport means UDP.
     let transport = match peer.transport {
         Transport::Udp => String::new(),
         other => format!(" {}", other.name()),
@@ -151,7 +151,7 @@ pub(super) fn no_listener(peer: Peer) -> String {
     )
 }
 
-/// The same of a name, whose addresses may be of either family.
+/// Text for a name without a listener; its addresses may be of either family.
 pub(super) fn no_listener_of(transport: Transport) -> String {
     let (key, port) = (key(transport), transport.default_port());
     format!(
@@ -170,7 +170,7 @@ pub(super) fn no_such_listener(listeners: &[Listener]) -> String {
     format!("there is no such listener; {}", all.join("; "))
 }
 
-/// What is said of a transport that no listener has.
+/// Text for a transport without a listener.
 pub(super) fn no_such_transport(listeners: &[Listener]) -> String {
     let is_there = |transport: &Transport| listeners.iter().any(|one| one.transport == *transport);
     let there = Transport::ALL.into_iter().filter(is_there);
@@ -191,7 +191,7 @@ pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
     })
 }
 
-/// `[tls]`, which has to have a certificate where a listener shows one. `None`: what is wrong has been reported.
+/// Reads `[tls]`, which needs a certificate if a listener shows one. `None` if something was reported.
 #[expect(clippy::option_option, reason = "a wrong table is no absent one")]
 pub(super) fn tls(
     raw: Option<&RawTls>,

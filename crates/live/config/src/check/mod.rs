@@ -1,6 +1,6 @@
-//! Raw to typed: what values must hold together, and the types of the crates that they are for.
+//! From raw to typed: compares values that depend on each other, and makes the types of the other crates.
 //!
-//! Each value has been read by its kind before, so that one mistake hides no other.
+//! Each value has already been read by its kind, so one mistake does not hide another.
 
 mod access;
 mod actions;
@@ -35,7 +35,7 @@ use routes::Around;
 use site::Site;
 use timers::Timers;
 
-/// The typed configuration; `None` when something was reported.
+/// Returns the typed configuration; `None` if something was reported.
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let listen = listen::check(&raw.listen, report);
     let connections = listen::connections(&raw.connections);
@@ -85,14 +85,14 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     })
 }
 
-/// Where requests go.
+/// Pools and rules.
 struct Targets {
     pools: Vec<PoolConfig>,
     transactions: ProxySettings,
     routes: Vec<Rule>,
 }
 
-/// Without routes, a pool or a proxy; with routes, any number of pools.
+/// Without routes there is a pool or a proxy; with routes, any number of pools.
 fn targets(
     raw: &RawConfig,
     listen: &Listen,
@@ -118,7 +118,7 @@ fn targets(
         check_alone(raw, &names, has_hops, report);
     }
     names.extend(has_hops.then(|| proxy::POOL.to_owned()));
-    // Rules name pools by index: where one of them is wrong, its name is still one.
+    // Rules refer to pools by index. The name of a wrong pool is still known.
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
     scale::tell_shared(&pools, report);
     let (hops, transactions) = proxy.unzip();
@@ -135,7 +135,7 @@ fn targets(
     Some(Targets { pools, transactions: transactions?, routes: routes? })
 }
 
-/// What stands where there is no route: all requests go to it.
+/// Checks that without routes there is exactly one target for all requests.
 fn check_alone(raw: &RawConfig, names: &[String], has_proxy: bool, report: &mut Report<'_>) {
     if let (Some(_), Some(name)) = (&raw.registrar, names.first()) {
         let remedy = format!(

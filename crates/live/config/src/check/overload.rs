@@ -12,7 +12,7 @@ use ::overload::retry_after::RetryAfterSettings;
 use ::overload::{FeedbackLaw, LocalLaw, OverloadSettings, Scope, Triage};
 use node::OverloadControl;
 
-/// `None` when something is wrong.
+/// Returns `None` if something is wrong.
 pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<OverloadControl> {
     let local = raw.local.value()?;
     if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != ScenarioLocal::BangBang) {
@@ -27,7 +27,7 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         report.conflict(&raw.feedback, remedy);
     }
     let pause = given(raw.retry_after.as_ref())?;
-    // Where nothing is refused, messages wait in the sockets, first come first served.
+    // Without refusals, messages wait in the sockets, first come first served.
     let triage = (local != ScenarioLocal::None).then(Triage::default);
     let watermarks = bang_bang::BangBangSettings::default();
     let local = match (local, pause) {
@@ -39,7 +39,7 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         (ScenarioLocal::Occupancy, _) => LocalLaw::Occupancy(occupancy::OccupancySettings::default()),
         (ScenarioLocal::Delay, _) => LocalLaw::Delay(delay::DelaySettings::default()),
     };
-    // On the wire a limit counts all requests (RFC 7339 §5.3, RFC 7415 §3.4).
+    // A limit on the wire counts all requests (RFC 7339 §5.3, RFC 7415 §3.4).
     let (feedback, scope) = match feedback {
         FeedbackName::None => (FeedbackLaw::None, Scope::NewRequests),
         FeedbackName::Loss => {

@@ -18,8 +18,7 @@ use route::{Dialogs, Fork, Forward, Service};
 use std::time::Duration;
 use wire::Method;
 
-/// Methods of RFC 3261 and its extensions: those that can have a weight of their own. Not ACK, which is no
-/// transaction.
+/// Methods of RFC 3261 and its extensions that can have a weight. ACK is not among them, since it has no transaction.
 const METHODS: [&str; 13] = [
     "INVITE",
     "BYE",
@@ -36,7 +35,7 @@ const METHODS: [&str; 13] = [
     "UPDATE",
 ];
 
-/// The pool of this name, at this path.
+/// Reads the pool of this name, at this path.
 pub(super) fn check(
     (name, path): (&str, &str),
     raw: &RawPool,
@@ -55,8 +54,8 @@ pub(super) fn check(
     Some(pool)
 }
 
-/// A pool of next hops: found by a hash of the Call-ID, left alone while they answer. With transactions and
-/// Record-Route where the key of its own does not say otherwise.
+/// A pool of next hops: chosen by a hash of the Call-ID, and probed only after a failure. By default with transactions
+/// and Record-Route.
 pub(super) fn of_hops(
     name: &str,
     origin: PoolOrigin,
@@ -152,7 +151,7 @@ fn pool(
     })
 }
 
-/// What keeps a call only where its requests follow their Route.
+/// Reports modes of forwarding that need requests to follow their Route.
 fn check_dialogs(
     raw: &RawPool,
     (forward, dialogs): (Option<Forward>, Option<Dialogs>),
@@ -169,7 +168,7 @@ fn check_dialogs(
     }
 }
 
-/// Whether anybody waits for the first answer of one member.
+/// Reports an `invite_timeout` that has no effect.
 pub(super) fn check_invite_timeout(
     setting: &InviteTimeout,
     (forward, fork): (Option<Forward>, Option<Fork>),
@@ -187,7 +186,7 @@ pub(super) fn check_invite_timeout(
     }
 }
 
-/// That this process stays on the way of the calls whose state it keeps.
+/// Reports a pool that keeps dialogs without a Record-Route.
 pub(super) fn check_stays(record_route: &Setting<Flag>, forward: Option<Forward>, report: &mut Report<'_>) {
     if (forward, record_route.value()) == (Some(Forward::Dialog), Some(false)) {
         let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
@@ -195,8 +194,7 @@ pub(super) fn check_stays(record_route: &Setting<Flag>, forward: Option<Forward>
     }
 }
 
-/// Whether this process stays on the way of dialogs. Where it does not, it sees no call end, so that calls are not
-/// counted.
+/// Whether this process adds a Record-Route. Without it the end of a call is not seen, so calls are not counted.
 fn record_route(
     raw: &RawPool,
     (forward, dialogs): (Option<Forward>, Option<Dialogs>),
@@ -226,8 +224,8 @@ fn record_route(
     Some(record_route)
 }
 
-/// Whether the pool forks, which only transactions make possible, and only where nothing is counted of calls: until
-/// somebody accepts, a call is nobody's.
+/// Whether the pool forks. This needs transactions, and calls must not be counted: until a member accepts, a call
+/// belongs to no member.
 fn fork(
     raw: &RawPool,
     (forward, dialogs): (Option<Forward>, Option<Dialogs>),
@@ -252,7 +250,7 @@ fn fork(
     Some(fork)
 }
 
-/// The policy and the weights that `name` and `weights` of the table at `path` make together.
+/// Returns the policy and weights of the keys `policy` and `weights` of the table at `path`.
 pub(crate) fn policy(
     path: &str,
     name: &Setting<Choice<PolicyName>>,
@@ -277,8 +275,8 @@ pub(crate) fn policy(
     Some((kind, invite.map_or(weights, Weights::invite)))
 }
 
-/// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that
-/// a weight for one of them would be a weight for every other one.
+/// RFC 3261 §7.1: methods are case-sensitive tokens. All unknown methods count as one, so a weight for one would apply
+/// to all.
 fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
     if METHODS.contains(&method) {
         return;
@@ -294,7 +292,7 @@ fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
     report.key_problem(&join(&format!("{pool}.weights"), method), remedy);
 }
 
-/// The members as the file has them.
+/// The members as written in the file.
 fn texts(raw: &RawPool) -> Vec<String> {
     let text = |Item(member): &Item<RawMember>| match &member.address.as_ref()?.leaf {
         Leaf::Text(text) => Some(text.clone()),
@@ -364,7 +362,7 @@ pub(super) fn check_member<K: Kind>(
     }
 }
 
-/// Equal but for a port that one spells out and the other implies.
+/// Whether two addresses are equal, if a missing port is the default one.
 fn same_server(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (
@@ -380,7 +378,7 @@ fn same_server(one: &Address, other: &Address) -> bool {
     }
 }
 
-/// The law of the limit that keeps members from more than they can do, if there is one.
+/// The law of the limit of members, if there is one.
 #[expect(clippy::option_option, reason = "the outer one: it is wrong, which has been reported")]
 fn member_law(
     raw: &RawPool,

@@ -10,14 +10,14 @@ use control::{Address, MemberSettings};
 use node::{ProxyLimits, ProxySettings};
 use transaction::Timers;
 
-/// Alternates are counted in a byte, and nobody waits for more.
+/// Alternates are counted in a byte, and no request can wait for more.
 const MOST: usize = 64;
 
-/// The pool that its next hops are.
+/// Name of the pool of its next hops.
 pub(super) const POOL: &str = "proxy";
 
-/// The pool of the next hops, if there are any, and the settings of all that is forwarded with transactions.
-/// `needs_hops`: there is nothing else that requests could go to.
+/// Returns the pool of the next hops, if there are any, and the settings of transactions. `needs_hops`: there is no
+/// other target for requests.
 pub(super) fn check(
     raw: Option<&RawProxy>,
     needs_hops: bool,

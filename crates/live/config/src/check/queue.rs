@@ -10,7 +10,7 @@ use node::{CapacitySource, QueueSetup};
 use route::{Fork, Forward};
 use std::time::Duration;
 
-/// Half of T1: for that long a caller waits untold.
+/// Half of T1: the time that a caller may wait without a response.
 const HALF_T1: Duration = Duration::from_millis(250);
 
 /// The queue of the pool at `path`.
@@ -36,7 +36,7 @@ pub(super) fn check(
         let remedy = "expected how many new calls a second a member can take: capacity = 100";
         report.missing(&format!("{path}.capacity"), remedy);
     }
-    // A queue that goes by what monitors say needs a place where they say it.
+    // A queue with capacities of monitors needs `[capacity]`.
     if source == Some(CapacitySource::Announced) && !report.has("capacity") {
         let remedy = "monitors are heard by way of the table [capacity], which is missing: expected it with `listen` and `keys`; \
                       or set source = \"responses\", and response times say what a member can take";
@@ -47,12 +47,12 @@ pub(super) fn check(
         check_invite_timeout(invite_timeout, threshold, report);
     }
     if wait.is_some_and(|wait| wait > HALF_T1) {
-        // RFC 3261 §16.11: who keeps no transactions says no 100.
+        // RFC 3261 §16.11: a proxy without transactions sends no 100.
         if !forward.is_none_or(Forward::has_transactions) {
             let remedy = "without transactions no caller can be told to wait; expected 250ms at most, or forward = \"transaction\"";
             report.conflict(&raw.wait, remedy);
         }
-        // The paper drops calls without an answer.
+        // The paper drops calls without a response.
         if let Some(rules) = rules {
             let remedy =
                 "who was told to wait sends nothing again; remove this, or set a `wait` of 250ms at most";
@@ -84,7 +84,7 @@ pub(super) fn check(
     Some(QueueSetup { settings, source: source?, capacity })
 }
 
-/// Whether a member has the time that an answer may take.
+/// Reports an `invite_timeout` that does not exceed the threshold.
 fn check_invite_timeout(timeout: &InviteTimeout, threshold: Option<Duration>, report: &mut Report<'_>) {
     if let (true, Some(after), Some(threshold)) = (timeout.is_set(), timeout.value(), threshold)
         && !after.is_zero()

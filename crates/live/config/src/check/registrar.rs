@@ -1,4 +1,4 @@
-//! `[registrar]`, and the route that stands where the file has none.
+//! `[registrar]`, and its rules for a file without routes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use digest_auth::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer, UriR
 use node::{AuthenticationSettings, RegistrarSettings};
 use route::{Conditions, Field, Forward, Origin, Part, Pattern, Place as Uri, Rule, Target};
 
-/// What the client of the store knows.
+/// URL schemes that the client of the store supports.
 const REDIS: [&str; 7] = ["redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix", "unix"];
 
-/// What the file says of the home domain.
+/// Reads the table.
 pub(super) fn check(
     raw: &RawRegistrar,
     listen: &Listen,
@@ -34,7 +34,7 @@ pub(super) fn check(
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
-        // There is one realm: its users have the address of their name in each domain.
+        // All domains share one realm: a user has an address of this name in each of them.
         shared_realm: Some(realm.as_bytes().into()),
         ..bindings?
     };
@@ -55,7 +55,7 @@ pub(super) fn check(
     })
 }
 
-/// What clients write into the URI of their credentials: their domain, or whom they talk to.
+/// Hosts that clients write into the `uri` of their credentials: their domain, or the address of this process.
 fn hosts(domains: &[String], listen: &Listen) -> Vec<Box<[u8]>> {
     let own = listen.listeners.iter().map(|listener| listener.advertise.unwrap_or(listener.bind).ip());
     let own = own.filter(|ip| !ip.is_unspecified()).map(|ip| match ip {
@@ -66,7 +66,7 @@ fn hosts(domains: &[String], listen: &Listen) -> Vec<Box<[u8]>> {
     domains.chain(own).map(|host| host.into_bytes().into()).collect()
 }
 
-/// A domain without its port, which stands behind the last colon, unless that is part of an address.
+/// A domain without its port, which is after the last colon, unless that is part of an address.
 fn bare(domain: &str) -> &str {
     domain.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(domain, |(host, _)| host)
 }
@@ -86,7 +86,7 @@ fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
     domains
 }
 
-/// What is granted to clients; the domains are not in it.
+/// Limits of registrations, without the domains.
 fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Settings> {
     let shortest = raw.expires_min.value();
     let longest = raw.expires_max.value();
@@ -107,7 +107,7 @@ fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Set
     })
 }
 
-/// The algorithms that the file names, if it names any.
+/// The algorithms of the file, if it has any.
 #[expect(clippy::option_option, reason = "the outer one: they are wrong, which has been reported")]
 fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
     if !raw.algorithms.iter().any(Setting::is_set) {
@@ -154,7 +154,7 @@ fn store(setting: &Setting<Place>, site: &Site<'_>, report: &mut Report<'_>) -> 
     }
 }
 
-/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked
+/// Credentials are valid for one request: a retransmission must match the transaction of the first, not be challenged
 /// again.
 pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
     let is_asked = |rule: &Rule| rule.authenticate && rule.target == Target::Location;
@@ -165,7 +165,7 @@ pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &
     }
 }
 
-/// Without routes: to users of the domains, for users only, and for members of pools.
+/// Rules without routes: requests to users of the domains, from users and members of pools only.
 pub(super) fn usual_rules(registrar: &RegistrarConfig) -> Vec<Rule> {
     let host = |domain: &[u8]| Pattern::Exact(bare(&String::from_utf8_lossy(domain)).as_bytes().to_vec());
     let hosts = registrar.settings.registrar.domains.iter().map(|domain| host(domain)).collect();

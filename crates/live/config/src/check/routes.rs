@@ -1,4 +1,4 @@
-//! `[[route]]`: rules, and the pools that their next hops make.
+//! `[[route]]`: rules, and the pools of their next hops.
 
 use super::access::Lists;
 use super::conditions::several;
@@ -17,24 +17,24 @@ use route::{
     Refusal, Rule, Table, Target,
 };
 
-/// Most routes: their indexes are kept short.
+/// Most routes, so that their indexes stay short.
 const MOST: usize = 10_000;
 
-/// What routes are held against.
+/// Context of the checks of routes.
 pub(super) struct Around<'c> {
     pub(super) listen: &'c Listen,
     pub(super) timers: Option<Timers>,
-    /// Names of all pools that a route may name, wrong ones included.
+    /// Names of all pools that a route may name, including wrong ones.
     pub(super) names: Vec<String>,
     /// `refuse` of `[access]`.
     pub(super) refusal: Refusal,
-    /// Whether there is `[registrar]`.
+    /// Whether there is a `[registrar]`.
     pub(super) has_registrar: bool,
     /// Whether it has `users`.
     pub(super) has_users: bool,
 }
 
-/// The rules. The pools of their next hops are added to `pools`, whose indexes are those that rules name.
+/// Returns the rules. The pools of their next hops are added to `pools`, whose indexes the rules use.
 pub(super) fn check(
     raw: &[RawRoute],
     around: &Around<'_>,
@@ -111,7 +111,7 @@ fn rule(
     })
 }
 
-/// A stranger's request is sent to the address that it names only where its source is listed, and that address.
+/// A request from outside goes to the address in its Request-URI only if its source and that address are listed.
 fn check_relay(path: &str, raw: &RawRoute, report: &mut Report<'_>) {
     let mut tell = |key: &str, remedy: &str| report.key_problem(&join(path, key), remedy);
     if raw.host_network.is_none() || (raw.source.is_none() && raw.allow.is_empty()) {
@@ -138,7 +138,7 @@ fn check_relay(path: &str, raw: &RawRoute, report: &mut Report<'_>) {
     }
 }
 
-/// A flag that needs something of `[registrar]`, and whether that is there.
+/// Reads a flag that needs something of `[registrar]`, and reports it if that is missing.
 fn asked(
     path: &str,
     key: &str,
@@ -154,8 +154,8 @@ fn asked(
     Some(flag)
 }
 
-/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked
-/// again; where state is shared out, it is known as well.
+/// Credentials are valid for one request: a retransmission must match the transaction of the first, not be challenged
+/// again. If state is divided, the transaction is known as well.
 fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report: &mut Report<'_>) {
     let Some(Target::Pools(chosen)) = target else { return };
     let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
@@ -169,7 +169,7 @@ fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report
     }
 }
 
-/// A rule that never wins is a slip, and one that was to keep somebody out lets them in: so it is an error.
+/// Reports rules that can never match. If such a rule should keep senders out, they would get in, so it is an error.
 fn tell_unreachable(rules: &[Rule], report: &mut Report<'_>) {
     for (index, reason) in Table::new(rules.to_vec(), &[]).unreachable() {
         let remedy = match reason {
@@ -214,7 +214,7 @@ fn target(
     for more in given {
         report.key_problem(&join(path, more), "expected one target; remove this one or the other");
     }
-    // All that is there is checked.
+    // All targets are checked, even if there are too many.
     let answer = raw.answer.as_ref().map(|raw| answer(path, raw, report));
     let hops = raw.next.as_ref().map(|_| next(path, name, raw, around, pools, report));
     let chosen = raw.pool.as_ref().map(|raw| choices(path, raw, &around.names, report));
@@ -243,7 +243,7 @@ fn target(
     }
 }
 
-/// A pool of its own for the next hops of a route.
+/// Makes the pool of the next hops of a route.
 fn next(
     path: &str,
     name: &str,
@@ -327,7 +327,7 @@ fn choice<'r>(
     Some((pool_named(setting, names, report)?, setting, priority?, weight?))
 }
 
-/// Index of the pool that has this name.
+/// Index of the pool with this name.
 fn pool_named(setting: &Setting<Text>, names: &[String], report: &mut Report<'_>) -> Option<u16> {
     let name = setting.value()?;
     if let Some(index) = names.iter().position(|known| *known == name) {
@@ -357,7 +357,7 @@ fn failover(route: &RawRoute) -> Option<Failover> {
     Some(failover)
 }
 
-/// A request that goes on from pool to pool is forwarded in one way.
+/// Reports pools of one route that forward in different ways.
 fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mut Report<'_>) {
     let mut all = choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let Some(first) = all.next() else { return };
@@ -371,7 +371,7 @@ fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mu
     }
 }
 
-/// What is said of failover has to be something that the pools can do.
+/// Reports failover settings that the pools do not support.
 fn check_failover(
     path: &str,
     raw: &RawRoute,
@@ -386,7 +386,7 @@ fn check_failover(
         }
         return;
     }
-    // A pool that is wrong is not there.
+    // A wrong pool is missing in the list.
     let is_stateless = |choice: &Choice| {
         pools
             .get(usize::from(choice.pool))

@@ -13,10 +13,10 @@ use control::{Address, MemberSettings, PoolSettings};
 use elastic::scale::{ForecastSettings, ScaleSettings, StartSettings};
 use route::Fork;
 
-/// Most servers of a Deployment, where the file says nothing: the scaler's own.
+/// Most servers of a Deployment by default, as in the scaler.
 const MOST_PODS: usize = 10;
 
-/// Who starts and stops the servers of the pool at `pool`.
+/// Reads how the servers of the pool at `pool` are started and stopped.
 pub(super) fn check(
     pool: &str,
     raw: &RawScale,
@@ -38,7 +38,7 @@ pub(super) fn check(
     Some(ScaleConfig { texts, settings: settings?, driver: driver? })
 }
 
-/// How many servers there may be at most; `None`: any number.
+/// Largest possible number of servers; `None`: any number.
 fn servers_most(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<usize> {
     match driver {
         Some(DriverConfig::None) => None,
@@ -51,8 +51,8 @@ fn servers_most(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Op
     }
 }
 
-/// How many servers there are to choose from. Those of a `StatefulSet` are started in turn, and of a Deployment each
-/// is like another.
+/// Number of servers that the scaler may choose from; `None`: the first free one is as good as any. Pods of a
+/// `StatefulSet` are started in turn, and those of a Deployment are all alike.
 fn choices(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<u32> {
     match driver? {
         DriverConfig::Command { .. } => u32::try_from(members.len()).ok(),
@@ -122,7 +122,7 @@ fn driver(path: &str, name: DriverName, raw: &RawScale, report: &mut Report<'_>)
     }
 }
 
-/// Keys that only another driver has.
+/// Reports keys of another driver.
 fn tell_foreign(path: &str, name: DriverName, report: &mut Report<'_>) {
     let kubernetes = ["workload", "namespace", "api_server"];
     let programs = ["start", "stop", "list"];
@@ -158,7 +158,7 @@ fn command_line(path: &str, key: &str, line: &Several<Text>, report: &mut Report
     Some(CommandLine { program, arguments: words.collect() })
 }
 
-/// A lower-case word in braces that stands for nothing: a slip. Other braces are the program's.
+/// A lower-case word in braces that is no placeholder, which is a mistake. Other braces are left to the program.
 fn unknown_placeholder(text: &str) -> Option<String> {
     text.split('{').skip(1).find_map(|rest| {
         let (word, _) = rest.split_once('}')?;
@@ -213,7 +213,7 @@ fn url(setting: &Setting<Text>, report: &mut Report<'_>) -> Option<(Scheme, Stri
     read
 }
 
-/// The members have to be such as the workload has.
+/// Reports members that do not fit the workload.
 fn tell_members(pool: &str, workload: &Workload, members: &[MemberSettings], report: &mut Report<'_>) {
     let is_name = |member: &MemberSettings| !matches!(member.address, Address::Socket(_));
     let remedy = match workload {
@@ -228,7 +228,7 @@ fn tell_members(pool: &str, workload: &Workload, members: &[MemberSettings], rep
     report.key_problem(&join(pool, "members"), remedy);
 }
 
-/// A server is stopped when it has no calls, so they have to be counted.
+/// A server is stopped when it has no calls, so calls must be counted.
 pub(super) fn tell_uncounted(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
     let has_limit = pool.members.iter().any(|member| member.max_calls > 0 || member.max_rate > 0);
     let PoolSettings { service, policy, .. } = &pool.settings;
@@ -246,7 +246,7 @@ pub(super) fn tell_uncounted(path: &str, pool: &PoolConfig, report: &mut Report<
     }
 }
 
-/// Without a list of what runs, a server runs that answers probes.
+/// Without `list`, a server runs if it answers probes, so probes must be enabled.
 pub(super) fn tell_unknown(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
     let is_listed = match pool.scale.as_ref().map(|scale| &scale.driver) {
         Some(DriverConfig::Command { list, .. }) => list.is_some(),
@@ -258,7 +258,7 @@ pub(super) fn tell_unknown(path: &str, pool: &PoolConfig, report: &mut Report<'_
     }
 }
 
-/// Whoever starts and stops a server has to know all that it does.
+/// Reports members of a scaled pool that are in another pool: the scaler must know all calls of a server.
 pub(super) fn tell_shared(pools: &[PoolConfig], report: &mut Report<'_>) {
     for pool in pools.iter().filter(|pool| pool.scale.is_some()) {
         let has = |other: &&PoolConfig| {

@@ -1,13 +1,13 @@
-//! Where files and servers are that a configuration names.
+//! Places of files and servers that a configuration names.
 
 use crate::typed::ServerUrl;
 use std::path::{Path, PathBuf};
 
-/// What paths and URLs are read with.
+/// Context for reading paths and URLs.
 pub(super) struct Site<'a> {
-    /// Where relative paths begin.
+    /// Directory that relative paths start from.
     pub(super) directory: &'a Path,
-    /// File of those who are trusted to vouch for servers: `authorities` of `[tls]`.
+    /// File of the authorities that are trusted to certify servers: `authorities` of `[tls]`.
     pub(super) authorities: Option<PathBuf>,
 }
 

@@ -7,14 +7,14 @@ use crate::raw::{RawProxy, RawTimers};
 use crate::report::Report;
 use crate::setting::Setting;
 
-/// The table, and Timer C: pools and proxies take from it what they need.
+/// The table, and Timer C, as pools and proxies use them.
 #[derive(Clone, Copy)]
 pub(super) struct Timers {
     /// Round-trip time estimate of RFC 3261 §17.1.1.1.
     pub(super) t1: Duration,
     /// Timer C, RFC 3261 §16.6, and the lease of an INVITE that has a provisional answer; more than 64 * `t1`.
     pub(super) c: Duration,
-    /// Lease of a call in which no message passes.
+    /// Lease of a call without messages.
     pub(super) call: Duration,
 }
 
@@ -22,7 +22,7 @@ pub(super) fn check(raw: &RawTimers, proxy: Option<&RawProxy>, report: &mut Repo
     let usual = RawProxy::default();
     let timer_c = &proxy.unwrap_or(&usual).timer_c;
     let (t1, c) = (raw.t1.value()?, timer_c.value()?);
-    // RFC 3261 §17.1.1.2: after 64 * T1 a client gives up, and sends no more.
+    // RFC 3261 §17.1.1.2: after 64 * T1 a client gives up, and sends nothing more.
     let longest = 64 * t1;
     if c <= longest {
         let remedy = format!("expected more than 64 * t1 = {}", show(longest));
@@ -31,7 +31,7 @@ pub(super) fn check(raw: &RawTimers, proxy: Option<&RawProxy>, report: &mut Repo
     Some(Timers { t1, c, call: raw.call.value()? })
 }
 
-/// Reports `setting` where the file has it, otherwise the one that makes its default wrong.
+/// Reports `setting` if it is in the file, otherwise the setting that contradicts its default.
 pub(crate) fn blame<K: Kind, L: Kind>(
     setting: &Setting<K>,
     value: Duration,

@@ -1,4 +1,4 @@
-//! `[token]`, and secrets that may stand in files.
+//! `[token]`, and secrets that may be in files.
 
 use std::path::Path;
 
@@ -16,11 +16,11 @@ pub(super) fn check(raw: &RawToken, directory: &Path, report: &mut Report<'_>) -
     Some(Token { key: key?, previous_keys: previous_keys?, lifetime: raw.lifetime.value()? })
 }
 
-/// A secret that may stand in a file of its own.
+/// A secret that may be in a file of its own.
 pub(super) trait InFile: Kind {
-    /// What the file has to hold.
+    /// Describes the content of the file.
     const HOLDS: &str;
-    /// What may be wrong with it instead.
+    /// Describes other errors of the file.
     const OR: &str;
 
     fn from_bytes(bytes: &[u8]) -> Option<Self::Value>;
@@ -44,7 +44,7 @@ impl InFile for BearerText {
     }
 }
 
-/// The secret that the key at `path` has, or the file that it names.
+/// Returns the secret of the key at `path`, from the text or the file that it names.
 pub(super) fn secret<K: InFile>(
     path: &str,
     raw: &Secret<K>,
@@ -65,7 +65,7 @@ pub(super) fn secret<K: InFile>(
     }
 }
 
-/// Reads a secret from its file, which is found from the configuration's own directory.
+/// Reads a secret from its file, relative to the directory of the configuration.
 fn secret_file<K: InFile>(
     setting: &Setting<KeyPath>,
     directory: &Path,

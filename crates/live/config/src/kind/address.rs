@@ -1,4 +1,4 @@
-//! Addresses of this host: where it listens, and what it calls itself.
+//! Addresses of this host, for listeners and for peers.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -9,27 +9,27 @@ use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::typed::SIP_PORT;
 use base::{Peer, Transport};
 
-/// Where a listener is bound: wildcards are fine. `PORT` is the usual one, for messages.
+/// Address that a listener is bound to; wildcards are allowed. `PORT` is the usual one, for messages.
 #[derive(Debug, Clone)]
 pub(crate) struct Bound<const PORT: u16 = SIP_PORT>;
 
-/// What peers are told to answer to: one address that they can reach.
+/// Address that is advertised to peers: a single one that they can reach.
 #[derive(Debug, Clone)]
 pub(crate) struct Advertised<const PORT: u16 = SIP_PORT>;
 
-/// Where the admin API listens; "" and false mean nowhere.
+/// Address of the admin API; "" and false mean none.
 #[derive(Debug, Clone)]
 pub(crate) struct AdminListen;
 
-/// Where updates of capacity are listened for.
+/// Address on which capacity updates are received.
 #[derive(Debug, Clone)]
 pub(crate) struct CapacityListen;
 
-/// A DNS server; the port is 53 where none is given.
+/// A DNS server; the default port is 53.
 #[derive(Debug, Clone)]
 pub(crate) struct DnsServer;
 
-/// A next hop by its address; the port is that of its transport where none is given.
+/// A next hop by address; the default port is that of its transport.
 #[derive(Debug, Clone)]
 pub(crate) struct HopAddress;
 
@@ -37,7 +37,7 @@ pub(crate) struct HopAddress;
 const DNS_PORT: u16 = 53;
 /// Port of the admin API in messages and defaults.
 const ADMIN_PORT: u16 = 8060;
-/// Port of updates of capacity in messages.
+/// Default port of capacity updates in messages.
 const CAPACITY_PORT: u16 = 8061;
 
 impl<const PORT: u16> Kind for Bound<PORT> {
@@ -151,7 +151,7 @@ impl Kind for HopAddress {
     }
 }
 
-/// The address of one host that we send to, with `port` unless it names another.
+/// The address of one host that this process sends to, with `port` as the default.
 fn one_host(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal> {
     let bare = match leaf {
         Leaf::Text(text) => {
@@ -174,7 +174,7 @@ fn one_host(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusa
     }
 }
 
-/// Says what is wrong with `ip` as the address of one host that others send to.
+/// The error of `ip` as the address of one host that others send to.
 pub(super) fn unreachable(ip: IpAddr) -> Option<&'static str> {
     match ip {
         _ if ip.is_unspecified() => Some("a wildcard address names no host"),
@@ -185,8 +185,8 @@ pub(super) fn unreachable(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The address and port that an IPv6 address most likely means whose last group looks like a port, or is one too
-/// many: the brackets are missing. With them, no text is taken for an address that was not meant.
+/// The address and port that an IPv6 address without brackets most likely means: its last group looks like a port, or
+/// is one too many. With required brackets, such text is never read as another address.
 pub fn ipv6_without_brackets(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.rsplit_once(':')?;
     let is_port = matches!(port.len(), 4 | 5) && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -207,7 +207,7 @@ fn socket(leaf: &Leaf, port: u16, expected: &str) -> Result<SocketAddr, Refusal>
     }
 }
 
-/// The address that `text` most likely means: without its scheme, with the port or brackets that it lacks.
+/// The address that `text` most likely means: without its scheme, with the missing port or brackets.
 fn repair(text: &str, port: u16) -> Option<String> {
     let bare = strip_scheme(text.trim());
     if let Some(meant) = ipv6_without_brackets(bare) {
@@ -232,7 +232,7 @@ fn with_port(ip: IpAddr, port: u16) -> String {
     quoted(&SocketAddr::new(ip, port).to_string())
 }
 
-/// Habits from other configuration files.
+/// Removes prefixes that other configuration files use.
 pub(super) fn strip_scheme(text: &str) -> &str {
     ["sip:", "sips:", "udp://", "udp:", "tcp://", "tcp:", "tls://", "tls:", "ws://", "wss://", "http://"]
         .iter()

@@ -1,4 +1,4 @@
-//! Amounts that only scenarios and topologies have: call rates, capacities, shares, seeds and names.
+//! Amounts of scenarios and topologies: call rates, capacities, shares, seeds and names.
 
 use serde_json::json;
 
@@ -6,10 +6,10 @@ use super::number::{decimal, number};
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::nearest::nearest;
 
-/// Greatest rate and capacity, in calls or messages a second: beyond any host, and a slip otherwise.
+/// Largest rate and capacity, in calls or messages a second: more than any host carries, so a larger one is a mistake.
 const RATE_MAX: f64 = 1_000_000.0;
 
-/// Calls a second, from `MIN` thousandths.
+/// Calls a second, at least `MIN` thousandths.
 #[derive(Debug, Clone)]
 pub(crate) struct CallRate<const MIN: u32>;
 
@@ -57,7 +57,7 @@ impl Kind for MessageRate {
     }
 }
 
-/// So many of them a second.
+/// A number of something a second.
 fn read_rate(leaf: &Leaf, of: &str, least: f64) -> Result<f64, Refusal> {
     let expected = format!("expected {of} a second, a number from {least} to {RATE_MAX}");
     decimal(leaf, least, RATE_MAX, Refusal::new(expected))
@@ -72,7 +72,7 @@ fn rate_schema(of: &str, least: f64) -> Schema {
     })
 }
 
-/// Calls a second that a host carries; `None` for a host whose work costs no time.
+/// Calls a second that a host carries; `None` for a host whose work takes no time.
 #[derive(Debug, Clone)]
 pub(crate) struct Capacity;
 
@@ -118,7 +118,7 @@ impl<const MIN: u32, const MAX: u32> Kind for Share<MIN, MAX> {
                 Some(number) => percent(number).ok_or(refusal),
                 None => decimal(leaf, min, max, refusal),
             },
-            // Whoever writes 5 means 5 %.
+            // A whole number such as 5 probably means 5 %.
             Leaf::Integer(number @ 2..) => {
                 Err(refusal.meant(percent(&number.to_string()).map(|_| quoted(&format!("{number}%")))))
             }
@@ -144,7 +144,7 @@ impl<const MIN: u32, const MAX: u32> Written for Share<MIN, MAX> {
     }
 }
 
-/// What random numbers begin with.
+/// Seed of random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Seed;
 
@@ -170,15 +170,15 @@ impl Written for Seed {
     }
 }
 
-/// Text that is not empty: a title.
+/// Non-empty text.
 #[derive(Debug, Clone)]
 pub(crate) struct Title;
 
-/// Name of a group of hosts, or of one host; whether it exists is found out later.
+/// Name of a group of hosts, or of one host. Its existence is checked later.
 #[derive(Debug, Clone)]
 pub(crate) struct HostName;
 
-/// Name of a node of a topology; whether it exists is found out later.
+/// Name of a node of a topology. Its existence is checked later.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeName;
 

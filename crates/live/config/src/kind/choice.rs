@@ -37,7 +37,7 @@ impl<T: Names> Kind for Choice<T> {
                 Some((_, value)) => Ok(*value),
                 None => Err(refusal.meant(nearest(text, names()).map(quoted))),
             },
-            // `refuse = 403` is a likely slip.
+            // `refuse = 403` is a likely mistake.
             Leaf::Integer(number) => Err(refusal.meant(nearest(&number.to_string(), names()).map(quoted))),
             _ => Err(refusal),
         }
@@ -62,16 +62,16 @@ pub(crate) fn name_of<T: Names>(value: T) -> &'static str {
     named.map(|(name, _)| *name).expect("every value has a name")
 }
 
-/// A policy as the file names it. Further weights come from another key.
+/// A policy as it is named in the file. Further weights are in another key.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct PolicyName {
     pub(crate) kind: PolicyKind,
-    /// Weight of an INVITE, where the name itself sets it.
+    /// Weight of an INVITE, if the name sets it.
     pub(crate) invite: Option<f64>,
 }
 
 impl PolicyName {
-    /// The policy, and the weights unless others are set.
+    /// The policy, and its default weights.
     pub(crate) fn meaning(self) -> (PolicyKind, Weights) {
         (self.kind, self.invite.map_or_else(Weights::default, Weights::invite))
     }
@@ -112,14 +112,14 @@ impl Names for Forward {
     ];
 }
 
-/// What proxies of a chain can share out.
+/// State that proxies of a chain can divide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shared {
     /// The transactions of a call.
     Transaction,
     /// Its dialogs and its record.
     Dialog,
-    /// The credentials of its caller.
+    /// The verification of its caller.
     Authentication,
 }
 
@@ -141,7 +141,7 @@ impl Names for CapacitySource {
         &[("responses", Self::Responses), ("monitor", Self::Announced), ("fixed", Self::Fixed)];
 }
 
-/// Rules of a queue that are a paper's.
+/// Rules of a queue from a paper.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum QueueRules {
     Smace,
@@ -151,7 +151,7 @@ impl Names for QueueRules {
     const NAMES: &'static [(&'static str, Self)] = &[("smace", Self::Smace)];
 }
 
-/// The law of the limits of members, if there is one.
+/// Law of the limits of members; `None` without a limit.
 pub(crate) type LimitLaw = Option<MemberLaw>;
 
 impl Names for LimitLaw {
@@ -190,7 +190,7 @@ impl Names for Origin {
         &[("outside", Self::Outside), ("members", Self::Members), ("anyone", Self::Anyone)];
 }
 
-/// A transport that a listener may have; a simulated network has fewer.
+/// A transport of a listener; a simulated network has fewer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TransportName(pub(crate) Transport);
 
@@ -238,7 +238,7 @@ impl Names for LogFormat {
     const NAMES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
-/// What neighbours are told, by name.
+/// Feedback to neighbours, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FeedbackName {
     None,

@@ -17,13 +17,13 @@ pub(crate) const DAY: u64 = 24 * HOUR;
 /// Milliseconds in a year: the longest duration of any key, far below what 64 bits of nanoseconds hold.
 pub(crate) const YEAR: u64 = 365 * DAY;
 
-/// Units and their lengths in the one that is counted in, the longest first.
+/// Units and their lengths in the unit of the count, the longest first.
 type Units = [(&'static str, u64)];
 
-/// Of [`Time`], counted in milliseconds.
+/// Units of [`Time`], counted in milliseconds.
 const COARSE: &Units = &[("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND), ("ms", 1)];
 
-/// Of [`Fine`], counted in nanoseconds.
+/// Units of [`Fine`], counted in nanoseconds.
 const FINE: &Units = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 /// A duration from `MIN` to `MAX`, both in milliseconds.
@@ -91,7 +91,7 @@ impl<const MAX: u64> Written for Fine<MAX> {
     }
 }
 
-/// The count, or else what was most likely meant.
+/// Returns the count, or the value that was most likely meant.
 fn read(leaf: &Leaf, units: &Units, min: u64, max: u64, likely: &[&str]) -> Result<u64, Option<String>> {
     let legal = |count: &u64| (min..=max).contains(count);
     match leaf {
@@ -100,7 +100,7 @@ fn read(leaf: &Leaf, units: &Units, min: u64, max: u64, likely: &[&str]) -> Resu
             Some(_) => Err(None),
             None => Err(repair(text, units).filter(legal).map(|count| quoted(&written(count, units)))),
         },
-        // The unit is the one thing that cannot be guessed, so both likely ones are offered.
+        // The unit cannot be guessed, so both likely ones are offered.
         Leaf::Integer(number) => {
             let guesses: Vec<_> = likely
                 .iter()
@@ -114,12 +114,12 @@ fn read(leaf: &Leaf, units: &Units, min: u64, max: u64, likely: &[&str]) -> Resu
     }
 }
 
-/// Milliseconds of a well-formed text.
+/// Milliseconds of well-formed text.
 pub(super) fn millis(text: &str) -> Option<u64> {
     parse(text, COARSE)
 }
 
-/// Milliseconds that a badly formed text most likely means.
+/// Milliseconds that malformed text most likely means.
 pub(super) fn likely_millis(text: &str) -> Option<u64> {
     repair(text, COARSE)
 }
@@ -131,7 +131,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*length)
 }
 
-/// What a badly formed text most likely means: fractions, spaces, and units written out.
+/// The count that malformed text most likely means: with fractions, spaces, or units written out.
 fn repair(text: &str, units: &Units) -> Option<u64> {
     let text = text.to_lowercase().replace([' ', '_'], "");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -153,7 +153,7 @@ fn repair(text: &str, units: &Units) -> Option<u64> {
     ((count - whole).abs() <= whole * 1e-12).then_some(whole as u64)
 }
 
-/// A duration of whole milliseconds as the file would have it, in the longest unit that is exact.
+/// A duration of whole milliseconds in the notation of the file, in the longest exact unit.
 pub(crate) fn show(duration: Duration) -> String {
     written(duration.as_millis() as u64, COARSE)
 }

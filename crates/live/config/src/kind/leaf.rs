@@ -1,4 +1,4 @@
-//! A value as TOML has it, before its kind has judged it.
+//! A TOML value before its kind reads it.
 
 use serde_json::{Value, json};
 use toml::de::DeValue;
@@ -15,7 +15,7 @@ pub(crate) enum Leaf {
 }
 
 impl Leaf {
-    /// The value of a key or of an array's item. A number of more than 64 bits has been reported before.
+    /// Reads the value of a key or an array item. A number of more than 64 bits has been reported already.
     pub(crate) fn read(value: &DeValue<'_>) -> Self {
         match value {
             DeValue::String(text) => Self::Text(text.to_string()),
@@ -28,7 +28,7 @@ impl Leaf {
         }
     }
 
-    /// As JSON has it.
+    /// The value as JSON.
     pub(crate) fn json(&self) -> Value {
         match self {
             Self::Text(text) => json!(text),

@@ -1,4 +1,4 @@
-//! The kinds of value that keys take: for each, how it is read, what is said when it is wrong, and its schema.
+//! The kinds of values: for each, how it is read, its error messages, and its schema.
 
 mod address;
 mod amount;
@@ -33,9 +33,9 @@ pub(crate) type Schema = serde_json::Value;
 
 /// A kind of value.
 pub(crate) trait Kind {
-    /// What a legal value becomes.
+    /// Type of a legal value.
     type Value: Clone;
-    /// Whether messages must not show what was read.
+    /// Whether messages must not show the value.
     const SECRET: bool = false;
 
     fn read(leaf: &Leaf) -> Result<Self::Value, Refusal>;
@@ -46,7 +46,7 @@ pub(crate) trait Kind {
 
 /// A kind whose defaults are taken from the types that own them.
 pub(crate) trait Written: Kind {
-    /// The value as a file would have it.
+    /// The value in the notation of the file.
     fn written(value: Self::Value) -> Leaf;
 }
 
@@ -55,7 +55,7 @@ pub(crate) trait Written: Kind {
 pub(crate) struct Refusal {
     /// Completes "expected ...".
     pub(crate) expected: String,
-    /// Completes "did you mean ...?", as it would stand in the file.
+    /// Completes "did you mean ...?", in the notation of the file.
     pub(crate) meant: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Refusal {
         Self { meant: meant.into(), ..self }
     }
 
-    /// What is said of it.
+    /// Text of the remedy.
     pub(crate) fn into_remedy(self) -> String {
         match self.meant {
             Some(meant) => format!("{}; did you mean {meant}?", self.expected),
@@ -77,7 +77,7 @@ impl Refusal {
     }
 }
 
-/// `text` as TOML writes it.
+/// `text` in the notation of TOML.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{text:?}")
 }

@@ -1,4 +1,4 @@
-//! Names of hosts: members of a pool, and what this balancer is called.
+//! Names of hosts: members of a pool, and names of this process.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,15 +10,15 @@ use crate::typed::{SIP_PORT, Workload};
 use base::{Peer, Transport};
 use control::Address;
 
-/// Where a member is.
+/// Address or name of a member.
 #[derive(Debug, Clone)]
 pub(crate) struct MemberAddress;
 
-/// A domain of users: what stands behind the `@` of their addresses.
+/// A domain of users: the part of their addresses after the `@`.
 #[derive(Debug, Clone)]
 pub(crate) struct DomainName;
 
-/// A name of this balancer, with or without a port.
+/// A name of this process, with or without a port.
 #[derive(Debug, Clone)]
 pub(crate) struct ServedName;
 
@@ -26,11 +26,11 @@ pub(crate) struct ServedName;
 #[derive(Debug, Clone)]
 pub(crate) struct PageOrigin;
 
-/// The name of an object of Kubernetes (RFC 1123): it becomes part of a path.
+/// Name of a Kubernetes object (RFC 1123), which becomes part of a path.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectName;
 
-/// A workload of Kubernetes, by kind and name.
+/// A Kubernetes workload, by kind and name.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkloadName;
 
@@ -119,7 +119,7 @@ impl Kind for ServedName {
         let Leaf::Text(text) = leaf else { return Err(refusal()) };
         match host_port(text) {
             Some((_, Some(0))) => Err(Refusal::new("expected a port from 1 to 65535")),
-            // Requests find their way by listener: an address that none of them has would never match.
+            // Requests are recognised by their listener, so another address would never match.
             Some((Host::Ip(ip), port)) => {
                 let address = SocketAddr::new(ip, port.unwrap_or(SIP_PORT));
                 Err(Refusal::new(format!(
@@ -157,7 +157,7 @@ impl Kind for PageOrigin {
         if let Some((host, _)) = place.split_once('/') {
             return Err(refusal().meant(quoted(&format!("{scheme}://{host}"))));
         }
-        // Browsers leave out the port of the scheme.
+        // Browsers leave out the default port of the scheme.
         let usual = match scheme {
             "https" => ":443",
             _ => ":80",
@@ -182,7 +182,7 @@ impl Kind for DomainName {
             Host::Ip(IpAddr::V4(ip)) => ip.to_string(),
             Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
         };
-        // With the port of its scheme it is the same domain (RFC 3261 §19.1.2).
+        // With the default port it is the same domain (RFC 3261 §19.1.2).
         Ok(port.filter(|port| *port != SIP_PORT).map_or(host.clone(), |port| format!("{host}:{port}")))
     }
 
@@ -191,15 +191,14 @@ impl Kind for DomainName {
     }
 }
 
-/// The transports that members are reached over: those that servers listen on for other servers. WebSocket servers are
-/// for clients (RFC 7118 §1).
+/// Transports of members, on which servers listen for other servers. WebSocket servers are for clients (RFC 7118 §1).
 const SERVED: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
 
-/// What stands in front of the parameter that says over what an address is reached, and its transport: UDP where there
-/// is none.
+/// Splits off the transport parameter of an address. Returns the text before it, and the transport; UDP without a
+/// parameter.
 ///
 /// # Errors
-/// Parameters of another kind, with what is meant; `expected` says what is.
+/// Another parameter, with the likely meaning; `expected` describes legal values.
 pub(super) fn transport_of<'t>(text: &'t str, expected: &str) -> Result<(&'t str, Transport), Refusal> {
     let Some((bare, params)) = text.split_once(';') else { return Ok((text, Transport::Udp)) };
     let refusal = || Refusal::new(expected).meant(repair(text));
@@ -223,7 +222,7 @@ enum Host {
     Name(String),
 }
 
-/// RFC 3261 §25.1 `hostport`: an IPv6 address stands in brackets.
+/// RFC 3261 §25.1 `hostport`: an IPv6 address has brackets.
 fn host_port(text: &str) -> Option<(Host, Option<u16>)> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(decimal(port)?)),
@@ -239,13 +238,13 @@ fn host_port(text: &str) -> Option<(Host, Option<u16>)> {
     Some((host, port))
 }
 
-/// Digits only: `str::parse` would take a sign.
+/// Digits only; `str::parse` would accept a sign.
 fn decimal(port: &str) -> Option<u16> {
     port.bytes().all(|b| b.is_ascii_digit()).then(|| port.parse().ok())?
 }
 
-/// RFC 3261 §25.1 `hostname`, in lower case: the last label starts with a letter, so that a mistyped IPv4 address
-/// is not taken for a name. Inside a label an underscore is let pass, because container networks make such names.
+/// RFC 3261 §25.1 `hostname`, in lower case. The last label starts with a letter, so that a mistyped IPv4 address is
+/// not read as a name. Underscores inside labels are allowed, because names in container networks have them.
 fn host_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let legal = |label: &str| {
@@ -270,7 +269,7 @@ fn srv(text: &str) -> Result<Address, Refusal> {
             return Ok(Address::Srv(format!("{service}.{domain}")));
         }
     }
-    // Most likely a port or a transport, which SRV records and their names say themselves.
+    // The parameter is probably a port or a transport, which SRV records and their names already have.
     let (labels, domain): (Vec<_>, Vec<_>) = lower.split('.').partition(|label| label.starts_with('_'));
     let domain = domain.join(".").split([':', ';']).next().and_then(host_name);
     let service = match (&labels[..], lower.split_once(";transport=").map(|(_, transport)| transport)) {
@@ -284,7 +283,7 @@ fn srv(text: &str) -> Result<Address, Refusal> {
         .meant(domain.zip(service).map(|(domain, service)| quoted(&format!("{service}.{domain}")))))
 }
 
-/// The name or address that `text` most likely means: without scheme and other parameters than its transport, with
+/// The name or address that `text` most likely means: without a scheme, with no parameter but its transport, with
 /// brackets.
 pub(super) fn repair(text: &str) -> Option<String> {
     let (text, lower) = (text.trim(), text.to_ascii_lowercase());

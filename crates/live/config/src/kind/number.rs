@@ -43,8 +43,8 @@ impl<const MIN: u32, const MAX: u32> Written for Count<MIN, MAX> {
 #[derive(Debug, Clone)]
 pub(crate) struct Ratio;
 
-/// Least and greatest ratio: six orders of magnitude apart from 1 is a slip, and quotients stay well inside what
-/// a double holds exactly enough.
+/// Smallest and largest ratio. A value further from 1 is a mistake, and within six orders of magnitude quotients of
+/// doubles are exact enough.
 const RATIO_MIN: f64 = 0.001;
 const RATIO_MAX: f64 = 1_000_000.0;
 
@@ -72,12 +72,12 @@ impl Written for Ratio {
     }
 }
 
-/// Without a point where it is whole.
+/// Without a decimal point if it is whole.
 pub(super) fn number(value: f64) -> Leaf {
     if value.fract() == 0.0 { Leaf::Integer(value as i64) } else { Leaf::Float(value) }
 }
 
-/// A number from `min` to `max`, whole or not; as text it is offered without its quotes.
+/// A number from `min` to `max`, whole or not. Text is offered without its quotes.
 pub(super) fn decimal(leaf: &Leaf, min: f64, max: f64, refusal: Refusal) -> Result<f64, Refusal> {
     let legal = |number: &f64| (min..=max).contains(number);
     match leaf {
@@ -147,7 +147,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// In the largest unit that leaves a whole number.
+/// The size in the largest unit that gives a whole number.
 fn in_units(bytes: u64) -> String {
     let unit = UNITS.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
     unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))

@@ -1,18 +1,18 @@
-//! Where something is kept: a file, or a server by its URL.
+//! A storage place: a file, or a server by URL.
 
 use serde_json::json;
 
 use super::{Kind, Leaf, Refusal, Schema};
 
-/// A path, or a URL. A URL may have a password in it.
+/// A path or a URL. A URL may contain a password.
 #[derive(Debug, Clone)]
 pub(crate) struct Place;
 
-/// A path of a file that is no secret.
+/// Path of a file that is not secret.
 #[derive(Debug, Clone)]
 pub(crate) struct FilePath;
 
-/// What a [`Place`] says.
+/// Content of a [`Place`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PlaceText {
     Path(String),
@@ -28,7 +28,7 @@ impl Kind for Place {
     fn read(leaf: &Leaf) -> Result<PlaceText, Refusal> {
         match leaf {
             Leaf::Text(text) if text.is_empty() || text.contains('\0') => Err(Refusal::new(PLACE)),
-            // `redis:/host` and `redis:host` are slips, and no files.
+            // `redis:/host` and `redis:host` are mistakes, not files.
             Leaf::Text(text) if is_half_url(text) => {
                 Err(Refusal::new("expected two slashes in a URL: \"redis://127.0.0.1\""))
             }
@@ -62,7 +62,7 @@ impl Kind for FilePath {
     }
 }
 
-/// Whether it begins as a URL does, and is none.
+/// Whether the text starts like a URL but is none.
 fn is_half_url(text: &str) -> bool {
     let scheme = text.split(':').next().unwrap_or_default();
     let known = ["redis", "rediss", "valkey", "valkeys", "postgres", "postgresql"].contains(&scheme);

@@ -1,4 +1,4 @@
-//! What routes and access lists are made of: texts, methods, networks, next hops and answers.
+//! Values of routes and access lists: texts, methods, networks, next hops and answers.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Kind, Leaf, MemberAddress, Refusal, Schema, quoted};
 use control::Address;
 use route::{Network, PATTERN_MAX};
 
-/// Text on one line that is not empty.
+/// Non-empty text on one line.
 #[derive(Debug, Clone)]
 pub(crate) struct Text;
 
@@ -20,7 +20,7 @@ impl Kind for Text {
                 let legal = (1..=PATTERN_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
                 legal.then(|| text.clone()).ok_or(refusal)
             }
-            // A number of a telephone is not one of TOML, where a leading zero or `+` would be lost.
+            // TOML numbers would lose the leading zero or `+` of a telephone number.
             Leaf::Integer(number) => Err(refusal.meant(quoted(&number.to_string()))),
             _ => Err(refusal),
         }
@@ -31,7 +31,7 @@ impl Kind for Text {
     }
 }
 
-/// What a header field is to be like: text, or `true` for one that is only to be there, which is `None`.
+/// Condition on a header field: text, or `true` if it must only be present, which is read as `None`.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldText;
 
@@ -101,7 +101,7 @@ impl Kind for NetworkText {
     }
 }
 
-/// Where a route sends requests besides pools: an address, a host name, an SRV name, or a URI with one of them.
+/// A next hop of a route: an address, a host name, an SRV name, or a URI with one of them.
 #[derive(Debug, Clone)]
 pub(crate) struct NextHop;
 
@@ -120,7 +120,7 @@ impl Kind for NextHop {
     }
 }
 
-/// A status that is answered; none for silence.
+/// Status of a response; `None` for silence.
 #[derive(Debug, Clone)]
 pub(crate) struct AnswerKind;
 

@@ -1,4 +1,4 @@
-//! Token keys. What was read is never shown.
+//! Keys and tokens. Messages never show their values.
 
 use serde_json::json;
 
@@ -81,7 +81,7 @@ impl Kind for KeyPath {
     }
 }
 
-/// A key file holds either the 16 bytes themselves or their text, with or without a line end.
+/// Reads a key file, which has either the 16 bytes or their text, with or without a line end.
 pub fn key_from_bytes(bytes: &[u8]) -> Option<[u8; 16]> {
     if let Ok(key) = bytes.try_into() {
         return Some(key);

@@ -1,4 +1,4 @@
-//! Distributions of times, written as `sarabande load --hold` has them.
+//! Distributions of times, in the notation of `sarabande load --hold`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::duration::{likely_millis, millis};
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted, show};
 use load::RandomTime;
 
-/// The law of a time without one; it can be written too.
+/// Name of the constant distribution, which may be left out.
 const FIXED: &str = "fixed";
 
 /// A distribution whose times are up to `MAX` milliseconds.

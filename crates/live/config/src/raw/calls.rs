@@ -1,37 +1,38 @@
-//! `[calls]` as it is written.
+//! Keys of `[calls]`.
 
 use crate::kind::{Count, DAY, Flag, GIB, KIB, Place, SECOND, Size, Time};
 use crate::setting::Setting;
 use dialog::CallSettings;
 
-/// Size of a file of records.
+/// Size of a file of records, in bytes.
 const ROTATE: usize = 64 << 20;
 
 table! {
     let CallSettings { most, tell_answers, .. } = CallSettings::default();
 
-    /// What is kept and written of calls whose pool, or `[registrar]`, has `forward = "dialog"`.
+    /// State and records of calls. For pools, or a `[registrar]`, with `forward = "dialog"`.
     struct RawCalls {
-        /// Where a record of each call goes: a file, with a line of JSON a call; or `"postgres://..."`, a database,
-        /// with `?sslmode=verify-full` over TLS, in which the table `call_records` is made. A record is on its way before the end of its call is
-        /// acknowledged, so that no end of this process loses it; for the database it waits in the directory that is
-        /// called as this file, with `.records`.
-        records: Option<Setting<Place>> => "none: calls are counted",
-        /// Size at which the file of records is put aside as `FILE.1`, and another one is begun.
+        /// Where call records are written. A file gets a line of JSON for each call. In a database, `"postgres://..."`,
+        /// over TLS with `?sslmode=verify-full`, the table `call_records` is created. A record is saved before the end
+        /// of its call is acknowledged, so a crash of this process loses none. Until the database has it, it waits in a
+        /// directory with the name of this configuration file and `.records`.
+        records: Option<Setting<Place>> => "none: calls are only counted",
+        /// Size at which the file of records is renamed to `FILE.1` and a new one is started. Set it to what the
+        /// program that collects the records can handle.
         rotate: Setting<Size<{ 64 * KIB }, { 64 * GIB }>> = ROTATE,
-        /// How many of those are kept.
+        /// Number of renamed files that are kept. Set it higher if records are collected less often.
         keep: Setting<Count<1, 1000>> = 10,
-        /// Whether a record is written when a call is answered, too, with `event` = `"answered"`: of a call from
-        /// before a restart the record of its end does not say when it was answered.
+        /// Whether an answered call gets a record of its answer as well, with `event` = `"answered"`. Set it to keep
+        /// the time of the answer over a restart: the final record of a call from before a restart does not have it.
         answers: Setting<Flag> = tell_answers,
-        /// Longest call; then both sides are sent a BYE.
-        longest: Option<Setting<Time<{ 10 * SECOND }, { 30 * DAY }>>> => "none: as long as they please",
-        /// The session interval that is asked for where the two sides ask for none or for a longer one (RFC 4028):
-        /// they tell each other that often that the call goes on, and one that does not has ended. What they agree
-        /// upon by themselves is watched in any case.
-        session_expires: Option<Setting<Time<{ 90 * SECOND }, DAY>>> => "none is asked for",
-        /// Most calls at a time that are set up or go on, over all threads; one more gets 503. Each takes about a
-        /// kilobyte, until half a minute after its end.
+        /// Longest duration of a call; after it both sides get a BYE. Set it to end calls that were left open.
+        longest: Option<Setting<Time<{ 10 * SECOND }, { 30 * DAY }>>> => "no limit",
+        /// Session interval that is requested if the two sides request none or a longer one (RFC 4028). The sides then
+        /// confirm at this interval that the call goes on; a call that is not confirmed has ended. An interval that the
+        /// sides agree on by themselves is always supervised. Set it to notice calls whose BYE was lost.
+        session_expires: Option<Setting<Time<{ 90 * SECOND }, DAY>>> => "none is requested",
+        /// Most calls at a time, set up or answered, over all threads; further calls get 503. Each takes about a
+        /// kilobyte, until half a minute after its end. Set it to the highest number of calls that you expect.
         max_calls: Setting<Count<1, { u32::MAX }>> = most as u32,
     }
 }

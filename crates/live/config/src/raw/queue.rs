@@ -1,4 +1,4 @@
-//! `queue` of `[pool.<name>]`
+//! Keys of `queue` of `[pool.<name>]`.
 
 use crate::kind::{CallRate, Choice, Fine, QueueRules, SECOND, Time};
 use crate::setting::Setting;
@@ -7,45 +7,45 @@ use elastic::queue::QueueSettings;
 use node::CapacitySource;
 use std::time::Duration;
 
-/// Ten seconds.
+/// Ten seconds, in nanoseconds.
 const LONGEST_THRESHOLD: u64 = 10_000_000_000;
 
-/// For the first answer of a server that is asked over a network, and has just one millisecond in the paper, where
-/// both ends of what is measured are at the server.
+/// Default for a server behind a network. The paper has one millisecond, but measures at the server itself.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
 table! {
     let (settings, capacity) = (QueueSettings::default(), Settings::default());
 
-    /// A queue in front of the pool: members pull new calls as fast as they can take them, and a call waits until one
-    /// does. What belongs to a call goes to its member at once. Takes the place of `policy` for INVITEs that begin
-    /// calls. The front-end queue of the Cloud paper (`docs/elastic.md`).
+    /// A queue in front of the pool: new calls wait until a member has room for them. Other requests of a call go to
+    /// its member at once. The queue replaces `policy` for INVITEs that begin calls. It is the front-end queue of the
+    /// Cloud paper (`docs/queue.md`).
     struct RawQueue {
-        /// The most new calls a second that a member can take, from a stress test of it. With `source = "fixed"` it has
-        /// to be set; otherwise it is the bound of what is found out, which begins with half of it.
+        /// Most new calls a second that a member can take; measure it in a stress test. It must be set with
+        /// `source = "fixed"`. Otherwise it is the upper bound of the estimate, which starts at half of it.
         capacity: Setting<CallRate<1000>> = capacity.maximum,
-        /// Who says how many new calls a second a member can take: `"fixed"`, `capacity` alone; its `"responses"`, by
-        /// how long it takes for the first answer to an INVITE; or a `"monitor"` beside it, by way of the table
-        /// `[capacity]`, which has to be there, and while that is silent the response times.
+        /// Source of the capacity of a member. `"fixed"`: `capacity` alone. `"responses"`: estimated from the time to
+        /// the first response to an INVITE. `"monitor"`: updates of a monitor beside the member, which need the table
+        /// `[capacity]`; without updates the response times are used. Choose `"responses"` if the capacity is not
+        /// known.
         source: Setting<Choice<CapacitySource>> = CapacitySource::Fixed,
-        /// How long 95 % of the first answers to INVITEs may take at most, as they are seen here. A member that takes
-        /// longer gets fewer calls: with `"responses"`, and with `"monitor"` while the monitor is silent, whose own
-        /// threshold is another. And whoever says what a member can take: it gets no call while it has as many
-        /// unanswered as it can take in this time (and in that of its shortest answer, which is the way there and
-        /// back), but one at a time.
+        /// Time within which 95 % of the first responses to INVITEs should arrive, measured here. With `"responses"`,
+        /// and with `"monitor"` while the monitor sends no updates, a slower member gets fewer calls; the monitor has a
+        /// threshold of its own. With any source, a member may have as many unanswered calls as it can take in this
+        /// time and its shortest response time together, which stands for the network. Each thread grants at least two,
+        /// and one while the member answers nothing. Set it higher if your servers are slow to send the first response.
         threshold: Setting<Fine<LONGEST_THRESHOLD>> = THRESHOLD,
-        /// The longest wait of a call. The queue holds as many calls as all members take in this time, at least 8. Above
-        /// 250 ms (T1/2) a call is answered 100 at once, so that its caller does not send it again, which needs
-        /// `forward = "transaction"`.
+        /// Longest wait of a call. The queue holds as many calls as all members take in this time, at least 8. Above
+        /// 250 ms (T1/2) a waiting call gets 100 at once, so that the caller does not retransmit, which needs
+        /// `forward = "transaction"`. Set it higher if callers should rather wait than be refused.
         wait: Setting<Time<1, { 30 * SECOND }>> = settings.bound,
-        /// `"smace"`: the Cloud paper's rules in place of ours. The law that finds capacities out is SMACE; a member
-        /// gets as many calls as its capacity at the beginning of each second; the member with the most room is next;
-        /// a call that finds the queue full, or has waited for too long, is dropped without an answer, so that its
-        /// caller sends it again, with a `wait` of 250 ms or less. By our rules capacity recovers faster and does not
-        /// grow unproven; members pull as they answer, up to `capacity` calls a second, so that one which was found
-        /// out too low makes no call wait; the member with the least work left by its capacity is next (TLWL); and
-        /// that call gets 503 with a Retry-After of 5 to 15 s. By either, another pool of its route gets it first if
-        /// there is one for what is `"full"`.
+        /// `"smace"`: the rules of the Cloud paper in place of ours, to compare them. The paper: SMACE estimates
+        /// capacities. Each member gets its capacity in calls at the start of each second, and the member with the most
+        /// room is next. A call that finds the queue full, or has waited too long, is dropped without a response, so
+        /// that the caller retransmits; this needs a `wait` of 250 ms or less. Ours: capacity recovers faster and does
+        /// not grow unproven. Members take calls as they answer, up to `capacity` calls a second, so that a low
+        /// estimate delays no call. The member with the least work for its capacity is next (TLWL), and such a call
+        /// gets 503 with a Retry-After of 5 to 15 s. With both, the next pool of the route gets the call first, if
+        /// `failover` has `"full"`.
         rules: Option<Setting<Choice<QueueRules>>> => "none",
     }
 }

@@ -1,4 +1,4 @@
-//! `[registrar]` as it is written.
+//! Keys of `[registrar]`.
 
 use std::time::Duration;
 
@@ -9,60 +9,67 @@ use digest_auth::Algorithm;
 use location::{PathRule, Reach};
 use route::Forward;
 
-/// How long a nonce is good.
+/// Validity of a nonce.
 pub(crate) const NONCE_LIFETIME: Duration = Duration::from_mins(5);
 
 table! {
     let usual = location::Settings::default();
     let secs = |secs: u32| Duration::from_secs(secs.into());
 
-    /// The users of your own domains: phones register here (REGISTER), and requests to users go to where they have
-    /// registered. Without `[[route]]`, requests to these domains go there, whoever sends them has to be a user, and
-    /// nothing else goes anywhere. With routes, `location` and `authenticate` say so.
+    /// The users of your domains. Phones register here (REGISTER), and requests to a user go to the registered
+    /// contacts. Without `[[route]]`, only requests to these domains are accepted, and only from users. With routes,
+    /// `location` and `authenticate` decide.
     struct RawRegistrar {
-        /// Your domains, as they stand behind the `@` of your users' addresses.
+        /// Your domains, as they appear after the `@` in the addresses of your users.
         domains: Vec<Setting<DomainName>> where { "minItems": 1 } => REQUIRED,
-        /// Who your users are: a file, of which a line is `name:realm:algorithm:hash`, with the hash of
-        /// `name:realm:password` by `MD5`, `SHA-256` or `SHA-512-256`; or `"postgres://..."`, a database with the
-        /// table `subscriber` as Kamailio has it, with `?sslmode=verify-full` over TLS. Without it nobody is asked for a password: whoever reaches a
-        /// listener may register as anybody. A reload reads the file again, and forgets what is kept of the database.
-        users: Option<Setting<Place>> => "none: nobody is asked for a password",
-        /// What clients are told that their password is for (RFC 3261 §22.1). Hashes of passwords hold for one realm.
-        /// A user has the address of that name in each of `domains`.
+        /// Passwords of the users: a file or a database. A file has a line `name:realm:algorithm:hash` for each user,
+        /// with the hash of `name:realm:password` by `MD5`, `SHA-256` or `SHA-512-256`. A database, `"postgres://..."`,
+        /// over TLS with `?sslmode=verify-full`, has the table `subscriber` of Kamailio. Without it no password is
+        /// needed: every sender that reaches a listener may register as any user. A reload reads the file again, and
+        /// drops what is cached of the database.
+        users: Option<Setting<Place>> => "none: no password is needed",
+        /// Realm of the passwords, as clients see it (RFC 3261 §22.1). Password hashes are valid for one realm, so set
+        /// it to that of existing hashes. A user has an address of that name in each of `domains`.
         realm: Option<Setting<Text>> => "the first of `domains`",
-        /// Where registrations are kept: `"memory"`, where a restart forgets them; a file, which is made; or
-        /// `"redis://..."`, with TLS `"rediss://..."`, a Redis or Valkey server that several proxies may share. What was answered with 200 is on
-        /// the disk, with Redis as it is set up there.
+        /// Where registrations are kept. `"memory"`: a restart loses them. A file: it is created if necessary.
+        /// `"redis://..."`, with TLS `"rediss://..."`: a Redis or Valkey server, which several proxies may share. A
+        /// registration is on the disk before its 200 is sent; with Redis this depends on the settings of Redis.
         store: Option<Setting<Place>> => "this file's name with `.bindings`",
-        /// Where requests for a contact go: to the `"source"` of its REGISTER, wherever the contact leads, so that
-        /// clients behind a NAT are reached and nobody has requests sent to somebody else; or to the `"contact"`
-        /// itself.
+        /// Where requests to a contact go. `"source"`: to the source address of its REGISTER, so that clients behind a
+        /// NAT are reached, and a user cannot direct requests to another host. `"contact"`: to the contact URI itself.
+        /// Choose `"contact"` only if clients register addresses other than their own, as other proxies do.
         reach: Setting<Choice<Reach>> = usual.reach,
-        /// Shortest registration that is granted; who asks for less gets 423.
+        /// Shortest registration; a REGISTER that asks for less gets 423. Set it lower if clients behind a NAT need to
+        /// register often.
         expires_min: Setting<Time<SECOND, HOUR>> = secs(usual.expires_min),
-        /// A registration whose client asks for no time.
+        /// Duration of a registration whose client does not ask for one. Set it lower if phones leave without removing
+        /// their registration.
         expires_default: Setting<Time<MINUTE, DAY>> = secs(usual.expires_default),
-        /// Longest registration that is granted; who asks for more gets this.
+        /// Longest registration; a REGISTER that asks for more gets this. Set it lower to notice sooner that a phone is
+        /// gone.
         expires_max: Setting<Time<MINUTE, { 30 * DAY }>> = secs(usual.expires_max),
-        /// Most contacts of a user; one more gets 403 until another one has expired or is removed.
+        /// Most contacts of a user. A further contact gets 403 until another one has expired or is removed. Set it to
+        /// the number of devices that a user may have.
         max_contacts: Setting<Count<1, 64>> = usual.contacts_max as u32,
-        /// What becomes of a REGISTER with a Path (RFC 3327) whose client does not say that it knows Path: 420, or it
-        /// is taken.
+        /// Treatment of a REGISTER with a Path (RFC 3327) whose client does not announce support for Path: it gets 420,
+        /// or it is accepted. Accept it if a proxy in front adds Path for clients that do not know it.
         path: Setting<Choice<PathRule>> = usual.path,
-        /// How requests to users go on, as `forward` of a pool: `"transaction"`; `"dialog"`; `"stateless"`, to the
-        /// contact that is preferred alone, for routes without `authenticate`; or `"distributed"`: without state
-        /// where a neighbour of `[distribution]` keeps it and the user has one contact.
+        /// How requests to users are forwarded, as `forward` of a pool. `"transaction"` and `"dialog"`: to all
+        /// contacts, the highest `q` first. `"stateless"`: to the most preferred contact only; for routes without
+        /// `authenticate`. `"distributed"`: without state if a neighbour of `[distribution]` keeps it and the user has
+        /// one contact.
         forward: Setting<Choice<Forward>> = Forward::Transaction,
-        /// Algorithms that are offered, a challenge for each, the most preferred first (RFC 8760). Without this key
-        /// it is one that the users have hashes of: MD5, which every telephone knows, or else SHA-256. Many
-        /// telephones, and SIPp, fail at a challenge of two algorithms or of another one: try yours before you name
-        /// `["SHA-256", "MD5"]`. A file of hashes serves those that it was made with, and those alone are offered.
+        /// Digest algorithms that are offered, a challenge for each, the most preferred first (RFC 8760). The default
+        /// is one algorithm that the users have hashes of: MD5, which every telephone supports, or else SHA-256. Many
+        /// telephones, and SIPp, fail at two challenges or at another algorithm: test yours before you set
+        /// `["SHA-256", "MD5"]`. With a file of hashes only the algorithms of these hashes can be offered.
         algorithms: Vec<Setting<Choice<Algorithm>>> = vec![Algorithm::Md5],
-        /// Networks of your own proxies in front of clients. The limits to guessing passwords tell the clients behind
-        /// them apart by the Via below the proxy's (RFC 3261 §18.2.1), and who they say that a caller is goes on (RFC
-        /// 3325).
+        /// Networks of your own proxies in front of clients. The limits to password guessing then distinguish the
+        /// clients behind them, by the Via below that of the proxy (RFC 3261 §18.2.1). Identity header fields of these
+        /// proxies are forwarded (RFC 3325).
         trusted: Vec<Setting<NetworkText>>,
-        /// How long a nonce is good; then a client is asked again, which costs a round trip.
+        /// Validity of a nonce. After it a client is challenged again, which costs a round trip. Set it higher to save
+        /// these challenges.
         nonce_lifetime: Setting<Time<{ 10 * SECOND }, DAY>> = NONCE_LIFETIME,
     }
 }

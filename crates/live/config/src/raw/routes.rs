@@ -1,4 +1,4 @@
-//! `[[route]]` and `[access]` as they are written.
+//! Keys of `[[route]]` and `[access]`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,44 +12,45 @@ use crate::setting::{Entry, Item, Listed, Setting, Several, Short};
 use crate::table::REQUIRED;
 use route::{BudgetSettings, Failover, Origin, Outcome, Refusal};
 
-/// New requests a second of one source: far above a phone, or a few hundred behind one address that all register at once,
-/// and a tenth of what a thread serves.
+/// Default of `per_address`: a tenth of what a thread serves. It is far above the rate of a phone, or of a few hundred
+/// behind one address that all register at once.
 const PER_ADDRESS: u32 = 1_000;
 
-/// What a text is to be like: a value, several of which one has to fit, or a table with more ways to compare.
+/// Condition on a text: a value, several of which one must match, or a table with further ways to compare.
 pub(crate) type RawTexts<K = Text> = Listed<K, RawText>;
 
 /// Header fields to write, by name: a value, or several.
 type RawFields = BTreeMap<String, Several<Text>>;
 
 table! {
-    /// A rule. The first whose conditions all hold wins; of several values of one condition, one has to fit. Only
-    /// requests that begin something are asked about: a request within a dialog goes where the dialog is. A request
-    /// that no rule is for gets 404, one from a member goes where its Request-URI leads. Each rule has exactly one of
-    /// `pool`, `next`, `location`, `request_uri` and `answer`. A condition on a text is `"text"` for exactly that, an
-    /// array for any of several, or a table of `exact`, `prefix`, `suffix`, `contains` and `regex`, which all have to
-    /// hold: `user = { prefix = ["+44", "0044"] }`.
+    /// A rule that chooses the target of requests outside dialogs. The first rule whose conditions all hold is used; of
+    /// several values of one condition, one must match. A request within a dialog goes to the server of the dialog. A
+    /// request that matches no rule gets 404, or if it comes from a member, goes where its Request-URI leads. Each rule
+    /// has exactly one of `pool`, `next`, `location`, `request_uri` and `answer`. A condition on a text is `"text"` for
+    /// an exact match, or an array for any of several. It may also be a table of `exact`, `prefix`, `suffix`,
+    /// `contains` and `regex`, which must all match: `user = { prefix = ["+44", "0044"] }`.
     struct RawRoute {
-        /// What messages and metrics call it.
+        /// Name of the rule in messages and metrics.
         name: Option<Setting<Text>> => "`route-1`, `route-2`, ...",
-        /// Condition: the method. ACK and CANCEL go where their INVITE goes.
+        /// Condition: the method. ACK and CANCEL follow their INVITE.
         method: Option<Several<MethodText>> => "any",
-        /// Condition: who sends it. `"outside"` is whoever is no member of a pool.
+        /// Condition: the sender. `"outside"`: senders that are not members of a pool; `"members"`: members;
+        /// `"anyone"`: both. Set it to `"members"` for calls that your servers make.
         from: Option<Setting<Choice<Origin>>> => "`\"outside\"`",
-        /// Condition: the network that it comes from.
+        /// Condition: the network of the source address.
         source: Option<Several<NetworkText>> => "any",
-        /// Condition: the listener that it came to, by its address.
+        /// Condition: the listener that received the request, by its address.
         listener: Option<Several<Bound>> => "any",
-        /// Condition: what carried it.
+        /// Condition: the transport that carried the request.
         transport: Option<Several<Choice<TransportName>>> => "any",
-        /// Condition: the user of the Request-URI, most often a number; without its parameters, escapes decoded.
+        /// Condition: the user of the Request-URI, usually a number, without its parameters and with escapes decoded.
         user: Option<RawTexts> => "any",
-        /// Condition: the host of the Request-URI, in any case, without a port.
+        /// Condition: the host of the Request-URI, in any case, without the port.
         host: Option<RawTexts> => "any",
-        /// Condition: the host of the Request-URI is an address in this network. A name is in none, nor is an address of
-        /// ours.
+        /// Condition: the host of the Request-URI is an address in this network. Names, and addresses of this process,
+        /// never match.
         host_network: Option<Several<NetworkText>> => "any",
-        /// Condition: the user of From. Anybody can write there what they like.
+        /// Condition: the user of From. Senders can write any value.
         from_user: Option<RawTexts> => "any",
         /// Condition: the host of From.
         from_host: Option<RawTexts> => "any",
@@ -57,62 +58,64 @@ table! {
         to_user: Option<RawTexts> => "any",
         /// Condition: the host of To.
         to_host: Option<RawTexts> => "any",
-        /// Conditions: values of header fields, by long name, in any case; `true` = it is there. One of the values
-        /// has to fit.
+        /// Conditions on header fields, by long name in any case; `true`: the field is present. One of its values must
+        /// match.
         header: BTreeMap<String, RawTexts<FieldText>> => "any",
-        /// Networks that may use the rule; anybody else is refused, also where a later rule would take them. Of this
-        /// and `deny`, the smallest network that holds an address decides. Refused as `refuse` of `[access]` says.
+        /// Networks that may use the rule. Other senders are refused, even if a later rule would accept them. If an
+        /// address is in networks of `allow` and of `deny`, the smallest one decides. `refuse` of `[access]` has the
+        /// response.
         allow: Vec<Setting<NetworkText>>,
         /// Networks that may not use the rule.
         deny: Vec<Setting<NetworkText>>,
-        /// Whether only users of `[registrar]` may use the rule: whoever is no member of a pool is asked for a
-        /// password (407), and is refused who then calls as another user of its domains.
+        /// Whether only users of `[registrar]` may use the rule. Senders that are not members of a pool are asked for a
+        /// password (407), and are refused if their From names another user of the domains.
         authenticate: Option<Setting<crate::kind::Flag>> => "`false`",
-        /// First: taken off the user of the Request-URI if it begins with it; of several, the first that fits.
+        /// Step 1: a prefix that is removed from the user of the Request-URI; of several, the first that matches.
         strip_prefix: Option<Several<Text>> => "none",
-        /// Then: set in front of the user.
+        /// Step 2: a prefix that is added to the user.
         add_prefix: Option<Setting<Text>> => "none",
-        /// In place of the user; without `strip_prefix` and `add_prefix`.
+        /// New user of the Request-URI. Not with `strip_prefix` and `add_prefix`.
         set_user: Option<Setting<Text>> => "as it is",
-        /// In place of host and port of the Request-URI: `host` or `host:port`.
+        /// New host and port of the Request-URI: `host` or `host:port`.
         set_host: Option<Setting<Text>> => "as it is",
-        /// Header fields that go, by long name. Those that forwarding itself owns, such as Via or Contact, cannot be
-        /// touched.
+        /// Header fields that are removed, by long name. Fields that the proxy itself needs, such as Via or Contact,
+        /// cannot be changed.
         remove_header: Vec<Setting<Text>>,
-        /// Header fields that are written in place of those of the same name.
+        /// Header fields that replace those of the same name.
         set_header: RawFields => "none",
-        /// Header fields that are written besides those of the same name.
+        /// Header fields that are added to those of the same name.
         add_header: RawFields => "none",
-        /// Target: a pool by its name; or several, of which the next is tried when one fails. An item is a name, or a
-        /// table that also gives priority and weight. `"proxy"` is the next hops of `[proxy]`.
+        /// Target: a pool by name, or several, of which the next is tried if one fails. An item is a name, or a table
+        /// that also has priority and weight. `"proxy"` means the next hops of `[proxy]`.
         pool: Option<Listed<Text, RawChoice, Item<RawChoice>>> => "none",
-        /// Target: next hops, with a transaction of ours, in the order of a hash of the Call-ID; each is tried when
-        /// another fails.
+        /// Target: next hops, with a transaction, in the order of a hash of the Call-ID. The next one is tried if one
+        /// fails.
         next: Option<Several<NextHop>> => "none",
-        /// Target: where the Request-URI leads, as it is after all the above. For members of pools. From a source in
-        /// `source` or `allow` also to an address in `host_network`, without a transaction and without a look-up.
+        /// Target: the address in the Request-URI, after all changes of the rule. For requests of members. From a
+        /// network in `source` or `allow` also to an address in `host_network`, without a transaction and without a DNS
+        /// look-up.
         request_uri: Option<Setting<crate::kind::Flag>> => "`false`",
-        /// Target: where the user in the Request-URI has registered with `[registrar]`; 480 where that is nowhere.
+        /// Target: the registered contacts of the user in the Request-URI, with `[registrar]`; 480 if there are none.
         location: Option<Setting<crate::kind::Flag>> => "`false`",
-        /// Target: an answer by its status; or a table that gives more; or silence.
+        /// Target: a response of this process, by its status, as a table with more, or none (`"silence"`).
         answer: Option<Entry<AnswerKind, RawAnswer>> => "none",
-        /// The time to the first answer to an INVITE, in place of `invite_timeout` of the pools; for `next`, where it is
-        /// `"4s"` otherwise.
-        invite_timeout: Option<InviteTimeout> => "as the pools have it",
+        /// Longest wait for the first response to an INVITE, in place of `invite_timeout` of the pools; for `next` the
+        /// default is `"4s"`. Set it if the next hops of this rule are slower than others.
+        invite_timeout: Option<InviteTimeout> => "`invite_timeout` of the pools",
         failover: RawFailover,
     }
 
-    /// Ways to compare a text. All that are given have to hold, each for one of its values.
+    /// Ways to compare a text. All that are set must match, each with one of its values.
     struct RawText where { "title": "table of `exact`, `prefix`, `suffix`, `contains`, `regex`" } {
-        /// Exactly this.
+        /// The text is exactly this.
         exact: Option<Several<Text>>,
-        /// It begins with this.
+        /// The text starts with this.
         prefix: Option<Several<Text>>,
-        /// It ends with this.
+        /// The text ends with this.
         suffix: Option<Several<Text>>,
-        /// This is somewhere in it.
+        /// The text contains this.
         contains: Option<Several<Text>>,
-        /// The regular expression is found somewhere in it.
+        /// The regular expression matches anywhere in the text.
         regex: Option<Several<Text>>,
     }
 
@@ -120,67 +123,70 @@ table! {
     struct RawChoice where { "title": "table of `name`, `priority`, `weight`" } {
         /// Name of the pool.
         name: Option<Setting<Text>> => REQUIRED,
-        /// Pools of the lowest number are tried first.
+        /// Order in which pools are tried: the lowest number first.
         priority: Option<Setting<Count<1, 1000>>> => "its place in the list",
         /// Share of the calls among the pools of the same priority.
         weight: Setting<Ratio> = 1.0,
     }
 
-    /// An answer.
+    /// A response of this process.
     struct RawAnswer where { "title": "table of `status`, `reason`, `contact`" } {
-        /// The status.
+        /// Status code.
         status: Option<Setting<Count<300, 699>>> => REQUIRED,
-        /// The reason phrase.
+        /// Reason phrase.
         reason: Option<Setting<Text>> => "that of RFC 3261 §21",
-        /// Where the caller is to go instead, with a status from 300 to 399: SIP URIs.
+        /// SIP URIs that the caller should try instead, with a status from 300 to 399.
         contact: Option<Several<Text>> => "none",
     }
 
     let Failover { attempts, budget: BudgetSettings { ratio, .. }, .. } = Failover::default();
 
-    /// When the next pool of `pool` is tried, and how often. After `"503"` and `"timeout"` that is a retry, and only
-    /// a pool with `forward = "transaction"` can make one.
+    /// When the next pool of `pool` is tried, and how often. After `"503"` and `"timeout"` this is a retry, which needs
+    /// a pool with `forward = "transaction"`.
     struct RawFailover {
-        /// `"dead"`: no member takes calls; `"full"`: all have as many as they may, or the queue of the pool has no
-        /// room for the call, or had nobody for it in time; `"503"`: a member answered that; `"timeout"`: a member
-        /// answered nothing at all, or cannot be reached.
+        /// `"dead"`: no member takes calls. `"full"`: all members are at their limits, or the queue of the pool is full
+        /// or did not find a member in time. `"503"`: a member answered 503. `"timeout"`: a member did not answer at
+        /// all, or cannot be reached. Remove a reason if the next pool costs more than a lost call.
         on: Vec<Setting<Choice<Outcome>>> = Outcome::ALL.into(),
-        /// Most pools that a request is sent to, the first included.
+        /// Most pools that a request is sent to, the first included. Set it lower if callers should not wait for many
+        /// pools.
         attempts: Setting<Count<1, 16>> = attempts.into(),
-        /// Retries as a share of what is tried for the first time in 10 s, so that they cannot multiply an overload. 100
-        /// in that time may be made however few requests there are.
+        /// Retries as a share of the first attempts of 10 s, so that retries cannot multiply an overload. 100 retries
+        /// in 10 s are always possible. Set it higher if the other pools have room for all calls.
         budget: Setting<Share<0, 1000>> = ratio,
     }
 
-    /// Who may begin anything here. Members of pools always may, and calls in progress go on.
+    /// Senders that may send new requests. Members of pools always may, and calls in progress are not affected.
     struct RawAccess {
-        /// Networks that may; everyone where there is none. Of this and `deny`, the smallest network that holds an
-        /// address decides. A listener may have lists of its own instead.
+        /// Networks that may send new requests; empty: all. If an address is in networks of `allow` and of `deny`, the
+        /// smallest one decides. A listener may have lists of its own instead.
         allow: Vec<Setting<NetworkText>>,
-        /// Networks that may not.
+        /// Networks that may not send new requests.
         deny: Vec<Setting<NetworkText>>,
-        /// The response to a request that is not let in, be it by a list of a listener or of a route: a status, or
-        /// none (`"silence"`). A source above `rate` gets 503, or none with `"silence"`.
+        /// Response to refused requests, also to those that a list of a listener or of a route refuses: a status, or
+        /// none (`"silence"`). A source above `rate` gets 503, or none with `"silence"`. Choose `"silence"` against
+        /// scanners.
         refuse: Setting<Choice<Refusal>> = Refusal::default(),
         rate: RawRate,
     }
 
-    /// How many new requests each source may begin a second, over all threads, those included that overload control
-    /// refuses. Retransmissions do not count, nor do the one or two requests with the same method and Request-URI that
-    /// follow a 401, 407 or 422. Memory is fixed, however many sources there are, or seem to be.
+    /// Most new requests a second of each source, over all threads, including those that overload control refuses.
+    /// Retransmissions do not count, nor do the one or two requests with the same method and Request-URI that follow a
+    /// 401, 407 or 422. The memory for sources has a fixed size, also for forged ones.
     struct RawRate {
-        /// New requests a second of one sender, an IPv4 address or an IPv6 network of 64 bits; 0 = no
-        /// limit. The default is far above what a phone sends, and protects the process from floods. The default
-        /// counts retransmissions as well. It does not apply to loopback addresses and to the `source` networks of
-        /// routes, nor if `per_network` is set.
+        /// Most new requests a second of one sender, an IPv4 address or an IPv6 network of 64 bits; 0: no limit. The
+        /// default protects the process from a flood. It is far above what a phone sends, and counts retransmissions as
+        /// well. It does not apply to loopback addresses, to the `source` networks of routes, or if `per_network` is
+        /// set. Set it to a few times what one of your clients sends.
         per_address: Setting<Count<0, 1_000_000>> = PER_ADDRESS,
-        /// New requests a second of all senders of a network together, of 24 bits of IPv4 or 48 of IPv6; 0 =
-        /// no limit.
+        /// Most new requests a second of all senders of a network together, 24 bits of IPv4 or 48 bits of IPv6; 0: no
+        /// limit. Set it if floods come from many addresses of one network.
         per_network: Setting<Count<0, 1_000_000>> = 0,
-        /// How long a source that was silent may save up: what comes at once may be the rate times this.
+        /// Time that a silent source may save up: as many requests as the rate allows in this time may come at once.
+        /// Set it higher if many phones behind one address register at once.
         burst: Setting<Time<SECOND, HOUR>> = Duration::from_secs(5),
         /// Networks without a limit, such as those of carriers. The hosts of members and next hops, and `neighbours`,
-        /// never have one.
+        /// never have a limit.
         exempt: Vec<Setting<NetworkText>>,
     }
 }

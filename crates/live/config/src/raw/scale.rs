@@ -1,4 +1,4 @@
-//! `[pool.<name>.scale]` as it is written.
+//! Keys of `[pool.<name>.scale]`.
 
 use crate::kind::{
     CallRate, Choice, Count, DAY, Flag, HOUR, ObjectName, SECOND, Share, Text, Time, WorkloadName,
@@ -11,58 +11,63 @@ use elastic::scale::ScaleSettings;
 table! {
     let settings = ScaleSettings::default();
 
-    /// Starts and stops the servers of the pool as calls come and go ([elastic.md](elastic.md#scaling-live)). The
-    /// members are all servers that may run, in the order in which they are used; those that do not run are drained.
-    /// They belong to this pool alone, which has to count calls: no `fork`.
+    /// Starts and stops the servers of the pool as the load changes ([scaling.md](scaling.md)). `members` are all
+    /// servers that may run, in the order in which they are used; servers that do not run are drained. They must not be
+    /// in another pool, and this pool must count calls: no `fork`.
     struct RawScale {
-        /// What starts and stops servers: `"command"`, programs; `"kubernetes"`, the number of replicas; `"none"`,
-        /// nothing: only the wanted number is reported.
+        /// How servers are started and stopped. `"command"`: by programs. `"kubernetes"`: by the number of replicas.
+        /// `"none"`: not at all; only the wanted number is reported, for an external autoscaler.
         driver: Option<Setting<Choice<DriverName>>> => REQUIRED,
-        /// Never fewer servers.
+        /// Smallest number of servers. Set it to what the load needs at any time of day.
         least: Setting<Count<1, 1000>> = settings.least as u32,
-        /// Never more servers that start, run or drain; no more than there are members. Without a driver, and of a
-        /// Deployment, whose pods are the members, any number.
-        most: Option<Setting<Count<1, 1000>>> => "as many as there are members; 10 of a Deployment",
-        /// Servers beyond those that are needed, since one takes its time to start.
+        /// Largest number of servers that start, run or drain; at most the number of members. Any number with `"none"`,
+        /// and with a Deployment, whose pods are the members.
+        most: Option<Setting<Count<1, 1000>>> => "number of members; 10 for a Deployment",
+        /// Servers beyond those that are needed. Set it higher if calls are refused while a server starts.
         spare: Setting<Count<0, 100>> = settings.spare as u32,
-        /// Calls a second that a member of `capacity` 1 carries, as long as it says nothing else itself.
+        /// Calls a second that a member of `capacity` 1 carries; a `queue` with another source measures it instead.
+        /// Measure it in a stress test.
         capacity: Setting<CallRate<1>> = settings.capacity,
-        /// Servers are added when arrivals pass this share of what all carry.
+        /// Share of the total capacity above which servers are added. Set it lower if the load rises faster than
+        /// servers start.
         high: Setting<Share<50, 1000>> = settings.high,
-        /// One is removed when the others would stay below this share; at most `high`.
+        /// Share of the capacity of the other servers below which one server is removed; at most `high`. Set it further
+        /// below `high` if servers are started and stopped too often.
         low: Setting<Share<10, 1000>> = settings.low,
-        /// A server is drained only after the others were enough for this time. Two drains are a fifth of it apart, at
-        /// most a minute. Arrivals are averaged over a thirtieth of it, 1 to 10 s.
+        /// Time for which the other servers must have been enough before a server is drained. Two drains are a fifth of
+        /// it apart, at most a minute. Arrivals are averaged over a thirtieth of it, 1 to 10 s. Set it higher if
+        /// servers are stopped and started again too often.
         calm: Setting<Time<SECOND, DAY>> = settings.calm,
-        /// A drained server is stopped when it has had no calls for so long.
+        /// Time without calls after which a drained server is stopped. Set it higher if servers have work after their
+        /// last call.
         idle: Setting<Time<SECOND, DAY>> = settings.idle,
-        /// How long a start takes, until some were measured. A server that takes no calls after 10/3 of `start_time`, at
-        /// least 5 minutes, is stopped. After a failed start the next one waits a ninth of it, at least 1 s, and twice as
-        /// long after each further one, up to 5 minutes. A program that runs for longer than `start_time`, at least a
-        /// minute, is killed and has failed.
+        /// Expected time of a start, until some were measured. A server that takes no calls after 10/3 of `start_time`,
+        /// at least 5 minutes, is stopped. After a failed start the next one waits a ninth of `start_time`, at least 1
+        /// s. After each further failure it waits twice as long, up to 5 minutes. A program that runs longer than
+        /// `start_time`, at least a minute, is killed and counts as failed. Set it to what a server needs to take its
+        /// first call.
         start_time: Setting<Time<100, HOUR>> = settings.start.time,
-        /// Whether servers are started ahead of what past days had at the same time. Past days are those since the
-        /// process was started.
+        /// Whether servers are started ahead of the load that past days had at the same time. Days before the start of
+        /// this process are not known. Set it if your load rises steeply every day.
         forecast: Setting<Flag> = settings.forecast.is_some(),
-        /// Of `"command"`, the program that starts a server, and its arguments. There is no shell unless one is
-        /// named: `["sh", "-c", "..."]`. In an argument `{server}` stands for the member's
-        /// address, `{host}` and `{port}` for its parts, `{name}` for the member as it is written here, `{pool}` for
-        /// this pool and `{index}` for the number of the member, from 0. The environment says the same:
-        /// `SARABANDE_SERVER`, `SARABANDE_HOST`, `SARABANDE_PORT`, `SARABANDE_NAME`, `SARABANDE_POOL`,
-        /// `SARABANDE_INDEX`.
+        /// Program that starts a server, and its arguments, for `"command"`. There is no shell unless you name one:
+        /// `["sh", "-c", "..."]`. In arguments `{server}` is the member's address, with the parts `{host}` and
+        /// `{port}`. `{name}` is the member as written in `members`, `{index}` its number, from 0, and `{pool}` this
+        /// pool. The environment has the same values: `SARABANDE_SERVER`, `SARABANDE_HOST`, `SARABANDE_PORT`,
+        /// `SARABANDE_NAME`, `SARABANDE_POOL`, `SARABANDE_INDEX`.
         start: Option<Several<Text>> => "none",
-        /// Of `"command"`, the program that stops a server. It has no calls then.
+        /// Program that stops a server, for `"command"`. The server has no calls at this time.
         stop: Option<Several<Text>> => "none",
-        /// Of `"command"`, a program that prints the servers that run, one a line, by address or as they are named
-        /// here. Without one a server runs that answers.
+        /// Program that prints the running servers, one a line, by address or as in `members`, for `"command"`. Without
+        /// it a server runs if it answers.
         list: Option<Several<Text>> => "none",
-        /// Of `"kubernetes"`, the workload. `"statefulset/NAME"`: the members are its pods by ordinal, from 0.
+        /// Workload, for `"kubernetes"`. `"statefulset/NAME"`: the members are its pods by ordinal, from 0.
         /// `"deployment/NAME"`: the one member is the name of a headless service that resolves to the pods.
         workload: Option<Setting<WorkloadName>> => "none",
-        /// Of `"kubernetes"`, the namespace of the workload.
-        namespace: Option<Setting<ObjectName>> => "that of the pod of this process",
-        /// Of `"kubernetes"`, the URL of its API. With `https://` it is shown the token of the pod, and only the
-        /// certificates of the pod are trusted; with `http://` no token is shown, as with `kubectl proxy` on this host.
-        api_server: Option<Setting<Text>> => "`https://`, and what the environment of a pod says",
+        /// Namespace of the workload, for `"kubernetes"`.
+        namespace: Option<Setting<ObjectName>> => "namespace of the pod of this process",
+        /// URL of the API server, for `"kubernetes"`. With `https://` the token of the pod is sent, and only the
+        /// certificates of the pod are trusted. With `http://` no token is sent, as for `kubectl proxy` on this host.
+        api_server: Option<Setting<Text>> => "`https://` and the address in the environment of the pod",
     }
 }

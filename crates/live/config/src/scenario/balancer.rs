@@ -1,30 +1,28 @@
-//! A host that balances: what the scenario says of it, and what that is to its sessions, their health and their
-//! probes.
+//! A balancer of a scenario: its settings, and those of its sessions, health checks and probes.
 
 use balance::{HealthSettings, PolicyKind, Weights};
 use control::ProbeSettings;
 use proxy::ProxyTimers;
 
-/// What `[host.<name>]` says of a balancer; all else is as in a server whose configuration says nothing of it.
+/// Settings of a balancer in `[host.<name>]`; all others are the defaults of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalancerSettings {
-    /// Who gets the next call.
+    /// Policy that chooses the server for the next call.
     pub policy: PolicyKind,
-    /// Which of several servers gets it that are level for a policy of least load.
+    /// Choice among servers that the policy finds equal.
     pub ties: Ties,
     /// Work of a transaction by method.
     pub weights: Weights,
-    /// Whether it asks its servers by OPTIONS whether they live.
+    /// Whether servers are probed with OPTIONS.
     pub probes: bool,
-    /// Whether it ejects those that fail what the others do not fail.
+    /// Whether a server whose calls fail, while those of the others do not, is ejected.
     pub outlier: bool,
 }
 
-/// Which of several servers gets a call that are level for a policy of least load (`cjsq`, `tjsq`, `tlwl`). The TLWL
-/// paper does not say.
+/// Choice among servers that a policy of least load (`cjsq`, `tjsq`, `tlwl`) finds equal. The TLWL paper does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ties {
-    /// They take turns, as in the server.
+    /// In turn, as in the server.
     #[default]
     Turns,
     /// Each with the same probability.
@@ -40,7 +38,7 @@ impl Default for BalancerSettings {
 }
 
 impl BalancerSettings {
-    /// Weights and times of its sessions, of which there is no limit.
+    /// Weights and times of its sessions, whose number is not limited.
     pub fn session_settings(&self, timers: &ProxyTimers) -> balance::SessionSettings {
         balance::SessionSettings {
             weights: self.weights,
@@ -51,12 +49,12 @@ impl BalancerSettings {
         }
     }
 
-    /// When a server counts as dead and as an outlier.
+    /// Rules by which a server is dead or an outlier.
     pub fn health_settings(&self) -> HealthSettings {
         HealthSettings { regular: self.probes, ejects: self.outlier, ..HealthSettings::default() }
     }
 
-    /// When servers are probed.
+    /// Settings of probes.
     pub fn probe_settings(&self, timers: &ProxyTimers) -> ProbeSettings {
         ProbeSettings { periodic: self.probes, t1: timers.transaction.t1, ..ProbeSettings::default() }
     }

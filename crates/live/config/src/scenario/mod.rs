@@ -1,4 +1,4 @@
-//! Scenarios of the simulator: what they may hold, and what is wrong with one.
+//! Scenarios of the simulator: keys, typed values and errors.
 //!
 //! ```
 //! let text = r#"
@@ -42,21 +42,21 @@ use raw::RawScenario;
 /// Reads and checks a scenario.
 ///
 /// # Errors
-/// Every problem found; one, without a line, when the file cannot be read.
+/// All problems of the file. A file that cannot be read is a single problem without a line.
 pub fn load(path: &Path) -> Result<Scenario, Errors> {
     parse(&document::text(path)?, &path.display().to_string())
 }
 
-/// Checks the text of a scenario. `file` is its name in messages, and its title where it sets none.
+/// Checks the text of a scenario. `file` is its name in messages, and its default title.
 ///
 /// # Errors
-/// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
+/// All problems, in the order of the text. Text that is not TOML is not checked further.
 pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
     checked(text, file, None)
 }
 
-/// The same with one value in place of that in the text, or added to it. `key` is written as [`Problem::key`] is,
-/// such as `calls.main.rate` or `link[0].loss`.
+/// As [`parse`], with one value changed or added. `key` has the form of [`Problem::key`], such as `calls.main.rate` or
+/// `link[0].loss`.
 ///
 /// [`Problem::key`]: crate::Problem::key
 ///
@@ -74,7 +74,7 @@ pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
 /// ```
 ///
 /// # Errors
-/// Every problem found; those of the value itself have no line.
+/// All problems; those of the value itself have no line.
 pub fn parse_with(text: &str, file: &str, key: &str, value: &Value) -> Result<Scenario, Errors> {
     checked(text, file, Some(Change { key, value }))
 }
@@ -84,26 +84,26 @@ fn checked(text: &str, file: &str, change: Option<Change<'_>>) -> Result<Scenari
     document::parse(text, file, change, |raw: &RawScenario, report| check::check(raw, &title, report))
 }
 
-/// Whether a file is a scenario, right or wrong, rather than a configuration of the server: it has more tables of the
-/// one than of the other. A file that cannot be read is not.
+/// Whether a file is a scenario, right or wrong, and no configuration of the server: it has more tables of the former.
+/// `false` if the file cannot be read.
 pub fn is_scenario(path: &Path) -> bool {
     document::text(path).is_ok_and(|text| is_text_of_scenario(&text))
 }
 
-/// The same of the text of a file.
+/// As [`is_scenario`], for the text of a file.
 pub fn is_text_of_scenario(text: &str) -> bool {
     let (scenario, configuration) = tables(text);
     scenario > configuration
 }
 
-/// Whether a file is a configuration of the server, right or wrong, rather than a scenario.
+/// Whether a file is a configuration of the server, right or wrong, and no scenario.
 pub fn is_configuration(path: &Path) -> bool {
     document::text(path)
         .map(|text| tables(&text))
         .is_ok_and(|(scenario, configuration)| configuration > scenario)
 }
 
-/// How many tables of a scenario a file has, and how many of a configuration.
+/// Number of tables that a scenario can have, and that a configuration can have.
 fn tables(text: &str) -> (usize, usize) {
     let (document, _) = toml::de::DeTable::parse_recoverable(text);
     let count = |schema: serde_json::Value| {
@@ -114,7 +114,7 @@ fn tables(text: &str) -> (usize, usize) {
             .count()
     };
     let mut configuration = document::schema::<crate::raw::RawConfig>();
-    // Every scenario has calls, and hardly a configuration says how they are kept.
+    // Every scenario has a table `calls`, and few configurations do.
     if let Some(tables) = configuration["properties"].as_object_mut() {
         tables.remove("calls");
     }

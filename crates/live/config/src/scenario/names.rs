@@ -1,4 +1,4 @@
-//! Names that choices have in a scenario.
+//! Names of choices in a scenario.
 
 use super::typed::{Discard, Select};
 use super::{ScenarioFeedback, ScenarioLocal, Ties};
@@ -8,7 +8,7 @@ use ::overload::retry_after::During;
 use base::Transport;
 use load::ArrivalProcess;
 
-/// A role as the file names it. A balancer's policy comes from another key.
+/// A role as it is named in the file. The policy of a balancer is another key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RoleName {
     Proxy,
@@ -17,7 +17,7 @@ pub(super) enum RoleName {
     Database,
 }
 
-/// How a service time spreads, by name.
+/// Distribution of service times, by name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ServiceName {
     Deterministic,
@@ -46,7 +46,7 @@ impl Names for Discard {
     const NAMES: &'static [(&'static str, Self)] = &[("any", Self::Any), ("new-calls", Self::NewCalls)];
 }
 
-/// Those that a simulated network has.
+/// Transports of a simulated network.
 impl Names for Transport {
     const NAMES: &'static [(&'static str, Self)] = &[("udp", Self::Udp), ("tcp", Self::Tcp)];
 }

@@ -1,4 +1,4 @@
-//! What a scenario asks of its hosts, before anything is simulated: enough to see a slip in a rate or capacity.
+//! Load of the hosts of a scenario before it is simulated, to find mistakes in a rate or capacity.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use super::typed::{Group, Scenario, Stream};
 use load::RateStep;
 
-/// A scenario in a line.
+/// A scenario in one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     /// Hosts of all groups.
     pub hosts: usize,
     /// Streams of calls.
     pub streams: usize,
-    /// Most calls a second that all streams together bring at a time.
+    /// Largest total rate of all streams at one time, in calls a second.
     pub rate: f64,
-    /// Name of each group that has a capacity, and the largest part of it that calls ever ask for: above 1 it is
-    /// overloaded even when no call is repeated. Faults, stalls and background work are not counted.
+    /// Name of each group with a capacity, and the largest share of it that calls need. Above 1 the group is overloaded
+    /// even without retransmissions. Faults, stalls and background work are ignored.
     pub groups: Vec<(String, f64)>,
 }
 
 impl Scenario {
-    /// What its calls ask of its hosts at their peak.
+    /// Returns the load of the hosts at the peak.
     pub fn outlook(&self) -> Outlook {
         let groups = self.groups.iter().enumerate().filter(|(_, group)| !group.capacities.is_empty());
         let busy = |(index, group): (usize, &Group)| {
-            // Calls pass a host, or are looked up in it for the host that they pass.
+            // Calls pass a host, or are looked up in it for a host that they pass.
             let is_used = |at: &&usize| **at == index || self.groups[**at].database == Some(index);
             let passes = |stream: &Stream| stream.path.iter().filter(is_used).count() as f64;
             (group.name.clone(), self.peak(passes) / group.capacities.iter().sum::<f64>())
@@ -38,8 +38,8 @@ impl Scenario {
         }
     }
 
-    /// The largest sum of all rates, each times its weight. Rates change course at steps only, so it is at one, or
-    /// just before.
+    /// Largest sum of all rates, each times its weight. Rates change direction only at steps, so the maximum is at a
+    /// step, or just before it.
     fn peak(&self, weight: impl Fn(&Stream) -> f64) -> f64 {
         let sum = |rate: fn(&[RateStep], Duration) -> f64, at| {
             self.streams.iter().map(|stream| weight(stream) * rate(&stream.load, at)).sum::<f64>()
@@ -62,7 +62,7 @@ fn rate_before(load: &[RateStep], at: Duration) -> f64 {
     along(load, load.partition_point(|step| step.at < at), at)
 }
 
-/// The rate at `at` between the step before `next` and that one.
+/// The rate at `at`, between the step before `next` and `next`.
 fn along(load: &[RateStep], next: usize, at: Duration) -> f64 {
     let Some(step) = next.checked_sub(1).map(|last| load[last]) else { return 0.0 };
     match load.get(next).filter(|_| step.ramp) {
@@ -88,7 +88,7 @@ impl fmt::Display for Outlook {
     }
 }
 
-/// One digit behind the point.
+/// Rounds to one digit after the point.
 fn round(rate: f64) -> f64 {
     (rate * 10.0).round() / 10.0
 }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_peak_of_all_streams_is_found_wherever_it_is() {
-        // At the end of the ramp, and inside it, just before the second stream ends.
+        // At the end of the ramp, and within it, just before the second stream ends.
         let peak = |second| outlook(second).rate.round() as u32;
         assert_eq!(peak("rate = 10"), 110);
         assert_eq!(peak("load = [{ at = \"20s\", rate = 80 }, { at = \"30s\", rate = 0 }]"), 138);

@@ -1,4 +1,4 @@
-//! Overload control of a host: what the scenario says of it, and what that is to its guard.
+//! Overload control of a host: its settings in the scenario, and those of its guard.
 
 use ::overload::hop::Law;
 use ::overload::local::{bang_bang, delay, occupancy};
@@ -15,36 +15,37 @@ pub(super) const BUFFER: u32 = 1_000;
 pub struct Overload {
     /// The law by which a host admits new INVITEs.
     pub local: ScenarioLocal,
-    /// What is told upstream.
+    /// Feedback to the host before.
     pub feedback: ScenarioFeedback,
-    /// When the decision falls.
+    /// Time of the decision.
     pub reject: RejectAt,
-    /// Whether requests that wait for an early rejection take room in the buffer, and are dropped when it is full.
+    /// Whether requests that wait for an early rejection take room in the buffer, and are dropped if it is full.
     pub buffer_rejections: bool,
-    /// Whether a rejection leaves a transaction behind.
+    /// Whether a rejection creates a transaction.
     pub stateful: bool,
-    /// Whether an INVITE that comes again is told from a new one before it can be rejected; only a stateless
-    /// rejection can do without (Overload paper, section VI-A).
+    /// Whether a repeated INVITE is recognised before it can be rejected. `false` is possible with stateless rejections
+    /// only (Overload paper, section VI-A).
     pub look_up: bool,
-    /// Whether a request that got 503 is tried at an alternate host.
+    /// Whether a request that got 503 is sent to another host.
     pub retry: bool,
-    /// Retry-After of a 503; `None` = none.
+    /// Retry-After of a 503; `None`: none.
     pub retry_after: Option<Duration>,
-    /// What a 503 with Retry-After means that comes during a pause.
+    /// Effect of a 503 with Retry-After during a pause.
     pub during_pause: During,
-    /// Shares of the buffer above which bang-bang rejects, and below which it no longer does.
+    /// Shares of the buffer above which bang-bang starts to reject, and below which it stops.
     pub watermarks: (f64, f64),
     /// The constants of the occupancy algorithm.
     pub occupancy: occupancy::OccupancySettings,
-    /// Expected wait from which on the delay law takes nothing; from half of it on it takes less than everything.
+    /// Expected wait from which the delay law admits nothing; from half of it on it rejects some.
     pub wait: Duration,
-    /// Timers, then responses and requests in dialogs, then new INVITEs; repeated ones coalesced, stale ones dropped.
+    /// Whether timers come first, then responses and requests within dialogs, then new INVITEs; retransmissions are
+    /// merged and stale messages dropped.
     pub triage: bool,
 }
 
 impl Default for Overload {
     fn default() -> Self {
-        // Those of the paper are of its buffer.
+        // The watermarks of the paper are for its buffer.
         let bang_bang::BangBangSettings { high, low } = bang_bang::BangBangSettings::default();
         let watermarks = (high as f64 / f64::from(BUFFER), low as f64 / f64::from(BUFFER));
         Self {
@@ -78,7 +79,7 @@ pub enum ScenarioLocal {
     Delay,
 }
 
-/// What a host tells the one upstream, which then rejects in its place.
+/// Feedback of a host to the one before, which then rejects in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScenarioFeedback {
     /// Nothing.
@@ -94,7 +95,7 @@ pub enum ScenarioFeedback {
 }
 
 impl Overload {
-    /// The settings of the guard of a host in whose buffer so many messages may wait.
+    /// Settings of the guard of a host with this buffer.
     pub(super) fn guard(&self, buffer: u32) -> OverloadSettings {
         let Self { occupancy, during_pause, triage, stateful, retry, .. } = *self;
         OverloadSettings {
@@ -134,7 +135,7 @@ impl Overload {
     fn watermarks(&self, buffer: u32) -> bang_bang::BangBangSettings {
         let (high, low) = self.watermarks;
         let [high, low] = [high, low].map(|share| (share * f64::from(buffer)).round() as usize);
-        // A full buffer is above the one, an empty one below the other.
+        // A full buffer must be above the high watermark, and an empty one below the low one.
         bang_bang::BangBangSettings { high: high.min(buffer as usize - 1), low: low.max(1) }
     }
 }

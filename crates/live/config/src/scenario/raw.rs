@@ -1,4 +1,4 @@
-//! A scenario as it is written: the one table of its keys, in the manner of the configuration's.
+//! Keys of a scenario: the only place where they are declared, as in `raw.rs` for the configuration.
 
 use std::collections::BTreeMap;
 
@@ -23,15 +23,15 @@ use crate::raw::{RawWeights, usual_weights};
 use crate::setting::{Setting, Several};
 use crate::table::{NAME, REQUIRED};
 
-/// Longest service time and longest way of a message, in nanoseconds.
+/// Longest service time and longest delay of a message, in nanoseconds.
 const FINE_MAX: u64 = 60_000_000_000;
-/// Nanoseconds.
+/// Longest expected wait, in nanoseconds.
 const WAIT_MAX: u64 = 1_000_000_000;
 
 /// Longest time of a simulation, in milliseconds.
 const RUN_MAX: u64 = 30 * DAY;
 
-/// Any share.
+/// A share from 0 to 1.
 type Part = Share<0, 1000>;
 
 table! {
@@ -48,22 +48,23 @@ table! {
 
     let RunSettings { duration, seed, replications, precision, .. } = RunSettings::default();
 
-    /// How long is simulated, and how it is measured.
+    /// Length and measurement of the simulation.
     struct RawRun {
-        /// What the scenario is called in reports.
+        /// Title of the scenario in reports.
         title: Option<Setting<Title>> => "the file's name",
-        /// Simulated time.
+        /// Simulated time. Set it longer for narrower confidence intervals.
         duration: Setting<Time<SECOND, RUN_MAX>> = duration,
-        /// Time at the start that is left out of all averages; shorter than `duration`.
+        /// Time at the start that is left out of all averages; shorter than `duration`. Set it longer if the load or
+        /// the queues are not steady by then.
         warm_up: Option<Setting<Time<0, RUN_MAX>>> => "a fifth of `duration`",
-        /// Decides everything that is drawn: the same seed gives the same run.
+        /// Seed of all random numbers: the same seed gives the same run.
         seed: Setting<Seed> = seed,
-        /// Independent runs; from 2 on averages have confidence intervals.
+        /// Number of independent runs. With at least 2, averages have confidence intervals.
         replications: Setting<Count<1, 1000>> = replications,
-        /// Width of a bin of the time series; at least one bin has to lie between the warm-up and the end. Rates and
-        /// utilisation are means over whole bins, so the warm-up should end where a bin does.
+        /// Width of a bin of the time series. At least one bin must lie between the warm-up and the end. Rates and
+        /// utilisation are means over whole bins, so the warm-up should end where a bin ends.
         bin: Option<Setting<Time<10, HOUR>>> => "a twentieth of `duration`, at most `\"10s\"`",
-        /// Half width of a 95 % confidence interval, relative to its mean, above which a run says that it is too
+        /// Half width of a 95 % confidence interval, relative to its mean, above which the report says that it is too
         /// wide.
         precision: Setting<Share<1, 1000>> = precision,
     }
@@ -71,51 +72,51 @@ table! {
     let BalancerSettings { ties, probes, outlier, .. } = BalancerSettings::default();
     let Group { workers, buffer, discard, select, transport, background, .. } = Group::default();
 
-    /// One host, or several like ones. `<name>` is yours to choose (letters, digits, `-`, `_`; not `agents`), and
+    /// One host, or several equal ones. `<name>` is free to choose (letters, digits, `-`, `_`; not `agents`), and
     /// paths, links and faults refer to it.
     struct RawHost {
-        /// How many hosts.
-        count: Option<Setting<Count<1, 1000>>> => "as many as `capacity` lists, or 1",
-        /// Calls that each host can carry a second, or a list with one number a host; `"unlimited"` = its work costs
-        /// no time.
+        /// Number of hosts.
+        count: Option<Setting<Count<1, 1000>>> => "length of the list `capacity`, or 1",
+        /// Calls a second that each host can carry, or a list with a number for each host; `"unlimited"`: its work
+        /// takes no time.
         capacity: Option<Several<Capacity, CallRate<1>>> => REQUIRED,
-        /// What the hosts do: `"proxy"` forwards with transaction state and record-routes, `"balancer"` assigns each
-        /// call to one of the servers that come next on the path, `"server"` answers calls itself, `"database"` is
-        /// asked by hosts that name it in `database`.
+        /// Role of the hosts. `"proxy"` forwards with transactions and adds Record-Route. `"balancer"` assigns each
+        /// call to one of the servers that are next on the path. `"server"` answers calls. `"database"` is queried by
+        /// hosts that name it in `database`.
         role: Setting<Choice<RoleName>> = RoleName::Proxy,
-        /// Who gets the next call, as in the configuration of the server. Only for a balancer.
+        /// Policy that chooses the server for the next call, as in the configuration of the server. Only for a
+        /// balancer.
         policy: Setting<Choice<PolicyName>> = PolicyName::default(),
-        /// Which of several servers gets the next call that are level for the policy: they take `turns`, as in the
-        /// server, or each gets it with the same probability (`random`). Only with a policy of least load: `cjsq`,
-        /// `tjsq`, `tlwl`.
+        /// Choice among servers that the policy finds equal: in `turns`, as in the server, or each with the same
+        /// probability (`random`). Only with a policy of least load: `cjsq`, `tjsq`, `tlwl`.
         ties: Setting<Choice<Ties>> = ties,
         /// Work per method, relative to a BYE, as in the configuration of the server. Only with policy `tlwl`.
         weights: RawWeights => usual_weights(),
-        /// Whether each of those servers is asked by OPTIONS every 2 s whether it lives, and gets no new calls after
-        /// two probes without an answer. Only for a balancer.
+        /// Whether the balancer sends each server an OPTIONS every 2 s, and gives it no new calls after two probes
+        /// without an answer. Only for a balancer.
         probes: Setting<Flag> = probes,
-        /// Whether a server that fails calls which the others do not fail gets no new calls for a while
-        /// (`outlier` of a pool in the configuration of the server). Only for a balancer.
+        /// Whether a failing server gets no new calls for a while, as `outlier` of a pool in the configuration of the
+        /// server. A server fails if its calls fail while those of the others do not. Only for a balancer.
         outlier: Setting<Flag> = outlier,
-        /// How a proxy chooses among the hosts that come next on the path. Only for a proxy.
+        /// How a proxy chooses among the hosts that are next on the path. Only for a proxy.
         select: Setting<Choice<Select>> = select,
-        /// Processors each; `capacity` is that of all together.
+        /// Processors of each host; `capacity` is that of all together.
         workers: Setting<Count<1, 64>> = workers.into(),
-        /// Messages from outside that may wait; more are dropped.
+        /// Messages from outside that may wait; further ones are dropped.
         buffer: Setting<Count<1, 1_000_000>> = buffer,
-        /// What a full buffer drops of what comes by TCP: `any` message, or `new-calls` alone, while all else waits
-        /// beyond the limit (Overload paper, section V-D). Of what comes by UDP it drops any. Only for a proxy.
+        /// Messages over TCP that a full buffer drops: `any`, or only `new-calls`, while all others wait beyond the
+        /// limit (Overload paper, section V-D). Messages over UDP are always dropped. Only for a proxy.
         discard: Setting<Choice<Discard>> = discard,
-        /// Transport between these hosts and other hosts; with UDP requests are retransmitted.
+        /// Transport between these hosts and other hosts. With UDP requests are retransmitted.
         transport: Setting<Choice<Transport>> = transport,
-        /// Share of the processor that something else takes.
+        /// Share of the processor that other programs take.
         background: Setting<Share<0, 990>> = background,
-        /// Name of hosts of role `database`. An INVITE that begins a call, a repeated one too, is looked up in one of
-        /// them, in turn, before this host sees it; meanwhile the host does something else.
+        /// Name of hosts of role `database`. Each INVITE that begins a call, repeated ones included, is looked up in
+        /// one of them, in turn, before this host handles it. Meanwhile the host does other work.
         database: Option<Setting<HostName>> => "none",
-        /// Messages that the network card of each host carries a second, each way. A thousand may wait for it each way;
-        /// more are dropped. Not for a database.
-        card: Option<Setting<MessageRate>> => "any number, at once",
+        /// Messages a second that the network card of each host carries, in each direction. A thousand may wait in each
+        /// direction; further ones are dropped. Not for a database.
+        card: Option<Setting<MessageRate>> => "no limit",
         overload: RawOverload,
         stalls: Option<RawStalls>,
         quota: Option<RawQuota>,
@@ -126,219 +127,221 @@ table! {
     let Overload { during_pause, watermarks: (high, low), occupancy, wait, triage, .. } =
         Overload::default();
 
-    /// What a host does about more calls than it can carry.
+    /// Overload control of a host.
     struct RawOverload {
-        /// Law by which new INVITEs are admitted: all (`none`), by high and low watermark of the queue (`bang-bang`),
-        /// with a probability that keeps the processor at its target (`occupancy`), by expected wait (`delay`).
+        /// Law that admits new INVITEs. `none`: all. `bang-bang`: by a high and a low watermark of the queue.
+        /// `occupancy`: with a probability that keeps the processor at its target. `delay`: by expected wait.
         local: Setting<Choice<ScenarioLocal>> = local,
-        /// What the host before is told so that it rejects instead: its acceptance probability (`hop-by-hop`), the
-        /// least one on the way to each target (`end-to-end`), a `rate` (RFC 7415), a `window` (RFC 6357). A
-        /// probability needs `local = "occupancy"`. The host before must have the same `feedback`, or it pays no
-        /// heed; then this one rejects itself.
+        /// Feedback to the host before, so that it rejects in place of this one. `hop-by-hop`: the acceptance
+        /// probability of this host. `end-to-end`: the lowest one on the way to each target. `rate`: a rate (RFC 7415).
+        /// `window`: a window (RFC 6357). A probability needs `local = "occupancy"`. The host before must have the same
+        /// `feedback`, or it ignores it, and this host rejects.
         feedback: Setting<Choice<ScenarioFeedback>> = feedback,
         /// When a request is rejected: before it waits (`early`), or when its turn comes (`late`).
         reject: Setting<Choice<RejectAt>> = reject,
-        /// Of `reject = "early"`: whether requests that wait for their rejection take room in `buffer`, and are
-        /// dropped when it is full. In the Overload paper (section VI-A) only admitted requests do.
+        /// Whether requests that wait for their rejection take room in `buffer`, and are dropped if it is full. In the
+        /// Overload paper (section VI-A) only admitted requests take room. Only with `reject = "early"`.
         buffer_rejections: Setting<Flag> = buffer_rejections,
-        /// Whether a rejection leaves a transaction behind.
+        /// Whether a rejection creates a transaction.
         stateful: Setting<Flag> = stateful,
-        /// Whether an INVITE that comes again is told from a new one before it can be rejected. Without, as in the
-        /// Overload paper (section VI-A: "which avoids that state needs to be looked up"), a call that was taken may
-        /// be answered 503 as well as 200, and then fails. Only without `stateful` and `feedback`, which know their
-        /// transactions.
+        /// Whether a repeated INVITE is recognised before it can be rejected. If not, an accepted call may get 503 as
+        /// well as 200, and then fails. So it is in the Overload paper (section VI-A: "which avoids that state needs to
+        /// be looked up"). `false` only without `stateful` and `feedback`, which know their transactions.
         look_up: Setting<Flag> = look_up,
-        /// Whether a request that got 503 from the next host is tried at another one of its group: a setting of the
-        /// host before, not of the one that rejects.
+        /// Whether a request that got 503 from the next host is sent to another one of its group. It is a setting of
+        /// the host before, not of the rejecting one.
         retry: Setting<Flag> = retry,
-        /// Of `bang-bang`: Retry-After of each 503; nothing is sent to the host for so long.
+        /// Retry-After of each 503, for `bang-bang`. No requests are sent to the host for this time.
         retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
-        /// What a 503 with Retry-After means that comes while this host spares its sender already: the pause lasts
-        /// until the later end (`prolong`), or nothing new (`ignore`).
+        /// Effect of a 503 with Retry-After that arrives during a pause for the same host. `prolong`: the pause lasts
+        /// until the later end. `ignore`: the pause does not change.
         during_pause: Setting<Choice<During>> = during_pause,
-        /// Of `bang-bang`: share of the buffer in use above which every new INVITE is rejected.
+        /// Share of the buffer in use above which all new INVITEs are rejected, for `bang-bang`.
         high: Setting<Share<10, 1000>> = high,
-        /// Of `bang-bang`: share of the buffer in use below which none is any more.
+        /// Share of the buffer in use below which rejections end, for `bang-bang`.
         low: Setting<Share<10, 1000>> = low,
-        /// Of `occupancy`, also as it is told upstream: the utilisation aimed at.
+        /// Target utilisation of `occupancy`, also for the feedback.
         target: Setting<Share<10, 1000>> = occupancy.target,
-        /// Of `occupancy`: the least probability of acceptance.
+        /// Lowest acceptance probability of `occupancy`.
         acceptance_min: Setting<Share<1, 1000>> = occupancy.acceptance_min,
-        /// Of `occupancy`: how many times as high the probability may get from one period to the next.
+        /// Largest factor by which `occupancy` raises the probability from one period to the next.
         increase_max: Setting<Ratio> = occupancy.increase_max,
-        /// Of `occupancy`: length of a period.
+        /// Length of a period of `occupancy`.
         period: Setting<Time<1, MINUTE>> = occupancy.period,
-        /// Of `occupancy`: weight of the newest utilisation in a moving average; 1 takes each as it is.
+        /// Weight of the newest utilisation in the moving average of `occupancy`; 1: no averaging.
         smoothing: Setting<Share<1, 1000>> = occupancy.weight,
-        /// Of `delay`: expected wait from which on no new INVITE is admitted. From half of it on, some are not.
+        /// Expected wait from which no new INVITE is admitted, for `delay`. From half of it on, some are rejected.
         wait: Setting<Fine<WAIT_MAX>> = wait,
-        /// Whether the queue serves timers first, then responses and requests in dialogs, then new INVITEs, joins
-        /// retransmissions to what already waits, and drops what nobody waits for any more.
+        /// Whether the queue is sorted: timers first, then responses and requests within dialogs, then new INVITEs.
+        /// Retransmissions are merged with waiting messages, and messages that are too old to be useful are dropped.
         triage: Setting<Flag> = triage,
     }
 
-    /// Pauses of the whole host, as garbage collection makes them.
+    /// Pauses of the whole host, such as garbage collection.
     struct RawStalls {
-        /// Mean time from the end of one to the next, exponential.
+        /// Mean time from the end of a pause to the next one, exponentially distributed.
         every: Option<Setting<Time<1, DAY>>> => REQUIRED,
-        /// How long one lasts.
+        /// Length of a pause.
         length: Option<Setting<Times<HOUR>>> => REQUIRED,
     }
 
-    /// A control group that allows a host its `capacity` in parts: it serves at the speed of the whole processor until its
-    /// part of a period is used up, and then nothing until the next period (`cpu.max` on Linux). Without it a host serves
-    /// evenly, as a slower processor. `background` takes its share of each part. Only with one of `workers`.
+    /// A control group that grants a host its `capacity` in parts (`cpu.max` on Linux). The host serves at the speed of
+    /// the whole processor until its part of a period is used up, and then not until the next period. Without it a host
+    /// serves evenly, like a slower processor. `background` takes its share of each part. Only with `workers = 1`.
     struct RawQuota {
-        /// Length of a period, at most a second, as Linux has it.
+        /// Length of a period, at most a second, as on Linux.
         period: Option<Setting<Time<1, SECOND>>> => REQUIRED,
-        /// Calls that a host could carry a second without it: more than `capacity`, and at most 10000 times as much.
+        /// Calls a second that the host could carry without the control group: more than `capacity`, and at most 10000
+        /// times as much.
         processor: Option<Setting<CallRate<1>>> => REQUIRED,
     }
 
     let Stream { arrivals, holding, ring, answer, patience, transport, .. } = Stream::default();
 
-    /// Calls that take the same way. `<name>` is yours to choose.
+    /// Calls that take the same path. `<name>` is free to choose.
     struct RawCalls {
-        /// Names of the hosts passed, the caller's side first, at most six. The caller chooses the first and the last
-        /// at random, each host the next one in between; servers behind a balancer by that. Hosts of role `server`
-        /// end a path; behind all others are callees whose work costs nothing.
+        /// Names of the hosts on the path, from the caller's side, at most six. The caller chooses the first and the
+        /// last host at random. Each host chooses the next one in between, also the server behind a balancer. Hosts of
+        /// role `server` end a path; behind all other hosts are callees whose work takes no time.
         path: Vec<Setting<HostName>> where { "minItems": 1, "maxItems": 6 } => REQUIRED,
-        /// New calls a second, all the time. Either this or `load`.
-        rate: Option<Setting<CallRate<1>>> => "as `load` says",
+        /// New calls a second during the whole run. Either this or `load`.
+        rate: Option<Setting<CallRate<1>>> => "the rates of `load`",
         /// New calls a second over time, in steps.
-        load: Vec<RawStep> => "as `rate` says",
-        /// How calls follow one another: at random, as those of many independent callers do, or evenly.
+        load: Vec<RawStep> => "`rate` during the whole run",
+        /// Arrival process: random, as of many independent callers, or evenly spaced.
         arrivals: Setting<Choice<ArrivalProcess>> = arrivals,
-        /// How long an answered call lasts.
+        /// Duration of an answered call.
         holding: Setting<Times<RUN_MAX>> = holding,
-        /// From INVITE to 180 at the callee.
+        /// Time from INVITE to 180 at the callee.
         ring: Setting<Time<0, HOUR>> = ring,
-        /// From 180 to 200.
+        /// Time from 180 to 200.
         answer: Setting<Time<0, HOUR>> = answer,
-        /// When a caller gives up a call that nobody has answered.
+        /// Time after which a caller gives up an unanswered call.
         patience: Setting<Time<1, HOUR>> = patience,
         /// Transport between callers, callees and their hosts.
         transport: Setting<Choice<Transport>> = transport,
     }
 
-    /// One step of a load; the first also says from when on there are calls.
+    /// One step of a load. Calls start at the first step.
     struct RawStep {
-        /// From when on; later than the step before, earlier than the end of the run.
+        /// Start of the step: later than the step before, earlier than the end of the run.
         at: Option<Setting<Time<0, RUN_MAX>>> => REQUIRED,
         /// New calls a second.
         rate: Option<Setting<CallRate<0>>> => REQUIRED,
-        /// Whether the rate then goes linearly to that of the next step.
+        /// Whether the rate then changes linearly to that of the next step.
         ramp: Setting<Flag> = false,
     }
 
-    /// What happens to messages between two groups of hosts, in both directions. Without such a table every message
-    /// arrives, at once; several tables for the same hosts add up.
+    /// Conditions of messages between two groups of hosts, in both directions. Without such a table every message
+    /// arrives at once. Several tables for the same hosts add up.
     struct RawLink {
-        /// The two names; `"agents"` = callers and callees.
+        /// The two names; `"agents"`: callers and callees.
         between: Vec<Setting<HostName>> where { "minItems": 2, "maxItems": 2 } => REQUIRED,
-        /// From when on.
+        /// Start of these conditions.
         since: Setting<Time<0, RUN_MAX>> = Duration::ZERO,
-        /// Until when.
+        /// End of these conditions.
         until: Option<Setting<Time<0, RUN_MAX>>> => "the end of the run",
-        /// Time on the way.
+        /// Delay of each message.
         delay: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Added to it, drawn evenly from zero to this.
+        /// Additional delay, evenly distributed from zero to this.
         jitter: Setting<Fine<FINE_MAX>> = Duration::ZERO,
         /// Share of messages that is lost.
         loss: Setting<Part> = 0.0,
-        /// Share that arrives twice.
+        /// Share of messages that arrives twice.
         duplication: Setting<Part> = 0.0,
-        /// Share that is held back by another `delay` and `jitter` in full, and so overtaken.
+        /// Share of messages that is delayed by another `delay` and the full `jitter`, so that later messages overtake
+        /// them.
         reordering: Setting<Part> = 0.0,
-        /// Whether nothing arrives at all, as with a loss of 100 %.
+        /// Whether no message arrives, as with a loss of 100 %.
         partition: Setting<Flag> = false,
     }
 
-    /// What happens to one host. Exactly one of `restart`, `slowdown`, `stall`, `failing` and `card`.
+    /// An event at one host. Exactly one of `restart`, `slowdown`, `stall`, `failing` and `card`.
     struct RawFault {
-        /// Name of the host. Of several like ones `core` and `core.1` are the first, `core.2` the second.
+        /// Name of the host. Of several equal hosts, `core` and `core.1` are the first, `core.2` the second.
         host: Option<Setting<HostName>> => REQUIRED,
-        /// When; before the end of the run.
+        /// Time of the event; before the end of the run.
         at: Option<Setting<Time<0, RUN_MAX>>> => REQUIRED,
-        /// It is dead for so long: what is sent to it is lost, and its state is gone, of a server its calls, of a
-        /// proxy its transactions, of a balancer its table.
+        /// Time for which the host is dead. Messages to it are lost, and it loses its state: a server its calls, a
+        /// proxy its transactions, a balancer its session table.
         restart: Option<Setting<Time<1, RUN_MAX>>> => "none",
-        /// From then on it has this share of its capacity; 1 = whole again.
+        /// Share of its capacity that the host has from then on; 1: all of it.
         slowdown: Option<Setting<Share<1, 1000>>> => "none",
-        /// It stops for so long, and keeps its state.
+        /// Time for which the host stops. It keeps its state.
         stall: Option<Setting<Time<1, HOUR>>> => "none",
-        /// From then on it answers this share of new calls with 500, at once and without work; 0 = none. Only for a
-        /// server.
+        /// Share of new calls that the host answers with 500 from then on, at once and without work; 0: none. Only for
+        /// a server.
         failing: Option<Setting<Part>> => "none",
-        /// From then on neighbours leave it this share of its network card; 1 = all of it. Only for a host with a `card`.
+        /// Share of its network card that neighbours leave to the host from then on; 1: all of it. Only for a host with
+        /// a `card`.
         card: Option<Setting<Share<1, 1000>>> => "none",
     }
 
     let costs = Costs::default();
 
-    /// Service times on a host that carries `base_capacity`; a host of another capacity scales all of them.
+    /// Service times on a host that carries `base_capacity`. A host of another capacity scales all of them.
     struct RawCosts {
-        /// Calls a second that the base server carries with the times below.
+        /// Calls a second that the base server carries with these service times.
         base_capacity: Setting<CallRate<1>> = costs.base_capacity,
-        /// A message from outside at a proxy or a balancer.
+        /// A message from outside, at a proxy or a balancer.
         message: Setting<Fine<FINE_MAX>> = costs.message,
         /// A timer that makes a transaction act.
         timer: Setting<Fine<FINE_MAX>> = costs.timer,
-        /// A timer that only clears a transaction away.
+        /// A timer that only removes a transaction.
         cleanup: Setting<Fine<FINE_MAX>> = costs.cleanup,
-        /// Rejecting a request without state.
+        /// A rejection without state.
         reject: Setting<Fine<FINE_MAX>> = costs.reject,
-        /// Rejecting a request through a transaction.
+        /// A rejection with a transaction.
         reject_stateful: Setting<Fine<FINE_MAX>> = costs.reject_stateful,
-        /// Taking in the ACK to a rejection that left no state.
+        /// The ACK of a rejection without state.
         reject_ack: Setting<Fine<FINE_MAX>> = costs.reject_ack,
-        /// An INVITE at a host of role `server`, relative to a BYE. Together they take it 1 / `capacity`, an ACK
-        /// nothing.
+        /// Work of an INVITE at a host of role `server`, relative to a BYE. Together they take 1 / `capacity`; an ACK
+        /// takes no time.
         invite_work: Setting<Ratio> = costs.invite_work,
-        /// A request that comes again at a host of role `server`, as a share of the work of the first. At 0 it is
-        /// absorbed on arrival, without waiting, as `sarabande load answer` does; otherwise it waits like the first.
+        /// Work of a repeated request at a host of role `server`, as a share of the work of the first. With 0 it is
+        /// absorbed on arrival, without waiting, as in `sarabande load answer`; otherwise it waits like the first.
         repeat_work: Setting<Part> = costs.repeat_work,
-        /// How service times spread around these means: not at all, exponentially, or as a list of measured times of
-        /// any unit, least first, says: their quantiles, relative to their mean.
+        /// Distribution of service times around these means: constant, exponential, or a list. A list has measured
+        /// times in any unit, in ascending order; the quantiles are these times relative to their mean.
         service: Several<Choice<ServiceName>, Ratio> = ServiceName::Deterministic,
         operations: RawOperations,
     }
 
-    /// What single operations cost, on top of the times above: those that the server counts in its ledger while it
-    /// does the same work; a host of role `server` counts none. `bench prices` measures them. With a price here,
+    /// Costs of single operations, in addition to the times above. They are the operations that the server counts in
+    /// its ledger for the same work; a host of role `server` counts none. `bench prices` measures them. If one is set,
     /// `costs.message` may be 0.
     struct RawOperations {
-        /// Reading the header of a message.
+        /// Reads the header of a message.
         scan: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Looking a session up.
+        /// Looks up a session.
         lookup: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Creating a session.
+        /// Creates a session.
         create_session: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Running the policy over the servers.
+        /// Runs the policy over the servers.
         choose: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Making a token of Via or Record-Route.
+        /// Makes a token of Via or Record-Route.
         make_token: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Verifying one.
+        /// Verifies a token.
         verify_token: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Forwarding a message.
+        /// Forwards a message.
         forward: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Answering a request oneself, without state.
+        /// Answers a request without state.
         reject: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Dropping a message without an answer.
+        /// Drops a message without an answer.
         discard: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Ending a session or lease whose time is over.
+        /// Ends a session or lease that has expired.
         expire: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Creating a transaction.
+        /// Creates a transaction.
         create_transaction: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Looking for the transaction of a message.
+        /// Looks up the transaction of a message.
         r#match: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Sending a message again.
+        /// Retransmits a message.
         retransmit: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Taking a repetition, or the ACK to a failure.
+        /// Absorbs a retransmission, or the ACK of a failure.
         absorb: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// A timer of a transaction.
+        /// Handles a timer of a transaction.
         timer_fire: Setting<Fine<FINE_MAX>> = Duration::ZERO,
-        /// Ending a transaction.
+        /// Ends a transaction.
         expire_transaction: Setting<Fine<FINE_MAX>> = Duration::ZERO,
     }
 
@@ -346,13 +349,13 @@ table! {
 
     /// SIP timers of all hosts and agents, RFC 3261 §17, Table 4.
     struct RawTimers {
-        /// T1, estimate of the round-trip time.
+        /// T1, the estimate of the round-trip time.
         t1: Setting<Time<1, { 10 * SECOND }>> = transaction.t1,
-        /// T2, longest time between retransmissions of a request other than INVITE; at least `t1`.
+        /// T2, the longest time between retransmissions of a request other than INVITE; at least `t1`.
         t2: Setting<Time<1, MINUTE>> = transaction.t2,
-        /// T4, how long a message stays in the network.
+        /// T4, the longest time that a message stays in the network.
         t4: Setting<Time<0, MINUTE>> = transaction.t4,
-        /// Timer C: how long a proxy waits for the final response to an INVITE after a provisional one.
+        /// Timer C: longest wait of a proxy for the final response to an INVITE after a provisional one.
         c: Setting<Time<1, DAY>> = c,
     }
 }

@@ -7,8 +7,8 @@ const INTRODUCTION: &str = r#"# Scenarios
 
 <!-- Made from crates/live/config/src/scenario/raw.rs; a test of that crate says how to make it anew. -->
 
-What `sarabande sim` simulates is one TOML file: hosts, the calls that pass them, and what goes wrong. This is a
-complete one; everything that it leaves out has the default given below:
+`sarabande sim` reads one TOML file: the hosts, the calls, and the faults. This file is complete; every other key has
+the default given below:
 
 ```toml
 [run]
@@ -33,16 +33,16 @@ at = "10m"
 restart = "30s"
 ```
 
-`sarabande check FILE.toml` says what is wrong with a scenario, or else how much of each host's capacity its calls ask
-for. More of them are in [examples/scenarios](../examples/scenarios). [scenario-schema.json](scenario-schema.json) is
-the JSON schema, for editors.
+`sarabande check FILE.toml` lists the errors of a scenario. If there are none, it prints which share of each host's
+capacity the calls need. More scenarios are in [examples/scenarios](../examples/scenarios).
+[scenario-schema.json](scenario-schema.json) is the JSON schema, for editors.
 
 - **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. **Short durations** have `ns`, `us`, `ms`
   or `s`.
 - **Distributions** of times are a duration (always the same), `"exp:100s"` (exponential with this mean) or
   `"normal:60s,30s"` (mean and standard deviation, cut at zero).
 - **Shares** are a number from 0 to 1, or percent: `0.05`, `"5%"`.
-- A key **without a default** must be there.
+- A key **without a default** is required.
 "#;
 
 /// The text of `docs/scenario.md`.

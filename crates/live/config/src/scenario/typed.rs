@@ -1,4 +1,4 @@
-//! A checked scenario: hosts, the calls between them, what they cost and what goes wrong.
+//! A checked scenario: hosts, calls, costs and faults.
 
 use super::balancer::BalancerSettings;
 use super::overload::{BUFFER, Overload};
@@ -7,30 +7,30 @@ use load::{ArrivalProcess, INVITE_WORK, RandomTime, RateStep};
 use proxy::ProxyTimers;
 use std::time::Duration;
 
-/// One scenario, checked: every reference is an index into a list that has it.
+/// A checked scenario: every reference is a valid index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// What it is called in reports.
+    /// Title in reports.
     pub title: String,
     /// Time, seeds and intervals.
     pub run: RunSettings,
-    /// What the hosts' work costs.
+    /// Costs of the hosts' work.
     pub costs: Costs,
     /// Values of the SIP timers.
     pub timers: ProxyTimers,
-    /// The hosts, in groups of like ones.
+    /// Groups of equal hosts.
     pub groups: Vec<Group>,
-    /// The calls.
+    /// Streams of calls.
     pub streams: Vec<Stream>,
-    /// Links that differ from perfect ones; a later rule adds to an earlier.
+    /// Links that differ from perfect ones; a later rule adds to an earlier one.
     pub links: Vec<LinkFaults>,
-    /// What happens to hosts.
+    /// Faults of hosts.
     pub faults: Vec<HostFault>,
 }
 
 impl Scenario {
-    /// These hosts and calls for so long, without a warm-up: at the Overload paper's prices, with perfect links, and nothing
-    /// fails.
+    /// A scenario with these hosts and calls, without a warm-up: with the costs of the Overload paper, perfect links,
+    /// and no faults.
     pub fn new(groups: Vec<Group>, streams: Vec<Stream>, duration: Duration) -> Self {
         Self {
             title: String::new(),
@@ -50,15 +50,15 @@ impl Scenario {
 pub struct RunSettings {
     /// Simulated time.
     pub duration: Duration,
-    /// Left out of all averages.
+    /// Time that is left out of all averages.
     pub warm_up: Duration,
-    /// Decides everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Independent runs; 1 = no confidence intervals.
+    /// Independent runs; with 1 there are no confidence intervals.
     pub replications: u32,
     /// Width of a bin of the time series.
     pub bin: Duration,
-    /// Relative half width of a 95 % interval above which a run says that it is too wide.
+    /// Relative half width of a 95 % interval above which the report says that it is too wide.
     pub precision: f64,
 }
 
@@ -85,23 +85,22 @@ pub struct Costs {
     pub message: Duration,
     /// A timer that makes a transaction act (section IV-A: 0.5 ms).
     pub timer: Duration,
-    /// A timer that only clears a transaction away (D, I, J, K, L, M).
+    /// A timer that only removes a transaction (D, I, J, K, L, M).
     pub cleanup: Duration,
-    /// Rejecting a request without state (section VI-C: 0.16666 ms).
+    /// A rejection without state (section VI-C: 0.16666 ms).
     pub reject: Duration,
-    /// Rejecting a request through a transaction.
+    /// A rejection with a transaction.
     pub reject_stateful: Duration,
-    /// Taking in the ACK to a rejection that left no state.
+    /// The ACK of a rejection without state.
     pub reject_ack: Duration,
-    /// An INVITE at a server that answers calls, in units of a BYE ([`Costs::server_request`]).
+    /// An INVITE at a server that answers calls, relative to a BYE ([`Costs::server_request`]).
     pub invite_work: f64,
-    /// A request that comes again at a server that answers calls, as a share of the work of the first, 0 to 1. At 0
-    /// the server absorbs it on arrival, as `load::Answerer` does: it waits for nothing and takes no room in the
-    /// buffer.
+    /// A repeated request at a server that answers calls, as a share of the work of the first, 0 to 1. At 0 the server
+    /// absorbs it on arrival, as `load::Answerer` does: it does not wait and takes no room in the buffer.
     pub repeat_work: f64,
-    /// How service times spread around these means.
+    /// Distribution of service times around these means.
     pub service: Service,
-    /// What operations of the ledger cost on top, by name; those that are absent cost nothing.
+    /// Additional costs of operations of the ledger, by name; absent ones cost nothing.
     pub operations: Vec<(&'static str, Duration)>,
 }
 
@@ -124,40 +123,40 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Any request but INVITE and ACK, and a response, at a base server that answers calls: an INVITE and a BYE take
-    /// it so long that it carries [`Costs::base_capacity`].
+    /// Service time of a request other than INVITE and ACK, and of a response, at a base server that answers calls.
+    /// With an INVITE and a BYE for each call it carries [`Costs::base_capacity`].
     pub fn server_request(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.base_capacity / (self.invite_work + 1.0))
     }
 }
 
-/// How service times spread.
+/// Distribution of service times.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Service {
     /// Always the mean.
     Deterministic,
     /// Exponential.
     Exponential,
-    /// Mean times a factor drawn from this table of quantiles, least first; their mean is 1.
+    /// The mean times a factor drawn from this table of quantiles, in ascending order; their mean is 1.
     Table(Vec<f64>),
 }
 
-/// `[host.<name>]`: one host or several like ones.
+/// `[host.<name>]`: one host or several equal ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     /// The `<name>`.
     pub name: String,
-    /// How many.
+    /// Number of hosts.
     pub count: u16,
-    /// What they do.
+    /// Role of the hosts.
     pub role: HostRole,
-    /// Calls a second that each of the `count` hosts carries; empty = their work costs no time.
+    /// Calls a second that each of the `count` hosts carries; empty: their work takes no time.
     pub capacities: Vec<f64>,
-    /// Processors each; the capacity is that of all together.
+    /// Processors of each host; the capacity is that of all together.
     pub workers: u16,
     /// Messages from outside that may wait (B of section IV-A).
     pub buffer: u32,
-    /// What a proxy whose buffer is full drops of what it reads from its connections.
+    /// Messages from connections that a proxy drops if its buffer is full.
     pub discard: Discard,
     /// How a proxy chooses among the next hosts.
     pub select: Select,
@@ -165,20 +164,20 @@ pub struct Group {
     pub transport: Transport,
     /// Overload control.
     pub overload: Overload,
-    /// Pauses of the whole host, as garbage collection makes them.
+    /// Pauses of the whole host, such as garbage collection.
     pub stalls: Option<StallSettings>,
-    /// Whether a control group holds each host to its capacity; `None` = its processor is that slow.
+    /// Control group that limits each host to its capacity; `None`: the processor itself is that slow.
     pub quota: Option<QuotaSettings>,
-    /// Share of the processor that something else takes, 0 to below 1.
+    /// Share of the processor that other programs take, from 0 to below 1.
     pub background: f64,
-    /// Index of the group of databases that new calls are looked up in, before a host sees them.
+    /// Index of the group of databases in which new calls are looked up before a host handles them.
     pub database: Option<usize>,
-    /// Messages a second that its network card carries, each way; `None` = any number, at once.
+    /// Messages a second that its network card carries in each direction; `None`: no limit.
     pub card: Option<f64>,
 }
 
 impl Default for Group {
-    /// A proxy without a name, whose work costs no time.
+    /// A proxy without a name, whose work takes no time.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -206,43 +205,43 @@ impl Group {
         self.overload.guard(self.buffer)
     }
 
-    /// A group of proxies with everything else as it is by default.
+    /// A group of proxies with defaults for all other settings.
     pub fn proxies(name: &str, count: u16, capacity: f64) -> Self {
         let capacities = vec![capacity; usize::from(count)];
         Self { name: name.to_owned(), count, capacities, ..Self::default() }
     }
 
-    /// Calls a second that the host of this index carries; `None` = its work costs no time.
+    /// Calls a second that the host of this index carries; `None`: its work takes no time.
     pub fn capacity(&self, host: u16) -> Option<f64> {
         self.capacities.get(usize::from(host)).copied()
     }
 
-    /// What the host of this index is called: `core.2`, or `core` if there is no other.
+    /// Name of the host of this index: `core.2`, or `core` if there is no other.
     pub fn host_name(&self, host: u16) -> String {
         if self.count > 1 { format!("{}.{}", self.name, host + 1) } else { self.name.clone() }
     }
 }
 
-/// What a host does.
+/// Role of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostRole {
     /// Transaction-stateful, record-routing proxy.
     Proxy,
-    /// Session-aware balancer, stateless to transactions.
+    /// Session-aware balancer without transactions.
     Balancer(BalancerSettings),
-    /// Answers the calls itself.
+    /// Server that answers calls.
     Server,
-    /// Calls are looked up in it.
+    /// Database in which calls are looked up.
     Database,
 }
 
-/// What a proxy whose buffer is full drops of what comes by TCP. Of what comes by UDP it drops whatever comes.
+/// Messages over TCP that a proxy drops if its buffer is full. Messages over UDP are always dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discard {
-    /// Whatever comes.
+    /// Any message.
     #[default]
     Any,
-    /// INVITEs that begin a call alone: all else waits beyond the limit (Overload paper, section V-D).
+    /// Only INVITEs that begin a call: all others wait beyond the limit (Overload paper, section V-D).
     NewCalls,
 }
 
@@ -258,48 +257,48 @@ pub enum Select {
 /// Pauses of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StallSettings {
-    /// Mean time between two, exponential.
+    /// Mean time between two pauses, exponentially distributed.
     pub every: Duration,
-    /// How long one lasts.
+    /// Length of a pause.
     pub length: RandomTime,
 }
 
-/// A control group that allows a host its capacity in parts.
+/// A control group that grants a host its capacity in parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuotaSettings {
     /// Length of a period.
     pub period: Duration,
-    /// Calls a second that each host would carry without it.
+    /// Calls a second that each host would carry without the control group.
     pub processor: f64,
 }
 
-/// `[calls.<name>]`: calls that take the same way.
+/// `[calls.<name>]`: calls that take the same path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
     /// The `<name>`.
     pub name: String,
-    /// Indices of the groups passed, caller's side first. The first and last host are chosen by the caller, each with
-    /// the same probability, those between, and servers, by the host before.
+    /// Indices of the groups on the path, from the caller's side. The caller chooses the first and last host, each with
+    /// the same probability. The host before chooses those between, and servers.
     pub path: Vec<usize>,
-    /// Calls a second over time, never empty: from each instant on, at this rate; in order, none before the first.
-    /// A rate rises or falls linearly to the next step where [`RateStep::ramp`] says so.
+    /// Calls a second over time, never empty: steps in order, each with its start and its rate; no calls before the
+    /// first. With [`RateStep::ramp`] a rate changes linearly to the next step.
     pub load: Vec<RateStep>,
-    /// How the gaps between calls are spread.
+    /// Arrival process.
     pub arrivals: ArrivalProcess,
-    /// How long an answered call lasts.
+    /// Duration of an answered call.
     pub holding: RandomTime,
-    /// From INVITE to 180 at the callee.
+    /// Time from INVITE to 180 at the callee.
     pub ring: Duration,
-    /// From 180 to 200.
+    /// Time from 180 to 200.
     pub answer: Duration,
-    /// A caller gives up a call that is not answered after this.
+    /// Time after which a caller gives up an unanswered call.
     pub patience: Duration,
     /// Transport between the agents and their hosts: UDP or TCP.
     pub transport: Transport,
 }
 
 impl Default for Stream {
-    /// Without a name, a path and a call; the rest is as the Overload paper has it (section IV-B).
+    /// A stream without a name, a path and calls; all else is as in the Overload paper (section IV-B).
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -316,60 +315,61 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// A stream as the Overload paper has it.
+    /// A stream as in the Overload paper.
     pub fn of_paper(name: &str, path: Vec<usize>, rate: f64) -> Self {
         let load = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
         Self { name: name.to_owned(), path, load, ..Self::default() }
     }
 }
 
-/// `[[link]]`: what happens to messages between two groups, in both directions.
+/// `[[link]]`: conditions of messages between two groups, in both directions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkFaults {
-    /// Index of a group; `None` = the agents.
+    /// Index of a group; `None`: the agents.
     pub from: Option<usize>,
-    /// Index of the other.
+    /// Index of the other group; `None`: the agents.
     pub to: Option<usize>,
-    /// From when on.
+    /// Start of these conditions.
     pub since: Duration,
-    /// Until when.
+    /// End of these conditions.
     pub until: Duration,
-    /// Time on the way.
+    /// Delay of each message.
     pub delay: Duration,
-    /// Added to it, drawn evenly from zero to this.
+    /// Additional delay, evenly distributed from zero to this.
     pub jitter: Duration,
-    /// Share lost, 0 to 1; 1 is a partition.
+    /// Share of messages that is lost, 0 to 1; 1 is a partition.
     pub loss: f64,
-    /// Share that arrives twice.
+    /// Share of messages that arrives twice.
     pub duplication: f64,
-    /// Share that is held back by another `delay` and `jitter` in full, and so overtaken; 0 where there is no delay.
+    /// Share of messages that is delayed by another `delay` and the full `jitter`, so that later ones overtake them; 0
+    /// without a delay.
     pub reordering: f64,
 }
 
-/// `[[fault]]`: what happens to a host.
+/// `[[fault]]`: an event at a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostFault {
     /// Index of the group.
     pub group: usize,
-    /// Which of the group, counted from zero.
+    /// Index of the host in the group.
     pub host: u16,
-    /// When.
+    /// Time of the event.
     pub at: Duration,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// A thing that happens to a host.
+/// An event at a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum What {
-    /// It is dead, and its state gone, for this long.
+    /// The host is dead for this time, and loses its state.
     Restart(Duration),
-    /// From now on it has this share of its own capacity, above 0 and at most 1; 1 = whole again.
+    /// The host has this share of its capacity from now on, above 0 and at most 1; 1: all of it.
     Slowdown(f64),
-    /// It stops for this long, and keeps its state.
+    /// The host stops for this time, and keeps its state.
     Stall(Duration),
-    /// From now on it answers this share of new calls, 0 to 1, with 500, at once and without work.
+    /// The host answers this share of new calls with 500 from now on, 0 to 1, at once and without work.
     Failing(f64),
-    /// From now on it has this share of its network card, above 0 and at most 1; 1 = all of it.
+    /// The host has this share of its network card from now on, above 0 and at most 1; 1: all of it.
     Card(f64),
 }

@@ -1,6 +1,6 @@
-//! Raw to typed: what values must hold together, and the types of the crates that they are for.
+//! From raw to typed: compares values that depend on each other, and makes the types of `plan`.
 //!
-//! Each value has been read by its kind before, so that one mistake hides no other.
+//! Each value has already been read by its kind, so one mistake does not hide another.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::setting::{Listed, Setting};
 use crate::structure::{in_order, join};
 use plan::{Link, Node, Routing, Topology, TopologyError, Visit};
 
-/// Shares that should add up to 1 may be off by so much, as in `plan`.
+/// Largest error of shares that should add up to 1, as in `plan`.
 const SHARE_ERROR: f64 = 0.0015;
 
-/// A table of the file: name, path of its key, and what it holds.
+/// The tables of the file: name, path of the key, and content.
 type Tables<'r, T> = Vec<(&'r str, String, &'r T)>;
 
-/// The typed topology; `None` when something was reported.
+/// Returns the typed topology; `None` if something was reported.
 pub(super) fn check(raw: &RawTopology, report: &mut Report<'_>) -> Option<Topology> {
     if raw.node.is_empty() {
         report.missing(
@@ -57,7 +57,7 @@ pub(super) fn check(raw: &RawTopology, report: &mut Report<'_>) -> Option<Topolo
     }
 }
 
-/// What only the whole network shows.
+/// Reports errors of the network as a whole.
 fn whole(error: &TopologyError, tables: &Tables<'_, RawNode>, report: &mut Report<'_>) {
     match error {
         TopologyError::Circle(visit) => report.key_problem(
@@ -65,12 +65,12 @@ fn whole(error: &TopologyError, tables: &Tables<'_, RawNode>, report: &mut Repor
             "expected no way back to a node that calls come from; where nodes call each other, list the ways of calls as \
              [path.<name>] with nodes = [...]",
         ),
-        // All others have been looked for where their keys are known.
+        // All other errors have been found where their keys are known.
         other => report.key_problem("node", other.to_string()),
     }
 }
 
-/// A node's rates. Its ways are read elsewhere, since paths may take their place.
+/// Reads the rates of a node. Its ways are read elsewhere, since paths may replace them.
 fn node(
     name: &str,
     path: &str,
@@ -107,7 +107,7 @@ fn node(
     })
 }
 
-/// Index of the node that `setting` names; one that does not exist is reported.
+/// Index of the node that `setting` names; an unknown name is reported.
 fn find(setting: &Setting<NodeName>, names: &[&str], report: &mut Report<'_>) -> Option<usize> {
     let name = setting.value()?;
     let index = names.iter().position(|known| *known == name);
@@ -117,14 +117,14 @@ fn find(setting: &Setting<NodeName>, names: &[&str], report: &mut Report<'_>) ->
     index
 }
 
-/// What is said of a name that no node has.
+/// Text for an unknown name of a node.
 fn unknown(name: &str, names: &[&str]) -> String {
     let meant = nearest(name, names.iter().copied()).map(|name| format!("; did you mean {name:?}?"));
     let remedy = format!("there is no [{}]; the file has {}", join("node", name), names.join(", "));
     remedy + &meant.unwrap_or_default()
 }
 
-/// A node's one visit, its entry still open.
+/// The single visit of a node, without its entry.
 fn visit(
     node: usize,
     path: &str,
@@ -174,7 +174,7 @@ fn visit(
     Some(Visit { node, entry: 0.0, next: next? })
 }
 
-/// Ways with a share each, without what rounding in the file leaves over.
+/// Ways with their shares, corrected for rounding in the file.
 fn with_shares(
     path: &str,
     shares: &BTreeMap<String, Setting<Part>>,
@@ -213,7 +213,7 @@ fn with_shares(
     Some(ways)
 }
 
-/// Where calls enter: where the file says so, or else at each node that gets no calls from another.
+/// Sets where calls enter: as in the file, or else at each node that gets no calls from another.
 fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &mut Report<'_>) {
     let given: Vec<_> = tables.iter().map(|(_, _, raw)| raw.entry.as_ref().map(Setting::value)).collect();
     let sent_to = |node| visits.iter().flatten().flat_map(|visit| &visit.next).any(|way| way.to == node);
@@ -225,7 +225,7 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
                 visit.entry = 1.0 / firsts.len() as f64;
             }
         }
-        // Without a first node calls go in a circle, which is told later.
+        // Without a first node calls go in a circle, which is reported later.
         if firsts.is_empty()
             && let Some(Some(visit)) = visits.first_mut()
         {
@@ -234,7 +234,7 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
         return;
     }
     let mut sum = 0.0;
-    // A share that is wrong itself has been told: NaN makes no further problem of it.
+    // A wrong share has been reported: NaN causes no further problem.
     for node in &set {
         let share = given[*node].flatten();
         sum += share.unwrap_or(f64::NAN);
@@ -247,14 +247,14 @@ fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &
         report
             .key_problem(&path, format!("expected shares of all nodes that add up to 1, not {}", round(sum)));
     }
-    // With entries given, a node that is forgotten would have no calls, and look idle in every plan.
+    // If entries are given, a forgotten node would have no calls, and look idle in every plan.
     for lost in firsts.iter().filter(|node| given[**node].is_none_or(|share| share == Some(0.0))) {
         let remedy = "expected an `entry` above 0, or a node with this one in its `next`: no call gets here";
         report.key_problem(&tables[*lost].1, remedy);
     }
 }
 
-/// With paths, nodes have no ways of their own.
+/// Reports ways of single nodes beside paths.
 fn refuse_ways(path: &str, raw: &RawNode, report: &mut Report<'_>) {
     let set = [("entry", raw.entry.is_some()), ("next", raw.next.is_some()), ("exit", raw.exit.is_some())];
     for (key, _) in set.iter().filter(|(_, set)| *set) {
@@ -284,11 +284,11 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
             let entry = if place == 0 { share.unwrap_or(0.0) } else { 0.0 };
             let node = find(setting, names, report);
             good &= node.is_some();
-            // A wrong name has been told; its visit stands in, so that the others keep their places.
+            // A wrong name has been reported; its visit stays, so that the others keep their places.
             visits.push(Visit { node: node.unwrap_or(0), entry, next });
         }
     }
-    // It would look idle in every plan.
+    // A node on no path would look idle in every plan.
     for (node, name) in names.iter().enumerate() {
         if good && !visits.iter().any(|visit| visit.node == node) {
             let remedy = "expected a path with this node in its `nodes`: no call gets here";
@@ -303,7 +303,7 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
     good.then_some(visits)
 }
 
-/// Three digits behind the point.
+/// Rounds to three digits after the point.
 fn round(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }

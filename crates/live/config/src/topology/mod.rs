@@ -1,4 +1,4 @@
-//! Topologies for `sarabande plan`: what they may hold, and what is wrong with one.
+//! Topologies for `sarabande plan`: keys, typed values and errors.
 //!
 //! ```
 //! let text = r#"
@@ -33,7 +33,7 @@ use raw::RawTopology;
 /// Reads and checks a topology. Its nodes are in the order of the file.
 ///
 /// # Errors
-/// Every problem found; one, without a line, when the file cannot be read.
+/// All problems of the file. A file that cannot be read is a single problem without a line.
 pub fn load(path: &Path) -> Result<Topology, Errors> {
     parse(&document::text(path)?, &path.display().to_string())
 }
@@ -41,7 +41,7 @@ pub fn load(path: &Path) -> Result<Topology, Errors> {
 /// Checks the text of a topology. `file` is its name in messages.
 ///
 /// # Errors
-/// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
+/// All problems, in the order of the text. Text that is not TOML is not checked further.
 pub fn parse(text: &str, file: &str) -> Result<Topology, Errors> {
     document::parse(text, file, None, |raw: &RawTopology, report| check::check(raw, report))
 }

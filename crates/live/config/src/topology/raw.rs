@@ -1,4 +1,4 @@
-//! A topology as it is written: the one table of its keys, in the manner of the configuration's.
+//! Keys of a topology: the only place where they are declared, as in `raw.rs` for the configuration.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -11,10 +11,10 @@ use crate::kind::{CallRate, Choice, Flag, Names, NodeName, Share};
 use crate::setting::{Listed, Setting};
 use crate::table::{NAME, REQUIRED};
 
-/// Any share.
+/// A share from 0 to 1.
 pub(super) type Part = Share<0, 1000>;
 
-/// Shares of calls by the name of the node that gets them.
+/// Shares of calls, by the name of the node that gets them.
 pub(super) type RawShares = BTreeMap<String, Setting<Part>>;
 
 impl Names for Routing {
@@ -22,45 +22,47 @@ impl Names for Routing {
 }
 
 table! {
-    /// A network of proxies that share out who keeps the state of a call.
+    /// A network of proxies that divide among them which proxy keeps the state of a call.
     struct RawTopology where { "title": "Sarabande topology" } {
         network: RawNetwork,
         node: BTreeMap<String, RawNode> where { "minProperties": 1, "propertyNames": { "pattern": NAME } } => REQUIRED,
         path: BTreeMap<String, RawPath> where { "propertyNames": { "pattern": NAME } },
     }
 
-    /// What holds for all nodes.
+    /// Settings of all nodes.
     struct RawNetwork {
-        /// Whether the shares in `next` are as they are (`fixed`), or the plan chooses them (`free`).
+        /// Whether the shares in `next` are given (`fixed`), or the plan chooses them (`free`).
         routing: Setting<Choice<Routing>> = Routing::default(),
-        /// Whether each call has to be authenticated, too, at one of the nodes that it passes and that have
-        /// `authenticating`.
+        /// Whether each call must also be authenticated, at one of the nodes on its path that have `authenticating`.
         authentication: Setting<Flag> = false,
     }
 
-    /// One proxy. `<name>` is yours to choose (letters, digits, `-`, `_`), and `next` and paths refer to it.
+    /// One proxy. `<name>` is free to choose (letters, digits, `-`, `_`), and `next` and paths refer to it.
     struct RawNode {
-        /// Calls a second that it carries when it keeps the state of none.
+        /// Calls a second that the node carries if it keeps no state. Measure it with `sarabande load` and
+        /// `forward = "stateless"`.
         stateless: Option<Setting<CallRate<1>>> => REQUIRED,
-        /// Calls a second that it carries when it keeps the state of all of them; at most `stateless`.
-        stateful: Option<Setting<CallRate<1>>> => "it never keeps state",
-        /// Calls a second that it carries when it authenticates all of them and keeps no state; at most `stateless`.
-        /// Only with `network.authentication`.
-        authenticating: Option<Setting<CallRate<1>>> => "it never authenticates",
-        /// Share of all calls that enter the network here. Not with paths.
-        entry: Option<Setting<Part>> => "where no node has it, calls enter in equal parts at those that no other sends to",
-        /// The nodes that get its calls: one, several in equal parts, or each with its share. Not with paths.
-        next: Option<Listed<NodeName, RawShares>> => "none: its calls leave the network",
-        /// Share of its calls that leave the network here, beside `next`. Not with paths or free routing.
+        /// Calls a second that the node carries if it keeps the state of all calls; at most `stateless`. Measure it
+        /// with `sarabande load` and `forward = "transaction"`.
+        stateful: Option<Setting<CallRate<1>>> => "the node never keeps state",
+        /// Calls a second that the node carries if it authenticates all of them and keeps no state; at most
+        /// `stateless`. Only with `network.authentication`.
+        authenticating: Option<Setting<CallRate<1>>> => "the node never authenticates",
+        /// Share of all calls that enter the network at this node. Not with paths.
+        entry: Option<Setting<Part>> => "if no node has it, calls enter in equal parts at the nodes that get calls from no other node",
+        /// Nodes that get the calls of this node: one, several in equal parts, or each with its share. Not with paths.
+        next: Option<Listed<NodeName, RawShares>> => "none: all calls leave the network here",
+        /// Share of the calls of this node that leave the network here, in addition to `next`. Not with paths or free
+        /// routing.
         exit: Option<Setting<Part>> => "0 with `next`, else 1",
     }
 
-    /// The way of some calls, in place of `entry` and `next`: for networks without an order among nodes, such as two
-    /// edges that call each other through a core. Nodes then decide by the whole path of a call.
+    /// Path of a part of the calls, in place of `entry` and `next`. Use it if calls pass the nodes in different orders,
+    /// as between two edges that call each other through a core. Nodes then decide by the whole path of a call.
     struct RawPath {
-        /// The nodes that a call passes, in order.
+        /// Nodes that a call passes, in order.
         nodes: Vec<Setting<NodeName>> where { "minItems": 1 } => REQUIRED,
-        /// Share of all calls that go this way; given for all paths or for none.
+        /// Share of all calls that take this path; set for all paths or for none.
         share: Option<Setting<Part>> => "equal parts",
     }
 }

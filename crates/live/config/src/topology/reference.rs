@@ -7,8 +7,8 @@ const INTRODUCTION: &str = r#"# Topologies
 
 <!-- Made from crates/live/config/src/topology/raw.rs; a test of that crate says how to make it anew. -->
 
-What `sarabande plan` plans for is one TOML file: proxies, what they carry, and how calls pass them. This is a complete
-one; everything that it leaves out has the default given below:
+`sarabande plan` reads one TOML file: the proxies, how many calls they carry, and the paths of the calls. This file is
+complete; every other key has the default given below:
 
 ```toml
 [node.edge]
@@ -25,10 +25,10 @@ stateful = 2000
 stateless = 2400
 ```
 
-[plan.md](plan.md) says what comes of it. [topology-schema.json](topology-schema.json) is the JSON schema, for editors.
+[plan.md](plan.md) explains the result. [topology-schema.json](topology-schema.json) is the JSON schema, for editors.
 
-- **Shares** are a number from 0 to 1, or percent: `0.05`, `"5%"`. Those that should add up to 1 may be off by 0.0015.
-- A key **without a default** must be there.
+- **Shares** are a number from 0 to 1, or percent: `0.05`, `"5%"`. Shares that should add up to 1 may be off by 0.0015.
+- A key **without a default** is required.
 "#;
 
 /// The text of `docs/topology.md`.

@@ -1,4 +1,4 @@
-//! `[listen]`, `[connections]` and `[tls]`: where messages come in, and what connections may take.
+//! `[listen]`, `[connections]` and `[tls]`: listeners, and limits of connections.
 
 use base::Transport;
 use node::LargeRequests;
@@ -11,30 +11,30 @@ pub use streams::tls::{CertificateFiles, Tls};
 /// `[listen]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listen {
-    /// At least one. Those of UDP come first, then those of TCP, TLS, WebSocket and secure WebSocket, each in the order of
-    /// the file. No two of a transport have the same `bind`, and none of those over TCP.
+    /// At least one listener: first UDP, then TCP, TLS, WebSocket and secure WebSocket, each in the order of the file.
+    /// No two of a transport have the same `bind`, nor have two of the transports over TCP.
     pub listeners: Vec<Listener>,
-    /// Lower-case `host` or `host:port` forms that mean this balancer in a Request-URI or Route; no IP addresses.
+    /// Lower-case `host` or `host:port` forms that mean this process in a Request-URI or Route; no IP addresses.
     pub names: Vec<String>,
-    /// Worker threads; 0 = one a core.
+    /// Worker threads; 0: one for each core.
     pub threads: usize,
 }
 
 /// One listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listener {
-    /// What carries its messages.
+    /// Transport of its messages.
     pub transport: Transport,
     /// Local address; may be a wildcard, never port 0.
     pub bind: SocketAddr,
     /// Address that peers see in Via and Record-Route; never a wildcard, never port 0.
     pub advertise: Option<SocketAddr>,
-    /// Networks whose connections have to begin with a PROXY header; empty for UDP.
+    /// Networks whose connections must begin with a PROXY header; empty for UDP.
     pub proxy_protocol: Vec<Network>,
 }
 
 impl Listener {
-    /// One that others reach where it is bound, by connections without a PROXY header.
+    /// A listener that peers reach at `bind`, without PROXY headers.
     pub const fn new(transport: Transport, bind: SocketAddr) -> Self {
         Self { transport, bind, advertise: None, proxy_protocol: Vec::new() }
     }
@@ -45,18 +45,19 @@ impl Listener {
 pub struct Connections {
     /// Most connections at a time, over all threads.
     pub most: usize,
-    /// Most of them that come from one IPv4 address or one IPv6 network of 64 bits.
+    /// Most connections from one IPv4 address or one IPv6 network of 64 bits.
     pub most_per_address: usize,
-    /// New connections a second from one of these; twice as many may come at once. 0 = any number.
+    /// New connections a second from one of these sources; twice as many may come at once. 0: no limit.
     pub new_per_second: u32,
     /// Time without a message after which a connection is closed.
     pub idle: Duration,
-    /// Longest time for a handshake, and for the rest of a message that has begun.
+    /// Longest time for a handshake, and for the rest of a message after its first byte.
     pub handshake: Duration,
     /// Most bytes that all connections hold together.
     pub memory: usize,
-    /// What carries requests that are too long for UDP.
+    /// Transport of requests that are too long for UDP.
     pub large_requests: LargeRequests,
-    /// Web pages that may connect over WebSocket, in lower case; `*` = all. Empty: those of the host that they connect to.
+    /// Web pages that may connect over WebSocket, in lower case; `*`: all. Empty: pages of the host that they connect
+    /// to.
     pub origins: Vec<String>,
 }

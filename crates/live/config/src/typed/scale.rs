@@ -7,21 +7,21 @@ use std::time::Duration;
 /// `[pool.<name>.scale]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScaleConfig {
-    /// The members as the file has them, in its order: what programs are told.
+    /// The members as written in the file, in its order, as programs get them.
     pub texts: Vec<String>,
-    /// When servers are started and stopped.
+    /// Rules by which servers are started and stopped.
     pub settings: ScaleSettings,
-    /// Who starts and stops them.
+    /// The driver that starts and stops them.
     pub driver: DriverConfig,
 }
 
 impl ScaleConfig {
-    /// How often arrivals and calls are looked at.
+    /// Returns the interval between two decisions.
     pub fn step(&self) -> Duration {
         (self.settings.calm / 150).clamp(Duration::from_millis(200), Duration::from_secs(2))
     }
 
-    /// Longest time for a program, which may wait until the server is up, or for a request to an API server.
+    /// Longest time of a program, which may wait until the server is up, or of a request to an API server.
     pub fn timeout(&self) -> Duration {
         let minute = Duration::from_mins(1);
         match self.driver {
@@ -31,10 +31,10 @@ impl ScaleConfig {
     }
 }
 
-/// Who starts and stops servers, as the file names it.
+/// A driver, as it is named in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriverName {
-    /// Nobody.
+    /// None: only the wanted number is reported.
     None,
     /// Programs.
     Command,
@@ -42,10 +42,10 @@ pub enum DriverName {
     Kubernetes,
 }
 
-/// Who starts and stops servers, with what that takes.
+/// A driver with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverConfig {
-    /// Nobody: it is only said how many there should be.
+    /// None: only the wanted number is reported.
     None,
     /// Programs.
     Command {
@@ -53,7 +53,7 @@ pub enum DriverConfig {
         start: CommandLine,
         /// Stops a server.
         stop: CommandLine,
-        /// Prints those that run.
+        /// Prints the running servers.
         list: Option<CommandLine>,
     },
     /// Replicas of a workload.
@@ -61,7 +61,7 @@ pub enum DriverConfig {
 }
 
 impl DriverConfig {
-    /// As the file names it.
+    /// Returns the name in the file.
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -76,55 +76,55 @@ impl DriverConfig {
 pub struct CommandLine {
     /// The program.
     pub program: String,
-    /// Its arguments, in which words in braces stand for what is known of a server: [`PLACEHOLDERS`].
+    /// Its arguments, with [`PLACEHOLDERS`] for properties of a server.
     pub arguments: Vec<String>,
 }
 
-/// The words that stand for what is known of a server.
+/// Placeholders for properties of a server.
 pub const PLACEHOLDERS: [&str; 6] = ["{server}", "{host}", "{port}", "{name}", "{pool}", "{index}"];
 
-/// Where an API server of Kubernetes is, and what it is asked for.
+/// Address and workload of a Kubernetes API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubernetesConfig {
-    /// Whose replicas the servers are.
+    /// Workload whose replicas are the servers.
     pub workload: Workload,
-    /// Where that is; `None`: where the pod of this process is.
+    /// Namespace of the workload; `None`: that of the pod of this process.
     pub namespace: Option<String>,
-    /// Where its API is answered.
+    /// Address of the API server.
     pub api_server: ApiServer,
-    /// File with the token, if one is shown.
+    /// File with the token, if one is sent.
     pub token_file: Option<PathBuf>,
 }
 
-/// Where the API of Kubernetes is answered, and how.
+/// Address of an API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiServer {
     /// Over TLS.
     Tls {
-        /// HOST:PORT; `None`: what the environment of a pod says.
+        /// HOST:PORT; `None`: as in the environment of a pod.
         authority: Option<String>,
-        /// Certificates, one of which has to have signed that of the server.
+        /// Certificates of trusted authorities.
         ca_file: PathBuf,
     },
-    /// Nothing is encrypted.
+    /// Unencrypted.
     Plain {
         /// HOST:PORT.
         authority: String,
     },
 }
 
-/// Whose replicas the servers are.
+/// Workload whose replicas are the servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workload {
-    /// Any pod may go; the name of a headless service stands for all.
+    /// Any pod may be stopped; the name of a headless service resolves to all pods.
     Deployment(String),
-    /// The pod with the highest ordinal goes; each has a name.
+    /// The pod with the highest ordinal is stopped first; each pod has a name.
     StatefulSet(String),
 }
 
-/// Where a pod finds the name of its namespace.
+/// File in a pod with the name of its namespace.
 pub const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// Where it finds the token of its service account.
+/// File in a pod with the token of its service account.
 pub const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-/// Where it finds who has signed the certificate of the API server.
+/// File in a pod with the authority that signed the certificate of the API server.
 pub const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";

@@ -1,10 +1,10 @@
-//! Whether a complete file stays complete.
+//! Checks that a complete file stays complete.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Keys of the schema that the file does not name.
+/// Keys of the schema that the files do not name.
 pub(crate) fn absent(schema: &str, files: &[impl AsRef<std::path::Path>]) -> Vec<String> {
     let schema = serde_json::from_str(schema).expect("JSON");
     let texts = files.iter().map(|file| std::fs::read_to_string(file.as_ref()).expect("a file"));

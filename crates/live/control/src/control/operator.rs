@@ -1,4 +1,4 @@
-//! What operators say and see, and how a process ends: on demand, or because another one takes over.
+//! Queries and commands of operators, and the end of a process: on request, or after a takeover.
 
 use super::Control;
 use crate::Address;
@@ -18,29 +18,29 @@ use std::net::SocketAddr;
 pub struct ListedMember {
     /// Its slot.
     pub slot: Slot,
-    /// As the configuration names it.
+    /// Name of the member in the configuration.
     pub name: String,
-    /// Where it is, and over what.
+    /// Address and transport of the member.
     pub peer: Peer,
-    /// The pools that it is in; of one that left, those that it was in and that are still there.
+    /// Pools of the member; of a former member, its pools that still exist.
     pub pools: Vec<PoolId>,
     /// Its membership and health.
     pub node: Node,
-    /// Who drains it.
+    /// Drains of the member.
     pub drains: Drains,
-    /// What came of the last probe.
+    /// Result of the last probe.
     pub last_probe: Option<ProbeResult>,
-    /// When it was last found dead or back.
+    /// When the member was last found dead or alive.
     pub last_change: Instant,
-    /// What other processes have there.
+    /// Load of the member from calls at other processes.
     pub before: Load,
 }
 
-/// How often the shards are asked whether calls are left when the process stops.
+/// Interval at which the shards are asked for remaining work when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
 impl<E: Egress> Control<E> {
-    /// Members and former members in the order of their slots; not every slot has one.
+    /// Returns members and former members in the order of their slots. A slot can be empty.
     pub fn listed(&self) -> Vec<ListedMember> {
         let all = (0..).map(Slot).zip(self.members.nodes().iter().zip(self.members.records()));
         let listed = all.filter(|(_, (_, record))| record.tenure != Tenure::Vacant);
@@ -59,47 +59,47 @@ impl<E: Egress> Control<E> {
             .collect()
     }
 
-    /// The pools in the order of the configuration, with the numbers that [`ListedMember::pools`] names them by.
+    /// Returns the pools in the order of the configuration, with the numbers that [`ListedMember::pools`] uses.
     pub fn pools(&self) -> impl Iterator<Item = (PoolId, &PoolSettings)> {
         self.numbers.live().iter().copied().zip(&self.settings.pools)
     }
 
-    /// The pool with this number, unless it is gone.
+    /// Returns the pool with this number; `None` if it is gone.
     pub fn pool(&self, number: PoolId) -> Option<&PoolSettings> {
         self.pools().find(|(id, _)| *id == number).map(|(_, pool)| pool)
     }
 
-    /// The number of the pool with this name.
+    /// Returns the number of the pool with this name.
     pub fn pool_number(&self, name: &str) -> Option<PoolId> {
         self.pools().find(|(_, pool)| pool.name == name).map(|(id, _)| id)
     }
 
-    /// Whether the process is to end, or another one takes its new calls.
+    /// Returns whether a stop was requested, or another process takes the new calls.
     pub fn is_stopping(&self) -> bool {
         self.stopping.begun().is_some()
     }
 
-    /// When the process ends even with calls, once it is stopping.
+    /// Returns when the process ends even if calls remain; `None` unless it is stopping.
     pub fn stops_at(&self) -> Option<Instant> {
         self.stopping.begun().map(|since| since + self.settings.stop_wait)
     }
 
-    /// The members that an operator means: by address or name, in any form that the configuration takes, which
-    /// `named` is when it was read; a name may stand for several.
+    /// Returns the members that an operator names by address or name. `named` is the parsed form of `member`. A name
+    /// may stand for several members.
     ///
     /// # Errors
-    /// Says which members there are.
+    /// If there is no such member. The error lists the members.
     pub fn meant(&self, member: &str, named: Option<&Address>) -> Result<Vec<(Slot, Peer)>, String> {
         let all = self.listed();
         let (name, peers) =
             named.map_or((String::new(), Vec::new()), |named| (named.to_string(), self.names.peers(named)));
-        // By its address too: two names for one server are one member, which has the first.
+        // Compares addresses, too: two names of one server are one member with the first name.
         let is_meant = |known: &&ListedMember| known.name == name || peers.contains(&known.peer);
         let mut meant: Vec<_> = all.iter().filter(is_meant).map(|known| (known.slot, known.peer)).collect();
         if let (true, Some(Address::Socket(Peer { transport: Transport::Udp, address }))) =
             (meant.is_empty(), named)
         {
-            // Whoever names no transport may mean the server that is there over another one.
+            // An address without a transport may mean a server that uses another transport than UDP.
             let is_there = |known: &&ListedMember| known.peer.address == *address;
             meant = all.iter().filter(is_there).map(|known| (known.slot, known.peer)).collect();
         }
@@ -118,8 +118,8 @@ impl<E: Egress> Control<E> {
         Ok(meant)
     }
 
-    /// The members, as the configuration names them, that stand for a server at this address, over whatever transport:
-    /// an address may have several names. Where it is only that of a former member, the name that it had.
+    /// Returns the members in the configuration that lead to a server at this address, over any transport. An address
+    /// may have several names. For a former member it is its former name.
     pub fn named_at(&self, at: SocketAddr) -> Vec<String> {
         let members = self.settings.members.iter().map(|member| &member.address);
         let named: Vec<_> =
@@ -161,7 +161,7 @@ impl<E: Egress> Control<E> {
         self.is_changed = true;
     }
 
-    /// What is drained or dead in the other process stays so.
+    /// Takes over drained and dead members from the other process.
     pub(super) fn joins(
         &mut self,
         now: Instant,
@@ -173,7 +173,7 @@ impl<E: Egress> Control<E> {
         for &(node, by) in drained {
             let Some(slot) = self.members.slot(node) else { continue };
             self.members.drain(slot, by, true);
-            // What a scaler does it says itself.
+            // The scaler logs its drains itself.
             if by == Drainer::Operator {
                 let member = self.members.records()[slot.index()].address.remote();
                 out.event(ControlEffect::Log(LogEntry::DrainedBefore { member }));
@@ -184,14 +184,14 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// The calls that another process has count as load of its members.
+    /// Counts the calls of another process as load of its members.
     pub(super) fn other_loads(
         &mut self,
         process: ProcessId,
         loads: Vec<(NodeId, Load)>,
         out: &mut Outbox<ControlEffect>,
     ) {
-        // One that has ended has nothing.
+        // A process that has ended has no load.
         if let Some(known) = self.processes.get_mut(&process) {
             *known = loads;
             self.tell_elsewhere(out);
@@ -203,13 +203,13 @@ impl<E: Egress> Control<E> {
         out.event(ControlEffect::Elsewhere(loads));
     }
 
-    /// What other processes have on a node.
+    /// Returns the load of other processes at a node.
     fn elsewhere(&self, id: NodeId) -> Load {
         let of_node = self.processes.values().flatten().filter(|(node, _)| *node == id);
         of_node.fold(Load::default(), |sum, (_, load)| sum + *load)
     }
 
-    /// What the other process had is nobody's.
+    /// Removes the load of a process that has ended.
     pub(super) fn gone(&mut self, process: ProcessId, out: &mut Outbox<ControlEffect>) {
         if self.processes.remove(&process).is_some() {
             self.tell_elsewhere(out);
@@ -218,15 +218,15 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// Whether the last call has ended, also of other processes, or the wait is over.
+    /// Ends the process if the last call has ended, also at other processes, or if the wait is over.
     pub(super) fn work_left(&mut self, now: Instant, left: &WorkLeft, out: &mut Outbox<ControlEffect>) {
         let Some(since) = self.stopping.begun().filter(|_| !self.stopping.has_ended) else { return };
-        // What a dead member has left open need not be waited for.
+        // Open calls of a dead member are not waited for.
         let is_alive = |slot: usize| self.members.nodes().get(slot).is_none_or(Node::is_up);
         let open = left.open.iter().enumerate().filter(|&(slot, _)| is_alive(slot));
         let active = open.map(|(_, open)| open).sum::<usize>() + left.waiting;
-        // Who repeats an answered message gets the same again only here: the process that has taken over has no
-        // memory of it. And it reaches clients by connections that are here.
+        // A retransmission of an answered message gets the same response only from this process, since the successor
+        // does not remember it. Some clients can also be reached only by connections of this process.
         let is_late = self.stopping.succeeded.is_some() && left.is_any_kept;
         let is_idle = active == 0 && !is_late && self.processes.is_empty();
         let is_over = self.stopping.is_over || now.saturating_since(since) >= self.settings.stop_wait;

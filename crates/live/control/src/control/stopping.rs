@@ -1,25 +1,24 @@
-//! How far the process is on its way to its end: since when no new calls come, and when its work is counted next.
+//! State of a stop: since when no new calls come, and when the remaining work is counted next.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Whether the process is to end.
+/// State of a stop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stopping {
-    /// Since when it is to stop.
+    /// When the stop was requested; `None` without a request.
     pub(super) since: Option<Instant>,
-    /// Since when another process takes the new calls.
+    /// When another process took over the new calls; `None` if no process has.
     pub(super) succeeded: Option<Instant>,
-    /// That process hands nothing to this one any more.
+    /// Whether the successor hands no more messages to this process.
     pub(super) is_over: bool,
-    /// When the shards are asked next what is left to do; `None`: they have been asked.
+    /// When the shards are asked next for their remaining work; `None` while they are asked.
     pub(super) next: Option<Instant>,
-    /// The process has been told to end.
     pub(super) has_ended: bool,
 }
 
 impl Stopping {
-    /// Since when there are no new calls.
+    /// Returns when new calls ended; `None` if they go on.
     pub(super) fn begun(&self) -> Option<Instant> {
         self.since.or(self.succeeded)
     }
@@ -28,7 +27,7 @@ impl Stopping {
         self.next.filter(|_| self.begun().is_some() && !self.has_ended)
     }
 
-    /// Whether the shards are to be asked now what is left to do.
+    /// Returns whether the shards should be asked for their remaining work now.
     pub(super) fn ask(&mut self, now: Instant) -> bool {
         let is_due = self.deadline().is_some_and(|due| due <= now);
         if is_due {
@@ -37,7 +36,7 @@ impl Stopping {
         is_due
     }
 
-    /// Until when new calls are refused, if they are. Where another process takes them, this one gets none.
+    /// Returns until when new calls are refused. `None` if they are not, or if a successor takes them.
     pub(super) fn refuses_until(&self, wait: Duration) -> Option<Instant> {
         self.since.filter(|_| self.succeeded.is_none()).map(|since| since + wait)
     }

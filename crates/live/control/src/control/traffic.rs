@@ -1,4 +1,4 @@
-//! What the traffic and the probes say.
+//! Inputs from the traffic and from probes.
 
 use super::failures::Why;
 use super::{Control, look_up};
@@ -11,7 +11,7 @@ use base::{Instant, Outbox, Peer};
 use node::ShardEvent;
 
 impl<E: Egress> Control<E> {
-    /// A message came in where probes leave.
+    /// Processes a message that arrived at a socket or connection of probes.
     pub(super) fn probe_message(
         &mut self,
         now: Instant,
@@ -28,7 +28,7 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// The network said that what a shard sent there did not arrive.
+    /// Processes an ICMP error about a message of a shard to this peer.
     pub(super) fn unreachable(&mut self, now: Instant, peer: Peer, out: &mut Outbox<ControlEffect>) {
         if let Some(slot) = self.setup.topology.slot_at(peer) {
             out.event(ControlEffect::Log(LogEntry::Unreachable { member: peer }));
@@ -36,7 +36,6 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// What a shard tells.
     pub(super) fn shard(&mut self, now: Instant, event: ShardEvent, out: &mut Outbox<ControlEffect>) {
         match event {
             ShardEvent::Sign(sign) => self.members.sign(now, sign),
@@ -51,8 +50,7 @@ impl<E: Egress> Control<E> {
                 let max_sessions = self.settings.shards.sessions.max_sessions;
                 out.event(ControlEffect::Log(LogEntry::NoRoom { refused, max_sessions }));
             }
-            // Not for the control plane: there are as many as strangers please.
-            // Whoever has the stores answers and writes.
+            // These events are handled where the stores and the log are. Strangers can cause any number of them.
             ShardEvent::Ask(_)
             | ShardEvent::Failed(_)
             | ShardEvent::NoRecordRoute(_)
@@ -65,19 +63,20 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// No member of a pool took these new calls.
+    /// Handles new calls that no member of a pool took.
     fn none_took(&mut self, now: Instant, pool: PoolId, refused: u64, out: &mut Outbox<ControlEffect>) {
         self.members.none_took(now);
         let Some(refused) = self.failures.refused(now, pool, Why::NoneTook, refused) else { return };
         let all = self.members.nodes().iter().zip(self.members.records());
         let members = all.filter(|(node, record)| node.member && record.pools.contains(&pool));
-        // How many calls a member has, only the shards know: one with a bound on them that refuses had no room.
+        // Only the shards know the number of calls of a member. A member with a limit of calls that refuses was full.
         let why = |node: &Node| node.refusal(now, u32::MAX).map_or("takes calls again", NodeRefusal::name);
         let members = members.map(|(node, record)| (record.address.remote(), why(node))).collect();
         out.event(ControlEffect::Log(LogEntry::NoneTook { pool: self.pool_name(pool), refused, members }));
     }
 
-    /// Every member of a pool that takes new calls was at a limit. Those that are dead are asked: they may be back.
+    /// Handles new calls for which every member that takes calls was at a limit. Dead members are probed, since they
+    /// may be back.
     fn at_limit(
         &mut self,
         now: Instant,

@@ -1,15 +1,15 @@
-//! What a look-up found, and which part of it failed.
+//! Result of a look-up: addresses, and which part failed.
 
 use base::Transport;
 use std::net::{IpAddr, SocketAddr};
 
-/// An address that a name stands for, and what it is worth relative to the mean of the name's targets.
+/// An address of a name, and its share relative to the mean of the name's targets.
 pub type Share = (SocketAddr, f64);
 
-/// What was said of a host, IPv4 first. No address is an answer, too.
+/// Answers about a host, IPv4 first. An empty list is an answer, too.
 pub type Families = [Result<Vec<IpAddr>, String>; 2];
 
-/// A host that a name stands for.
+/// A host of a name.
 #[derive(Clone, PartialEq, Debug)]
 struct Target {
     host: String,
@@ -18,35 +18,34 @@ struct Target {
     addresses: Families,
 }
 
-/// What a look-up found. Each family of each host was answered or failed by itself.
+/// Result of a look-up. Each address family of each host has its own answer or error.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FoundAddresses {
     targets: Vec<Target>,
-    /// What they are reached over, if the question has left that open.
+    /// Transport of the targets, if the question left it open.
     transport: Option<Transport>,
-    /// What to say if it has no address: which records there were none of.
+    /// Error text if there is no address: the records that do not exist.
     absent: String,
 }
 
 impl FoundAddresses {
-    /// Hosts with their port, their share and their addresses; and what to say if there is none.
+    /// Creates a result from hosts with port, share and addresses. `absent` is the error text if there is no address.
     pub fn new(targets: impl IntoIterator<Item = (String, u16, f64, Families)>, absent: String) -> Self {
         let target = |(host, port, share, addresses)| Target { host, port, share, addresses };
         Self { targets: targets.into_iter().map(target).collect(), transport: None, absent }
     }
 
-    /// The same over this transport.
     #[must_use]
     pub(super) fn over(self, transport: Option<Transport>) -> Self {
         Self { transport, ..self }
     }
 
-    /// What the addresses are reached over, if the question has left that open.
+    /// Returns the transport of the addresses, if the question left it open.
     pub fn transport(&self) -> Option<Transport> {
         self.transport
     }
 
-    /// The addresses, in an order that does not change; none if the name has none.
+    /// Returns the addresses in a stable order; empty if the name has none.
     pub fn shares(&self) -> Vec<Share> {
         let of = |target: &Target| {
             let (port, share) = (target.port, target.share);
@@ -54,30 +53,29 @@ impl FoundAddresses {
             ips.map(|&ip| (SocketAddr::new(ip, port), share)).collect::<Vec<_>>()
         };
         let mut shares: Vec<_> = self.targets.iter().flat_map(of).collect();
-        // Answers come in changing order; slots and shares should not.
+        // The order of DNS answers changes; slots and shares must not.
         shares.sort_by_key(|&(address, _)| address);
         shares
     }
 
-    /// Whether this is one of the addresses.
     pub(super) fn has(&self, at: SocketAddr) -> bool {
         let is_there = |ips: &Vec<IpAddr>| ips.contains(&at.ip());
         let mut there = self.targets.iter().filter(|target| target.port == at.port());
         there.any(|target| target.addresses.iter().flatten().any(is_there))
     }
 
-    /// What the DNS had none of, where no address was found and nothing failed.
+    /// Returns the records that do not exist, if no address was found and nothing failed.
     pub fn absent(&self) -> &str {
         &self.absent
     }
 
-    /// How a part of it failed, if one did.
+    /// Returns the error of a failed part; `None` if nothing failed.
     pub fn failure(&self) -> Option<&str> {
         let mut families = self.targets.iter().flat_map(|target| &target.addresses);
         families.find_map(|family| family.as_ref().err()).map(String::as_str)
     }
 
-    /// What failed keeps the addresses that it had: only an answer takes one away.
+    /// Keeps the former addresses of failed parts. Only an answer removes an address.
     pub(super) fn keep(&mut self, former: &Self) {
         for target in &mut self.targets {
             let Some(known) = former.targets.iter().find(|known| known.host == target.host) else { continue };

@@ -1,5 +1,5 @@
-//! One question to the DNS from its first query to its answer: NAPTR and SRV records and addresses, and which of them
-//! count (RFC 3263 §4, RFC 2782, RFC 2915).
+//! One question to the DNS, from its first query to its answer: NAPTR, SRV and address records, and their precedence
+//! (RFC 3263 §4, RFC 2782, RFC 2915).
 
 use super::found::{Families, FoundAddresses};
 use super::search::SearchList;
@@ -9,42 +9,42 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-/// What is asked.
+/// A question to the DNS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
     /// The A and AAAA records of a name.
     Addresses {
         /// The name.
         name: String,
-        /// The port that goes with its addresses.
+        /// Port of the addresses.
         port: u16,
     },
     /// The SRV records of a name.
     Services(String),
-    /// Where a name takes requests over this transport: SRV records come first, and A and AAAA records, with its
-    /// default port, count only where there is no SRV record (RFC 3263 §4.2).
+    /// Servers of a name for one transport. SRV records come first. Without SRV records, A and AAAA records count, with
+    /// the default port (RFC 3263 §4.2).
     Sip {
-        /// What the requests go over.
+        /// Transport of the requests.
         transport: Transport,
         /// The name.
         name: String,
     },
-    /// Where a name takes requests, and over which transport: NAPTR records say where to look, without any the SRV
-    /// records of each transport, and without those A and AAAA records (RFC 3263 §4.1).
+    /// Servers and transport of a name. NAPTR records come first, then the SRV records of each transport, then A and
+    /// AAAA records (RFC 3263 §4.1).
     Domain {
-        /// Whether only TLS will do, as for a SIPS URI.
+        /// Whether only TLS is allowed, as for a SIPS URI.
         is_secure: bool,
         /// The name.
         name: String,
     },
 }
 
-/// What answers are of use.
+/// Address families and transports that can be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usable {
-    /// Whether addresses of IPv4, and of IPv6.
+    /// Whether IPv4 and IPv6 addresses can be used.
     pub families: [bool; 2],
-    /// The transports that requests can leave by.
+    /// Transports by which requests can leave.
     pub transports: Vec<Transport>,
 }
 
@@ -72,21 +72,21 @@ impl fmt::Display for RecordKind {
     }
 }
 
-/// A query that the DNS is to be asked.
+/// A query to the DNS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DnsQuery {
-    /// Tells it from the others of its look-up.
+    /// Number of the query within its look-up.
     pub number: u32,
-    /// A whole name.
+    /// An absolute name.
     pub name: String,
-    /// The records that are wanted.
+    /// Type of the records.
     pub kind: RecordKind,
-    /// It has failed if there is no answer by then.
+    /// Deadline of the answer. Afterwards the query has failed.
     pub until: Instant,
 }
 
 impl DnsQuery {
-    /// What to say if it got no answer in time.
+    /// Returns the error text of a query without an answer.
     pub fn unanswered(&self) -> String {
         format!("{} {}: no answer in time", self.name, self.kind)
     }
@@ -106,33 +106,33 @@ pub enum Record {
 /// An SRV record (RFC 2782).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceRecord {
-    /// The lowest is preferred.
+    /// Priority; the lowest is preferred.
     pub priority: u16,
-    /// Share among those of one priority.
+    /// Weight among records of the same priority.
     pub weight: u16,
-    /// Where the service is.
+    /// Port of the service.
     pub port: u16,
-    /// The host, a whole name.
+    /// Host, an absolute name.
     pub target: String,
 }
 
-/// A NAPTR record (RFC 2915 §2), without its regular expression: those of SIP have none (RFC 3263 §4.1).
+/// A NAPTR record (RFC 2915 §2). It has no regular expression, since records of SIP have none (RFC 3263 §4.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PointerRecord {
-    /// The lowest comes first.
+    /// Order; the lowest comes first.
     pub order: u16,
-    /// The lowest of one order comes first.
+    /// Preference; the lowest of one order comes first.
     pub preference: u16,
-    /// What the replacement is: `s` has SRV records.
+    /// Kind of the replacement: `s` is a name with SRV records.
     pub flags: String,
     /// The service, such as `SIP+D2U`.
     pub service: String,
-    /// A whole name.
+    /// Replacement, an absolute name.
     pub replacement: String,
 }
 
 impl PointerRecord {
-    /// The transport whose SRV records it leads to (RFC 3263 §4.1).
+    /// Returns the transport whose SRV records the replacement has (RFC 3263 §4.1).
     fn transport(&self) -> Option<Transport> {
         let known = [("SIP+D2U", Transport::Udp), ("SIP+D2T", Transport::Tcp), ("SIPS+D2T", Transport::Tls)];
         let is_it = |(service, _): &&(&str, Transport)| self.service.eq_ignore_ascii_case(service);
@@ -141,23 +141,22 @@ impl PointerRecord {
     }
 }
 
-/// What came of a query: no record if it was said that there is none, or how it failed.
+/// Answer to a query: the records, which may be none, or an error.
 type Answer = Result<Vec<Record>, String>;
 
-/// A look-up that takes longer has failed, or those parts of it that do.
+/// Time limit of a look-up or of its unfinished parts.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// NAPTR records that are not there by then count as none: there are firewalls that drop such questions.
+/// Time limit of NAPTR queries. Without an answer the records count as absent, since some firewalls drop such queries.
 const NAPTR_PATIENCE: Duration = Duration::from_secs(2);
-/// NAPTR records of one name that are followed: whoever has a zone must not make us ask a thousand questions.
+/// Limit of NAPTR records of one name that are followed. A zone must not cause a thousand queries.
 const POINTERS_MOST: usize = 8;
-/// Hosts of one name that are asked for at a time: one that is silent must not hold up the others, and whoever has a
-/// zone must not make us ask a thousand questions at once.
+/// Limit of hosts of one name that are looked up at the same time. One silent host must not delay the others, and a
+/// zone must not cause a thousand queries at once.
 const HOSTS_AT_A_TIME: usize = 16;
 
-/// A host, its port, and its share relative to the mean of its name's.
+/// A host, its port, and its share relative to the mean of the name's hosts.
 type Target = (String, u16, f64);
 
-/// What a query that is under way is about.
 #[derive(Clone, Debug)]
 enum Purpose {
     Pointers,
@@ -165,32 +164,32 @@ enum Purpose {
     Host { host: String, family: usize },
 }
 
-/// A host that is being asked for.
+/// A host with a look-up under way.
 #[derive(Clone, Debug)]
 struct HostLookUp {
-    /// Whole names that it may mean, still to be tried.
+    /// Absolute names still to be tried.
     names: VecDeque<String>,
     found: Families,
-    /// Queries under way.
+    /// Number of queries under way.
     open: u32,
     until: Instant,
 }
 
 /// A question on its way through the DNS.
 ///
-/// Every [query](Self::drain_queries) is to be [answered](Self::answered), if only with an error when its time is
-/// over. When none is left, there is an [outcome](Self::outcome).
+/// Every [query](Self::drain_queries) must be [answered](Self::answered), with an error if its time is over. When none
+/// is left, there is an [outcome](Self::outcome).
 #[derive(Clone, Debug)]
 pub struct LookUp {
     question: Question,
     usable: Usable,
     search: SearchList,
     deadline: Instant,
-    /// Names to be tried whose NAPTR records may be meant.
+    /// Names still to be tried for NAPTR records.
     pointers: VecDeque<String>,
-    /// Names to be tried whose SRV records may be meant, each with its transport if the question leaves that open.
+    /// Names still to be tried for SRV records, each with its transport if the question leaves it open.
     services: VecDeque<(Option<Transport>, String)>,
-    /// What the targets are reached over, if the question leaves that open.
+    /// Transport of the targets, if the question leaves it open.
     transport: Option<Transport>,
     targets: Vec<Target>,
     waiting: VecDeque<String>,
@@ -203,7 +202,7 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Begins to look for what is `usable`: servers that fail for a family which is of no use are no concern.
+    /// Starts a look-up of `usable` addresses. Servers that fail for an unusable family do no harm.
     pub fn new(now: Instant, question: Question, usable: Usable, search: SearchList) -> Self {
         let mut look_up = Self {
             question,
@@ -241,19 +240,18 @@ impl LookUp {
         look_up
     }
 
-    /// Takes the queries that are to be made now.
+    /// Returns the queries to send now.
     pub fn drain_queries(&mut self) -> impl Iterator<Item = DnsQuery> + '_ {
         self.queries.drain(..)
     }
 
-    /// What the name stands for, when that is known. Addresses that were not to be had are a
-    /// [`FoundAddresses::failure`], and be it all of them; an error if it cannot be said which hosts the name stands
-    /// for.
+    /// Returns the result when it is known. Addresses that could not be queried, even all of them, are a
+    /// [`FoundAddresses::failure`]. The result is an error if the hosts of the name could not be determined.
     pub fn outcome(&self) -> Option<&Result<FoundAddresses, String>> {
         self.outcome.as_ref()
     }
 
-    /// The answer to the query of this number.
+    /// Takes the answer to the query with this number.
     pub fn answered(&mut self, now: Instant, number: u32, answer: Result<Vec<Record>, String>) {
         match self.open.remove(&number) {
             Some(Purpose::Pointers) => self.pointers_answered(now, answer),
@@ -269,20 +267,20 @@ impl LookUp {
         self.queries.push(DnsQuery { number: self.last_number, name, kind, until });
     }
 
-    /// The names whose SRV records may say where this name takes requests over a transport.
+    /// Returns the names whose SRV records may give the servers of this name for a transport.
     fn services_of(&self, transport: Transport, name: &str) -> Vec<String> {
         let whole = |service: &str| self.search.whole_names(&format!("{service}.{name}"));
         transport.service().map_or_else(Vec::new, whole)
     }
 
-    /// The transports that a domain may be reached over, the usual one first. A SIP URI is not taken to TLS: its
-    /// server need not show a certificate that we trust.
+    /// Returns the transports allowed for a domain, the usual one first. A SIP URI does not go to TLS, since its server
+    /// need not have a certificate that we trust.
     fn allowed(&self, is_secure: bool) -> Vec<Transport> {
         let may = if is_secure { &[Transport::Tls][..] } else { &[Transport::Udp, Transport::Tcp] };
         may.iter().copied().filter(|transport| self.usable.transports.contains(transport)).collect()
     }
 
-    /// Asks for the NAPTR records of the next name. Without any, the SRV records of each transport are asked for.
+    /// Queries the NAPTR records of the next name. If no name is left, the SRV records of each transport are queried.
     fn ask_pointer(&mut self, now: Instant) {
         if let Some(name) = self.pointers.pop_front() {
             let until = self.deadline.min(now + NAPTR_PATIENCE);
@@ -297,8 +295,8 @@ impl LookUp {
         self.ask_service(now);
     }
 
-    /// RFC 2915 §2: those of the lowest order come first, and the lowest preference among them. One that leads nowhere
-    /// leaves it to the next.
+    /// Takes the answer to a NAPTR query. RFC 2915 §2: the lowest order comes first, then the lowest preference. If a
+    /// record leads nowhere, the next one counts.
     fn pointers_answered(&mut self, now: Instant, answer: Answer) {
         let Question::Domain { is_secure, .. } = &self.question else { return };
         let allowed = self.allowed(*is_secure);
@@ -316,7 +314,7 @@ impl LookUp {
         if self.services.is_empty() { self.ask_pointer(now) } else { self.ask_service(now) }
     }
 
-    /// Asks for the SRV records of the next name; without one there are none.
+    /// Queries the SRV records of the next name. If no name is left, there are no SRV records.
     fn ask_service(&mut self, now: Instant) {
         if let Some((transport, name)) = self.services.pop_front() {
             self.transport = transport;
@@ -339,7 +337,8 @@ impl LookUp {
     fn services_answered(&mut self, now: Instant, answer: Answer) {
         let records = match answer {
             Ok(records) => records,
-            // What one domain failed to say another one's records do not say: they are of another service.
+            // After an error in one search domain the next domain is not tried, since its records are of another
+            // service.
             Err(error) => return self.outcome = Some(Err(error)),
         };
         let services = records.into_iter().filter_map(|record| match record {
@@ -350,14 +349,13 @@ impl LookUp {
         if targets.is_empty() { self.ask_service(now) } else { self.ask_hosts(now, targets) }
     }
 
-    /// Asks for the addresses of each of these.
     fn ask_hosts(&mut self, now: Instant, targets: Vec<Target>) {
         let hosts: BTreeSet<_> = targets.iter().map(|(host, ..)| host.clone()).collect();
         (self.targets, self.waiting) = (targets, hosts.into_iter().collect());
         self.go_on(now);
     }
 
-    /// Begins with hosts that wait, as many as there is room for. Without any left there is an outcome.
+    /// Starts look-ups of waiting hosts as far as allowed. If none is left, sets the outcome.
     fn go_on(&mut self, now: Instant) {
         while self.under_way.len() < HOSTS_AT_A_TIME
             && let Some(host) = self.waiting.pop_front()
@@ -372,16 +370,15 @@ impl LookUp {
         }
     }
 
-    /// The end of a host's time, with so much less patience that those who wait have their turn, too, should nobody
-    /// answer.
+    /// Returns the deadline of a host. It leaves time for the waiting hosts in case no server answers.
     fn hurried(&self, now: Instant) -> Instant {
         let rounds = 1 + self.waiting.len() / HOSTS_AT_A_TIME;
         now + self.deadline.saturating_since(now) / rounds as u32
     }
 
-    /// Asks for a host under the next name that it may mean. A name stands for all its addresses, not for those of
-    /// the family that answers first. A family is not asked for if an earlier domain failed to say what it has: what
-    /// the name is in a later one may be another host.
+    /// Queries a host by the next name that it may mean. A name stands for its addresses of both families, not only of
+    /// the family that answers first. A family that failed in an earlier domain is not queried again, since the name
+    /// may be another host in a later domain.
     fn ask_host(&mut self, host: &str) {
         loop {
             let Some(it) = self.under_way.get_mut(host) else { return };
@@ -430,7 +427,7 @@ impl LookUp {
         FoundAddresses::new(targets, self.absent()).over(self.transport)
     }
 
-    /// What there is none of if nothing is found.
+    /// Describes the records that do not exist if nothing is found.
     fn absent(&self) -> String {
         let (records, useless) = match self.usable.families {
             [true, true] => ("A or AAAA record", ""),
@@ -448,8 +445,8 @@ impl LookUp {
     }
 }
 
-/// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
-/// a name share out the capacity that the configuration gives.
+/// Returns the targets of the best priority, each with its weight relative to their mean (RFC 2782). The weights of a
+/// name distribute the capacity of the configuration.
 fn preferred(mut services: Vec<ServiceRecord>) -> Vec<Target> {
     let best = services.iter().map(|service| service.priority).min();
     services.retain(|service| Some(service.priority) == best);

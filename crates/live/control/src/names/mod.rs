@@ -1,5 +1,5 @@
-//! Members by name: A and AAAA records, or SRV (RFC 2782), asked again and again. What was found stays until it is
-//! said to be gone: a look-up that fails, or the part of one that does, takes nothing away.
+//! Members by name: A and AAAA records, or SRV (RFC 2782), looked up regularly. An address stays until an answer shows
+//! that it is gone. A failed look-up, or a failed part of one, removes nothing.
 
 mod found;
 mod look_up;
@@ -19,22 +19,22 @@ use std::net::SocketAddr;
 /// One address of a member.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResolvedMember {
-    /// The member as the configuration names it.
+    /// Name of the member in the configuration.
     pub name: String,
-    /// Where it is, and over what.
+    /// Address and transport.
     pub peer: Peer,
     /// Relative capacity.
     pub capacity: f64,
-    /// Most calls at a time; 0 = no limit.
+    /// Limit of calls in progress; 0 for no limit.
     pub max_calls: u32,
-    /// Most new calls a second; 0 = no limit.
+    /// Limit of new calls a second; 0 for no limit.
     pub max_rate: u32,
-    /// The pools that name it, at least one, in their order.
+    /// Pools of the member, at least one, in their order.
     pub pools: Vec<PoolId>,
 }
 
-/// A name that is being asked for. The number tells this question from those about the same name that nobody waits
-/// for any more, since another resolver is asked by now.
+/// A name with a look-up under way. The number distinguishes this question from earlier questions about the name whose
+/// answers no longer count, because the resolver has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskedName {
     name: Address,
@@ -42,15 +42,15 @@ pub struct AskedName {
 }
 
 impl AskedName {
-    /// As the configuration has it.
+    /// Returns the name as in the configuration.
     pub fn name(&self) -> &Address {
         &self.name
     }
 
-    /// What to ask for it.
+    /// Returns the question to ask the DNS.
     pub fn question(&self) -> Question {
         match &self.name {
-            // Nobody asks for an address.
+            // An address is never looked up.
             Address::Socket(peer) => {
                 Question::Addresses { name: peer.address.ip().to_string(), port: peer.address.port() }
             }
@@ -63,18 +63,18 @@ impl AskedName {
     }
 }
 
-/// What is known of a name among the members.
+/// Look-up state of a name among the members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberName {
-    /// As the configuration has it.
+    /// The name as in the configuration.
     pub name: String,
-    /// How many addresses it stands for; 0 if none was ever found.
+    /// Number of its addresses; 0 if none was ever found.
     pub addresses: usize,
-    /// How the last look-up failed, or a part of it, if it did.
+    /// Error of the last look-up or of a part of it; `None` if there was none.
     pub error: Option<String>,
 }
 
-/// What is known of each name among the members, and which are being asked for.
+/// Look-up state of all names among the members.
 ///
 /// - Asking: [`ask`](Self::ask), [`ask_again`](Self::ask_again), [`learn`](Self::learn),
 ///   [`start_over`](Self::start_over), [`keep_only`](Self::keep_only).
@@ -82,17 +82,17 @@ pub struct MemberName {
 ///   [`awaits`](Self::awaits), [`view`](Self::view).
 #[derive(Debug, Default)]
 pub struct Names {
-    /// The last good answer; a part that failed since has the addresses of before.
+    /// Last answers. A part that has failed since keeps its former addresses.
     last: BTreeMap<Address, FoundAddresses>,
-    /// How the last look-up failed, or a part of it.
+    /// Error of the last look-up, or of a part of it.
     failed: BTreeMap<Address, String>,
-    /// The numbers of the questions.
+    /// Numbers of the questions under way.
     under_way: BTreeMap<Address, u64>,
     questions: u64,
 }
 
 impl Names {
-    /// The members' addresses, from the last good answers; names without one are left out.
+    /// Returns the members' addresses from the last answers. Names without an address are left out.
     pub fn resolved(&self, members: &[MemberSettings]) -> Vec<ResolvedMember> {
         let mut all: Vec<ResolvedMember> = Vec::new();
         for member in members {
@@ -102,7 +102,7 @@ impl Names {
             };
             for (address, share) in shares {
                 let peer = Peer::new(member.address.transport(), address);
-                // Two names for one server are one node, in whatever pools they stand.
+                // Two names of one server are one node, whatever their pools.
                 match all.iter_mut().find(|other| other.peer == peer) {
                     Some(known) if known.pools.contains(&member.pool) => {}
                     Some(known) => known.pools.push(member.pool),
@@ -120,7 +120,7 @@ impl Names {
         all
     }
 
-    /// Forgets the names that are not among the members any more.
+    /// Forgets names that are no longer among the members.
     pub fn keep_only(&mut self, members: &[MemberSettings]) {
         let is_named = |name: &Address| names(members).any(|named| named == name);
         self.last.retain(|name, _| is_named(name));
@@ -128,34 +128,34 @@ impl Names {
         self.under_way.retain(|name, _| is_named(name));
     }
 
-    /// Another resolver is asked from now on: what the former one did not find it may find, and answers of the former
-    /// one do not count any more.
+    /// Forgets errors and look-ups under way, since the resolver has changed. The new one may find more, and answers of
+    /// the former one no longer count.
     pub fn start_over(&mut self) {
         self.failed.clear();
         self.under_way.clear();
     }
 
-    /// Whether nothing is known yet of a name among the members: its first look-up has not come to an end.
+    /// Returns whether the first look-up of a name among the members has not ended yet.
     pub fn awaits(&self, members: &[MemberSettings]) -> bool {
         names(members).any(|name| !self.last.contains_key(name) && !self.failed.contains_key(name))
     }
 
-    /// Whether [`ask_again`](Self::ask_again) would ask.
+    /// Returns whether [`ask_again`](Self::ask_again) would ask.
     pub fn lacks_any(&self, members: &[MemberSettings]) -> bool {
         names(members).any(|name| self.lacks(name) && !self.under_way.contains_key(name))
     }
 
-    /// Whether something of a name is not known: it was never found, or the last look-up failed in part at least.
+    /// Returns whether a name was never found, or its last look-up failed at least in part.
     fn lacks(&self, name: &Address) -> bool {
         !self.last.contains_key(name) || self.failed.contains_key(name)
     }
 
-    /// The names among the members that are to be asked for now: those that are not being asked for.
+    /// Starts look-ups of all names among the members, except those with a look-up under way.
     pub fn ask(&mut self, members: &[MemberSettings]) -> Vec<AskedName> {
         self.begin(names(members).cloned().collect())
     }
 
-    /// Of these, those of which something is not known.
+    /// Starts look-ups of the names that are not completely known.
     pub fn ask_again(&mut self, members: &[MemberSettings]) -> Vec<AskedName> {
         self.begin(names(members).filter(|name| self.lacks(name)).cloned().collect())
     }
@@ -172,7 +172,7 @@ impl Names {
         asked
     }
 
-    /// What an address or name among the members stands for.
+    /// Returns the addresses of an address or name among the members.
     pub fn peers(&self, of: &Address) -> Vec<Peer> {
         match of {
             Address::Socket(peer) => vec![*peer],
@@ -183,7 +183,7 @@ impl Names {
         }
     }
 
-    /// Whether an address or name among the members stands for a server at this address, over whatever transport.
+    /// Returns whether an address or name among the members leads to a server at this address, over any transport.
     pub fn leads_to(&self, of: &Address, at: SocketAddr) -> bool {
         match of {
             Address::Socket(peer) => peer.address == at,
@@ -191,7 +191,7 @@ impl Names {
         }
     }
 
-    /// How the names among the members stand.
+    /// Returns the look-up state of the names among the members.
     pub fn view(&self, members: &[MemberSettings]) -> Vec<MemberName> {
         let view = |name: &Address| MemberName {
             name: name.to_string(),
@@ -201,7 +201,8 @@ impl Names {
         names(members).map(view).collect()
     }
 
-    /// Takes the answer to a question; an empty one is no answer. Failures are told when they are news.
+    /// Takes the answer to a question; an answer without addresses is an error. Returns a log entry when the state
+    /// changes.
     pub fn learn(
         &mut self,
         AskedName { name, number }: AskedName,
@@ -222,7 +223,7 @@ impl Names {
         Some(LogEntry::NameFailed { name, error, is_known })
     }
 
-    /// Returns how the look-up failed, or the part of it that did.
+    /// Stores an answer. Returns the error of the look-up, or of a failed part.
     fn take(&mut self, name: &Address, answer: Result<FoundAddresses, String>) -> Option<String> {
         let mut found = match answer {
             Ok(found) => found,
@@ -240,7 +241,7 @@ impl Names {
     }
 }
 
-/// The members that are names.
+/// Returns the members that are names.
 fn names(members: &[MemberSettings]) -> impl Iterator<Item = &Address> {
     members.iter().map(|member| &member.address).filter(|address| !matches!(address, Address::Socket(_)))
 }
@@ -251,7 +252,7 @@ mod tests {
     use base::Transport;
     use std::net::SocketAddr;
 
-    /// What is said of [`nothing`].
+    /// Error text of [`nothing`].
     const ABSENT: &str = "the DNS has no A record of it";
 
     fn host(name: &str) -> Address {
@@ -329,7 +330,7 @@ mod tests {
         assert_eq!(told(error("refused")), failed("refused", true));
     }
 
-    /// The addresses are those of one server, which is two nodes if it is reached in two ways.
+    /// The names lead to one server, which is two nodes because it is reached in two ways.
     #[test]
     fn a_name_says_over_what_its_addresses_are_reached() {
         let name = |transport, port| Address::Host { transport, name: "a.example".to_owned(), port };
@@ -353,7 +354,7 @@ mod tests {
         );
     }
 
-    /// A part that fails keeps what it had; one that is answered has what the answer says, and be it nothing.
+    /// A failed part keeps its addresses. An answered part gets the addresses of the answer, even if there are none.
     #[test]
     fn a_partial_answer_takes_only_away_what_it_says_is_gone() {
         let ip = |text: &str| text.parse().unwrap();
@@ -378,7 +379,7 @@ mod tests {
         let name = Address::Srv("_sip._udp.pool.test".to_owned());
         let members = [member(name.clone())];
         let mut names = Names::default();
-        // Twice, as what was kept once is kept again.
+        // The partial answer comes twice, since addresses that were kept once must be kept again.
         for answer in [&healthy, &partial, &partial] {
             hear(&mut names, name.clone(), Ok(answer.clone()));
         }

@@ -1,29 +1,29 @@
-//! What a name without a final dot may mean (resolv.conf(5): `domain`, `search`, `ndots`).
+//! Meaning of a name without a final dot (resolv.conf(5): `domain`, `search`, `ndots`).
 
 use std::collections::BTreeSet;
 
-/// The domains within which a name without a final dot is tried.
+/// Domains in which a name without a final dot is tried.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SearchList {
-    /// In the order in which they are tried.
+    /// The domains in the order in which they are tried.
     pub domains: Vec<String>,
-    /// A name with so many dots is tried as it is first.
+    /// A name with at least this many dots is first tried unchanged.
     pub ndots: usize,
 }
 
 impl Default for SearchList {
-    /// That of a resolver without domains.
+    /// The search list of a resolver without domains.
     fn default() -> Self {
         Self { domains: Vec::new(), ndots: 1 }
     }
 }
 
-/// Longest name (RFC 1035 §3.1), with its final dot: 255 octets with a length before each label and the root's after
-/// all.
+/// Longest name with its final dot (RFC 1035 §3.1): 255 octets on the wire, including a length before each label and
+/// the root's length.
 const LONGEST: usize = 254;
 
 impl SearchList {
-    /// The whole names that a name may mean, in the order in which they are tried.
+    /// Returns the absolute names that a name may mean, in the order in which they are tried.
     pub(super) fn whole_names(&self, name: &str) -> Vec<String> {
         if name.ends_with('.') {
             return vec![name.to_owned()];

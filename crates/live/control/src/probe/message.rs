@@ -1,8 +1,8 @@
 //! Probes as bytes.
 //!
-//! What decides about a node has to come from it. Each probe has a Call-ID and a branch that nobody can guess,
-//! another one for each node and number; an answer counts from the node's own host only; and an ICMP error only with
-//! the probe in it.
+//! An answer must prove that it comes from the probed node. Each probe has an unpredictable Call-ID and branch that
+//! depend on the node and the probe's number. An answer counts only from the node's own host, and an ICMP error only if
+//! it quotes the probe.
 
 use super::Probe;
 use base::{Flow, Outbox, Peer};
@@ -12,15 +12,15 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use wire::build::RequestBuilder;
 
-/// Writes probes, and recognises what comes back.
+/// Writes probes and recognises their answers.
 #[derive(Debug)]
 pub(crate) struct ProbeMessages {
     marks: Marks,
-    /// The sockets for IPv4 and IPv6; probes leave by listener 0 and 1.
+    /// Local addresses of IPv4 and IPv6. Probes leave by listener 0 and 1.
     local: [Option<SocketAddr>; 2],
 }
 
-/// A final response that may be the answer to a probe.
+/// A final response that may answer a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProbeAnswer {
     mark: u64,
@@ -29,22 +29,23 @@ pub(crate) struct ProbeAnswer {
 }
 
 impl ProbeMessages {
-    /// Probes leave from `local` (IPv4, IPv6). The secret is of this process alone.
+    /// Probes leave from `local` (IPv4, IPv6). The secret must be unique to this process.
     pub(crate) fn new(secret: [u8; 16], local: [Option<SocketAddr>; 2]) -> Self {
         let (first, second) = secret.split_at(8);
         let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("half of 16 bytes"));
         Self { marks: Marks([word(first), word(second)]), local }
     }
 
-    /// Reads a datagram. Anybody may send one: what cannot be an answer is not compared with every member's probe.
+    /// Reads a datagram. Anyone may send one, so a message that cannot be an answer is rejected before the comparison
+    /// with all probes.
     pub(crate) fn read(bytes: &[u8]) -> Option<ProbeAnswer> {
         let message = wire::scan(bytes).ok()?;
         let status = message.status().filter(|&status| status >= 200)?;
         Some(ProbeAnswer { mark: mark_of(message.call_id())?, status, pause: Pause::asked_by(&message) })
     }
 
-    /// Recognises the probe that this is the answer to, which came from there. Where another host has answered, or the
-    /// same over another transport, which does not count, `elsewhere` is the node that was asked.
+    /// Returns a predicate that recognises the probe of this answer. If the answer came from another host, or over
+    /// another transport, it does not count, and `elsewhere` is set to the probed node.
     pub(crate) fn answered_by(
         &self,
         answer: ProbeAnswer,
@@ -63,15 +64,15 @@ impl ProbeMessages {
         }
     }
 
-    /// Recognises the probe to this peer that an ICMP error quotes, or that found no connection. Whoever has not seen it
-    /// cannot know its branch.
+    /// Returns a predicate that recognises the probe to `by` that an ICMP error quotes, or that no connection could be
+    /// opened for. A forger does not know the branch of the probe.
     pub(crate) fn quoted_by(&self, by: Peer, quoted: &[u8]) -> impl Fn(&Probe<Flow>) -> bool {
         let marks = self.marks;
         move |probe| probe.address.remote() == by && contains(quoted, branch(marks.of(probe)).as_bytes())
     }
 
-    /// Where a probe leaves, and the address that is ours there. Over UDP that is a socket for probes alone. Over a
-    /// connection answers come back by the connection, and the address is that of the listener.
+    /// Returns the flow of a probe and our address on it. UDP probes have a socket of their own. Over a connection the
+    /// answer returns on the connection, and the address is the address of the listener.
     fn way(&self, probe: &Probe<Flow>, ports: &Ports) -> Option<(Flow, SocketAddr)> {
         let flow = probe.address;
         if flow.transport.is_reliable() {
@@ -81,7 +82,6 @@ impl ProbeMessages {
         Some((Flow { listener: family as u16, ..flow }, self.local[family]?))
     }
 
-    /// Writes a probe.
     pub(crate) fn write<E>(&self, probe: &Probe<Flow>, ports: &Ports, out: &mut Outbox<E>) {
         let Some((way, local)) = self.way(probe, ports) else { return };
         let (peer, mark) = (way.peer, self.marks.of(probe));
@@ -103,12 +103,12 @@ impl ProbeMessages {
     }
 }
 
-/// What tells the probes apart, and those of this process from its predecessor's.
+/// Secret that makes the marks of probes unpredictable, and different from the marks of a predecessor.
 #[derive(Clone, Copy)]
 struct Marks([u64; 2]);
 
 impl fmt::Debug for Marks {
-    /// Never prints the secret.
+    /// Does not print the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Marks(..)")
     }
@@ -121,19 +121,20 @@ impl Marks {
     }
 }
 
-/// A Call-ID of its own for each probe (RFC 3261 §8.1.1.4): some servers take the same one again for the old call.
+/// Returns a Call-ID that is unique to the probe (RFC 3261 §8.1.1.4). Some servers take a repeated Call-ID for the old
+/// call.
 fn call_id(mark: u64) -> String {
     format!("probe-{mark:016x}")
 }
 
-/// The mark in such a Call-ID.
+/// Returns the mark in such a Call-ID.
 fn mark_of(call_id: &[u8]) -> Option<u64> {
     let digits = call_id.strip_prefix(b"probe-")?;
     let is_mark = digits.len() == 16 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     is_mark.then(|| u64::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()).flatten()
 }
 
-/// One branch a probe: what is sent again is the same transaction.
+/// Returns the branch of a probe. A retransmission has the same branch.
 fn branch(mark: u64) -> String {
     format!("z9hG4bKp{mark:016x}")
 }

@@ -1,5 +1,4 @@
-//! Asks nodes with OPTIONS whether they are alive (RFC 3261 §11): when whom, what a probe looks like as bytes, and
-//! what follows from the answer.
+//! Health checks of nodes with OPTIONS (RFC 3261 §11): schedule, bytes of the probes, and effect of the answers.
 
 mod message;
 mod schedule;
@@ -13,23 +12,23 @@ use core::fmt;
 use core::time::Duration;
 use node::Pause;
 
-/// When nodes are asked.
+/// Schedule of the probes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeSettings {
-    /// Whether nodes are asked at the interval. If not, only on suspicion ([`ProbeSchedule::hurry`]), and then until
-    /// they answer or are [cleared](ProbeSchedule::clear).
+    /// Whether nodes are probed at the interval. If not, they are probed only on suspicion ([`ProbeSchedule::hurry`]),
+    /// until they answer or are [cleared](ProbeSchedule::clear).
     pub periodic: bool,
     /// Time between two probes of a node.
     pub interval: Duration,
-    /// A probe without an answer for this long has failed.
+    /// Time after which an unanswered probe has failed.
     pub timeout: Duration,
-    /// An unanswered probe is sent again after this, doubling (T1, RFC 3261 §17.1.2.2): one lost datagram is no
-    /// death.
+    /// Time after which an unanswered probe is sent again, doubling (T1, RFC 3261 §17.1.2.2). The loss of one datagram
+    /// then does not fail the probe.
     pub t1: Duration,
 }
 
 impl Default for ProbeSettings {
-    /// Those of a configuration that says nothing of them.
+    /// The settings of a configuration without probe settings.
     fn default() -> Self {
         Self {
             periodic: true,
@@ -40,39 +39,39 @@ impl Default for ProbeSettings {
     }
 }
 
-/// A probe to be sent.
+/// A probe to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe<A> {
     /// The node.
     pub slot: Slot,
-    /// Where it is.
+    /// Address of the node.
     pub address: A,
-    /// Counts the probes of the node; one that is sent again keeps its number.
+    /// Number of the probe at its node. A retransmission keeps the number.
     pub cseq: u32,
 }
 
-/// What came of a probe.
+/// Result of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeOutcome {
     /// The node.
     pub slot: Slot,
-    /// What came. Any final answer but 503 means that it is alive.
+    /// The result. Any final answer but 503 means that the node is alive.
     pub result: ProbeResult,
-    /// It answered 503: it gets no new calls for so long, as if a call had been answered with it.
+    /// Pause that a 503 asks for. The node gets no new calls during it, as after a 503 to a call.
     pub pause: Option<Pause>,
 }
 
 impl ProbeOutcome {
-    /// No answer.
+    /// Returns the outcome of a probe without an answer.
     fn failure(slot: Slot, result: ProbeResult) -> Self {
         Self { slot, result, pause: None }
     }
 
-    /// What it means for the health of the node.
+    /// Applies the outcome to the health of the node.
     pub fn apply(self, now: Instant, cluster: &mut Cluster) {
         let Self { slot, result, pause } = self;
         match (result, pause) {
-            // A closed port answers for itself; silence and 503 have to repeat.
+            // A closed port counts at once; silence and 503 count only if they repeat.
             (ProbeResult::Unreachable, _) => cluster.unreachable(now, slot),
             (_, Some(pause)) => cluster.refused(now, slot, now + pause.length, pause.asked),
             (_, None) => cluster.probed(now, slot, matches!(result, ProbeResult::Status(_))),
@@ -80,14 +79,14 @@ impl ProbeOutcome {
     }
 }
 
-/// What decided a probe.
+/// Event that decided a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeResult {
     /// A final response with this status.
     Status(u16),
-    /// Nothing came.
+    /// No answer in time.
     Timeout,
-    /// The network said that nobody listens there.
+    /// The network reported that no process listens at the address.
     Unreachable,
 }
 

@@ -1,4 +1,4 @@
-//! When whom to ask: probes without their bytes.
+//! Schedule of probes, independent of their bytes.
 
 use super::{Probe, ProbeOutcome, ProbeResult, ProbeSettings};
 use balance::{HealthEffect, Slot};
@@ -18,19 +18,19 @@ struct Target<A> {
     probe: Probe<A>,
     settings: ProbeSettings,
     next: Instant,
-    /// When a probe was last sent.
+    /// When the last probe was sent.
     asked: Option<Instant>,
     open: Option<OpenProbe>,
 }
 
-/// Shortest time between two probes of a node, whatever the suspicion: whoever forges ICMP errors must not make us
-/// send a probe for each. As short as the shortest interval that the configuration may set.
+/// Shortest time between two probes of a node on suspicion. Forged ICMP errors must not trigger a probe each. It equals
+/// the shortest interval that the configuration allows.
 const HURRY_GAP: Duration = Duration::from_millis(100);
-/// For nodes that are asked on suspicion only.
+/// Due time of nodes that are probed only on suspicion.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// When each node is asked: at an interval, and at once on suspicion. What an address and a probe look like is the
-/// user's: bytes live, a typed message in the simulator's model.
+/// The schedule of all nodes' probes: at an interval, and at once on suspicion. The caller defines addresses and
+/// probes: bytes in the server, a typed message in the simulator's model.
 ///
 /// - Setting up: [`set_targets`](Self::set_targets).
 /// - Running: [`answered`](Self::answered), [`unreachable`](Self::unreachable), [`carry_out`](Self::carry_out),
@@ -41,15 +41,15 @@ pub struct ProbeSchedule<A> {
 }
 
 impl<A> Default for ProbeSchedule<A> {
-    /// Nobody is asked yet.
+    /// No node is probed yet.
     fn default() -> Self {
         Self { targets: Vec::new() }
     }
 }
 
 impl<A: Copy + Eq> ProbeSchedule<A> {
-    /// Sets who is asked, and how. Those that are asked already go on; new ones are asked soon, spread over an
-    /// interval.
+    /// Sets the nodes to probe and their settings. Known nodes keep their schedule. The first probes of new nodes are
+    /// spread over an interval.
     pub fn set_targets(&mut self, now: Instant, targets: &[(Slot, A, ProbeSettings)]) {
         let count = targets.len() as u32;
         let mut before = core::mem::take(&mut self.targets);
@@ -62,7 +62,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
                     let mut target = before.swap_remove(at);
                     target.settings = settings;
                     if settings.periodic {
-                        // It may have been asked on suspicion only until now.
+                        // The node may have been probed only on suspicion before.
                         target.next = target.next.min(first + settings.interval);
                     }
                     return target;
@@ -74,7 +74,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
             .collect();
     }
 
-    /// Carries out what the cluster wants of probes.
+    /// Carries out an effect of the cluster on the schedule.
     pub fn carry_out(&mut self, effect: HealthEffect) {
         match effect {
             HealthEffect::Ask { slot, at } => self.hurry(at, slot),
@@ -83,8 +83,8 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         }
     }
 
-    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
-    /// A probe that is under way is sent again then.
+    /// Probes this node now, or 100 ms after its last probe, because the traffic suggests a fault. A probe under way is
+    /// sent again at that time.
     pub fn hurry(&mut self, now: Instant, slot: Slot) {
         let Some(target) = self.targets.iter_mut().find(|target| target.probe.slot == slot) else { return };
         let earliest = target.asked.map_or(now, |asked| asked + HURRY_GAP).max(now);
@@ -92,7 +92,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         *due = (*due).min(earliest);
     }
 
-    /// The node has given another sign of life: it is under suspicion no more.
+    /// Ends the suspicion of a node that has given another sign of life.
     pub fn clear(&mut self, slot: Slot) {
         let is_it = |target: &&mut Target<A>| target.probe.slot == slot && !target.settings.periodic;
         if let Some(target) = self.targets.iter_mut().find(is_it) {
@@ -100,7 +100,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         }
     }
 
-    /// A final response came to the probe that `is_it` recognises, and asks for this pause.
+    /// Processes a final response to the probe that `is_it` recognises, with the pause that it asks for.
     pub fn answered(
         &mut self,
         status: u16,
@@ -115,8 +115,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         Some(ProbeOutcome { slot: target.probe.slot, result: ProbeResult::Status(status), pause })
     }
 
-    /// The network reported (ICMP) that the probe that `is_it` recognises did not arrive. `None` if it is not under
-    /// way.
+    /// Processes an ICMP error about the probe that `is_it` recognises. Returns `None` if that probe is not under way.
     pub fn unreachable(&mut self, is_it: impl Fn(&Probe<A>) -> bool) -> Option<ProbeOutcome> {
         let mut open = self.targets.iter_mut().filter(|target| target.open.is_some());
         let target = open.find(|target| is_it(&target.probe))?;
@@ -124,7 +123,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         Some(ProbeOutcome::failure(target.probe.slot, ProbeResult::Unreachable))
     }
 
-    /// As [`hurry`](Self::hurry), for whoever is there.
+    /// Does the same as [`hurry`](Self::hurry) for every node whose address satisfies `is_there`.
     pub fn suspect(&mut self, now: Instant, is_there: impl Fn(&A) -> bool) {
         let there = self.targets.iter().filter(|target| is_there(&target.probe.address));
         let slots: Vec<_> = there.map(|target| target.probe.slot).collect();
@@ -133,7 +132,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         }
     }
 
-    /// Sends what is due, and notes what has waited too long.
+    /// Sends due probes, and reports probes that have timed out.
     pub fn tick(&mut self, now: Instant, mut send: impl FnMut(Probe<A>), mut note: impl FnMut(ProbeOutcome)) {
         for target in &mut self.targets {
             let Some(open) = &mut target.open else {
@@ -159,7 +158,7 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         }
     }
 
-    /// When [`tick`](Self::tick) is due; `None` if nobody is to be asked.
+    /// Returns when [`tick`](Self::tick) is due; `None` if no probe is scheduled.
     pub fn deadline(&self) -> Option<Instant> {
         let due = |target: &Target<A>| match &target.open {
             Some(open) => open.fails.min(open.again),

@@ -1,5 +1,5 @@
-//! How many servers there should be, where somebody else starts and stops them: the same scaler, with servers that
-//! are only thought of and take as long to start as is expected.
+//! Recommended number of servers for a pool whose servers are started and stopped by other means. It uses the same
+//! scaler with imaginary servers, which take the expected time to start.
 
 use super::fleet::News;
 use super::outlook::Outlook;
@@ -7,25 +7,25 @@ use super::view::PoolView;
 use base::Instant;
 use elastic::scale::{Decision, ScaleSettings, ServerId, ServerLoad, ServerRow, ServerState};
 
-/// How many servers there should be.
+/// Recommends a number of servers.
 pub struct Advice {
     has_begun: bool,
-    /// The scaler, and what it has said.
+    /// The scaler and its figures.
     pub outlook: Outlook,
 }
 
 impl Advice {
-    /// Nothing has been decided yet.
+    /// Creates advice without any decision yet.
     pub fn new(now: Instant, settings: ScaleSettings) -> Self {
         Self { has_begun: false, outlook: Outlook::new(now, settings) }
     }
 
-    /// Looks at the pool, and says what would be done.
+    /// Observes the pool and appends the decisions that would be made.
     pub fn step(&mut self, view: &PoolView, out: &mut Vec<News>) {
         let Some(rate) = self.outlook.rate(view.now, view.arrivals) else { return };
         let count = view.taking().count();
         if !self.has_begun {
-            // As many as there are, so that nothing changes but for a reason.
+            // Starts with the present number of servers, so that nothing changes without a reason.
             self.has_begun = true;
             let ScaleSettings { least, most, .. } = self.outlook.settings;
             for id in 0..count.clamp(least, most.max(least)) as u32 {
@@ -46,7 +46,7 @@ impl Advice {
         }
     }
 
-    /// Those that start are up after the time that a start takes, and none has calls.
+    /// Returns the load of the imaginary servers. A server is up after the expected start time, and has no calls.
     fn thought_of(&mut self, now: Instant, each: f64, is_announced: bool) -> Vec<ServerLoad> {
         let time = self.outlook.settings.start.time;
         let is_up = |row: &ServerRow| row.state == ServerState::Starting && now - row.since >= time;

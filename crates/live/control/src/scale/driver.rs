@@ -1,44 +1,44 @@
-//! What a driver, who starts and stops servers, is told and says.
+//! Data that drivers get and return. A driver starts and stops servers.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// A server as drivers know it.
+/// A server in a driver's view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its number, from 0.
+    /// Number of the server, from 0.
     pub index: u32,
-    /// The member as the file has it.
+    /// Name of the member in the configuration.
     pub name: String,
-    /// Where it is; `None` where its name stands for no address yet.
+    /// Address of the server; `None` if its name has no address yet.
     pub address: Option<SocketAddr>,
-    /// Where the other servers are that start, run, drain and stop.
+    /// Addresses of the other servers that start, run, drain or stop.
     pub others: Vec<SocketAddr>,
-    /// How many servers there are to be, this one included: what start, run, drain and stop.
+    /// Number of servers that start, run, drain or stop, this one included.
     pub count: usize,
 }
 
-/// What a driver says of its servers.
+/// A driver's list of its servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Those that run.
+    /// Running servers.
     pub running: Running,
-    /// Those that it knows to be ending, or to have ended.
+    /// Servers that are ending or have ended, as far as the driver knows.
     pub ending: Running,
 }
 
-/// What a driver says of one server.
+/// State of one server in a driver's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// It runs.
+    /// The server runs.
     Runs,
-    /// It ends, or has ended.
+    /// The server is ending or has ended.
     Ends,
-    /// It is not listed. That may be a gap in the list.
+    /// The server is not in the list, which may have gaps.
     Absent,
 }
 
 impl Listing {
-    /// What this says of a server that is named so ([`Running::Named`]); `None`: nothing is known.
+    /// Returns the state of a server whose name is `name` ([`Running::Named`]); `None` if it is unknown.
     pub fn of(&self, server: &Server, name: &str) -> Option<Word> {
         match (self.running.has(server, name)?, self.ending.has(server, name)) {
             (true, _) => Some(Word::Runs),
@@ -54,21 +54,21 @@ impl From<Running> for Listing {
     }
 }
 
-/// Names of servers.
+/// A set of servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Running {
-    /// The driver cannot tell: those that answer.
+    /// The driver cannot tell. The servers that answer count as running.
     Unknown,
-    /// Those of these names, in the form in which [`Address`](crate::Address) is shown, or addresses with their port.
+    /// Servers with these names, in the form in which [`Address`](crate::Address) is shown, or addresses with port.
     Named(Vec<String>),
-    /// Those with these numbers.
+    /// Servers with these numbers.
     Numbered(Vec<u32>),
-    /// Those at these addresses.
+    /// Servers at these addresses.
     At(Vec<IpAddr>),
 }
 
 impl Running {
-    /// Whether the server that is named so is among them; `None`: unknown.
+    /// Returns whether a server with this name is in the set; `None` if unknown.
     fn has(&self, server: &Server, name: &str) -> Option<bool> {
         let is_at = |named: &String| server.address.is_some_and(|address| address.to_string() == *named);
         match self {

@@ -1,14 +1,15 @@
-//! Carries out what the scaler of a pool decides: which server is which member, what has been asked of the driver,
-//! and what of that has come true. Whoever uses it asks drivers and drains members.
+//! Carries out the scaler's decisions for a pool. It maps servers to members, and tracks requests to the driver and
+//! their results. The caller calls drivers and drains members.
 //!
-//! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's
-//!   stays until he takes it back, whatever becomes of the server, and its capacity does not count meanwhile.
+//! - A member whose server is not ready is drained; the drain ends when the server becomes ready. An operator's drain
+//!   stays until the operator ends it, whatever becomes of the server, and the server's capacity does not count
+//!   meanwhile.
 //! - A server is stopped only if it is drained and has neither calls nor transactions.
-//! - Nothing is done before it is known what runs.
-//! - A start is asked for whatever the list says: the list may be from before the server ended, or name a machine
-//!   that runs while the server in it does not.
-//! - A list may have gaps: a server that answers stays, whether the driver lists it or not. Only what the driver
-//!   knows to be ending is lost although it answers.
+//! - Nothing is done before the running servers are known.
+//! - A start is requested whatever the list says. The list may be from before the server ended, or name a machine that
+//!   runs while the server in it does not.
+//! - A list may have gaps. A server that answers stays, whether the driver lists it or not. It counts as lost only if
+//!   the driver knows that it is ending.
 
 use super::driver::{Listing, Running, Server, Word};
 use super::outlook::Outlook;
@@ -22,61 +23,60 @@ use elastic::scale::{Decision, ScaleSettings, ServerId, ServerLoad, ServerRow, S
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What is to be done, or told.
+/// A request of the fleet to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// The driver is to start it: [`Fleet::on_started`].
+    /// The driver starts the server; the result goes to [`Fleet::on_started`].
     Start(Server),
-    /// The driver is to stop it: [`Fleet::on_stopped`].
+    /// The driver stops the server; the result goes to [`Fleet::on_stopped`].
     Stop(Server),
-    /// The member gets no new calls, or gets them again.
+    /// Starts (`true`) or ends the drain of the member at this address.
     Drain(SocketAddr, bool),
-    /// The driver does not list it: it is to be asked whether it is there.
+    /// Probes the member at this address, since the driver does not list it.
     Doubt(SocketAddr),
-    /// The driver is to say what runs: [`Reconciler::on_listed`](super::Reconciler::on_listed).
+    /// The driver lists its servers; the result goes to [`Reconciler::on_listed`](super::Reconciler::on_listed).
     List,
-    /// For people.
+    /// Writes news to the log.
     Tell(News),
 }
 
-/// What people are to hear of a server, named as in the configuration.
+/// News about a server, named as in the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// The scaler has decided this about it, or about the pool.
+    /// A decision of the scaler about the server, or about the pool (`None`).
     Decided(Option<String>, Decision),
-    /// It was found running.
+    /// The server was found running.
     Found(String),
-    /// It takes calls.
+    /// The server takes calls.
     Ready(String),
-    /// It was running, and is not any more.
+    /// The server has stopped running.
     Lost(String),
-    /// It answers, and the driver does not list it.
+    /// The server answers, but the driver does not list it.
     Unlisted(String),
-    /// It is to be stopped, and has so many calls and transactions, or gets new ones.
+    /// The server should stop, but has this many calls and transactions, or gets new ones.
     Busy(String, u64),
 }
 
-/// What was last asked of the driver about a server, or learnt.
+/// Last request to the driver about a server, or last change of its state.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Instant,
-    /// What runs is known again from a list that was asked for later than this.
+    /// Time from which a list must have been requested to say whether the server runs.
     unlisted_until: Instant,
-    /// The driver has not answered.
     is_open: bool,
 }
 
-/// A server that answers and is not listed.
+/// A server that answers but is not listed.
 #[derive(Clone, Copy, Debug)]
 struct Unlisted {
     since: Instant,
     is_told: bool,
 }
 
-/// What counts as lasting where nobody asks members regularly: lists come every few seconds.
+/// Time after which an unlisted server is reported if members are not probed regularly. Lists come every few seconds.
 const LASTING: Duration = Duration::from_secs(15);
 
-/// After so long a member that does not answer is known to be dead; `None` where nobody asks regularly.
+/// Returns the time after which a silent member is known to be dead; `None` if members are not probed regularly.
 pub fn detection(probes: &ProbeSettings, health: &HealthSettings) -> Option<Duration> {
     probes.periodic.then(|| probes.interval * health.fall + probes.interval + probes.timeout)
 }
@@ -84,20 +84,20 @@ pub fn detection(probes: &ProbeSettings, health: &HealthSettings) -> Option<Dura
 /// The servers of a pool.
 pub struct Fleet {
     server_list: ServerList,
-    /// After so long it is known whether a member answers; `None` where nobody asks regularly.
+    /// Time after which it is known whether a member answers; `None` if members are not probed regularly.
     detection: Option<Duration>,
     began: Instant,
     asked: BTreeMap<ServerId, Asked>,
-    /// What the driver said last, and when it was asked.
+    /// Last list of the driver, and when it was requested.
     listed: Option<(Instant, Listing)>,
     unlisted: BTreeMap<ServerId, Unlisted>,
-    /// The scaler, and what it has said.
+    /// The scaler and its figures.
     pub outlook: Outlook,
 }
 
 impl Fleet {
-    /// Nothing is known of the servers. `detection`: after so long it is known whether a member answers; `None` where
-    /// nobody asks regularly.
+    /// Creates a fleet of unknown servers. `detection` is the time after which it is known whether a member answers;
+    /// `None` if members are not probed regularly.
     pub fn new(
         now: Instant,
         settings: ScaleSettings,
@@ -115,20 +115,20 @@ impl Fleet {
         }
     }
 
-    /// The driver has said what runs; it was asked at `at`.
+    /// Takes the driver's list, requested at `at`.
     pub fn on_listed(&mut self, at: Instant, listing: Listing) {
         self.listed = Some((at, listing));
     }
 
-    /// The driver cannot say what runs. Unless it has said so before, those run that answer probes, where members are
-    /// asked regularly.
+    /// Handles a failed list. If there was no list before and members are probed regularly, the servers that answer
+    /// probes count as running.
     pub fn on_list_failed(&mut self, at: Instant) {
         if self.listed.is_none() && self.detection.is_some() {
             self.listed = Some((at, Running::Unknown.into()));
         }
     }
 
-    /// The driver has started a server, or failed to.
+    /// Takes the result of a start.
     pub fn on_started(&mut self, now: Instant, id: ServerId, is_done: bool) {
         if let Some(asked) = self.asked.get_mut(&id) {
             (asked.is_open, asked.unlisted_until) = (false, now);
@@ -138,7 +138,7 @@ impl Fleet {
         }
     }
 
-    /// The driver has stopped a server, or failed to: then it is asked again.
+    /// Takes the result of a stop. A failed stop is requested again.
     pub fn on_stopped(&mut self, now: Instant, id: ServerId, is_done: bool) {
         self.asked.insert(id, Asked { at: now, unlisted_until: now, is_open: false });
         if is_done {
@@ -146,7 +146,7 @@ impl Fleet {
         }
     }
 
-    /// Whether it is known what runs. Without, nothing is done.
+    /// Returns whether the running servers are known. Nothing is done before.
     pub fn knows(&self, now: Instant) -> bool {
         match &self.listed {
             None => false,
@@ -155,12 +155,12 @@ impl Fleet {
         }
     }
 
-    /// Whether it is known by now of each member whether it answers.
+    /// Returns whether enough time has passed to know which members answer.
     fn has_asked_all(&self, now: Instant) -> bool {
         self.detection.is_none_or(|time| now - self.began >= time)
     }
 
-    /// Looks at the pool, and says what is to be done.
+    /// Observes the pool and appends the requests that follow.
     pub fn step(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let starting: Vec<_> = self.of(ServerState::Starting).collect();
         self.server_list.look(view, &starting);
@@ -176,13 +176,13 @@ impl Fleet {
                 self.carry_out(decision, view, out);
             }
         }
-        // A list of which nothing has come true yet, or something has come wrong, takes nobody out of service.
+        // A list that the pool has not confirmed yet, or contradicts, drains no server.
         let is_borne_out = self.of(ServerState::Ready).next().is_some() && self.unlisted.is_empty();
         let spared = if is_borne_out { Vec::new() } else { open };
         self.set_drains(&spared, view, out);
     }
 
-    /// What has become of servers since the last look.
+    /// Updates the state of servers since the last observation.
     fn see(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         for id in self.server_list.ids() {
             let (word, name) = (self.word(id, view), self.name(id));
@@ -195,7 +195,8 @@ impl Fleet {
                     if word == Some(Word::Ends) || !self.is_up(id, view) =>
                 {
                     let known = self.asked.get(&id).map_or(Instant::ZERO, |asked| asked.unlisted_until);
-                    // What the list knows to end goes on to end; otherwise the list is from before the loss.
+                    // If the list says that the server is ending, the list stays valid. Otherwise the list is from
+                    // before the loss.
                     let unlisted_until = if word == Some(Word::Ends) { known } else { view.now };
                     self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: false });
                     self.outlook.scaler.on_lost(view.now, id);
@@ -210,8 +211,7 @@ impl Fleet {
         }
     }
 
-    /// Servers that answer and that the driver does not list. Each is asked whether it is there, and told of if that
-    /// lasts.
+    /// Handles servers that answer but are not listed. Each is probed, and is reported if the contradiction lasts.
     fn see_unlisted(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let lasting = self.detection.unwrap_or(LASTING);
         let mut before = core::mem::take(&mut self.unlisted);
@@ -235,8 +235,8 @@ impl Fleet {
         }
     }
 
-    /// What the driver says of a server; `None`: it does not know, or has not been asked since something was asked of
-    /// it.
+    /// Returns the driver's word on a server; `None` if the driver does not know, or if its list was requested before
+    /// the last request about this server was done.
     fn word(&self, id: ServerId, view: &PoolView) -> Option<Word> {
         let (at, listing) = self.listed.as_ref()?;
         let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
@@ -244,13 +244,13 @@ impl Fleet {
         if is_news { listing.of(&server, &self.name(id)) } else { None }
     }
 
-    /// Whether a member of it counts as alive.
+    /// Returns whether a member of the server counts as alive.
     fn is_up(&self, id: ServerId, view: &PoolView) -> bool {
         self.server_list.members(id, view).iter().any(|member| member.is_up)
     }
 
-    /// Whether a server that nobody here has started takes calls. At the beginning an answer is enough, whatever the
-    /// driver says; later one that the driver does not list may have been stopped, and answer to its end.
+    /// Returns whether a server that was not started here takes calls. At the beginning an answer is enough, whatever
+    /// the driver says. Later, an unlisted server may have been stopped and may answer until its end.
     fn is_found(&self, id: ServerId, view: &PoolView) -> bool {
         match self.word(id, view) {
             Some(Word::Ends) => false,
@@ -263,15 +263,15 @@ impl Fleet {
         self.server_list.members(id, view).iter().any(|member| member.is_up && member.has_answered)
     }
 
-    /// Whether it is not known yet of a server that the driver does not list whether it answers all the same.
+    /// Returns whether an unlisted server may still turn out to answer.
     fn may_answer(&self, id: ServerId, view: &PoolView) -> bool {
         let is_new = !self.asked.contains_key(&id) && self.state(id).is_none();
         let is_open = is_new && !self.has_asked_all(view.now) && self.word(id, view) == Some(Word::Absent);
         is_open && self.is_up(id, view)
     }
 
-    /// Whether a server takes calls: it runs, and its member has answered since something was asked of it. A member
-    /// that is up as it was before may be what has just been stopped: it is known after a while.
+    /// Returns whether a server takes calls: it runs, and its member has answered since the last request about it. A
+    /// member that was already alive may be a server that has just been stopped, which shows after a while.
     fn is_ready(&self, id: ServerId, view: &PoolView) -> bool {
         let (asked, word) = (self.asked.get(&id), self.word(id, view));
         if asked.is_some_and(|asked| asked.is_open) || word == Some(Word::Ends) {
@@ -281,20 +281,20 @@ impl Fleet {
         let at = asked.map_or(self.began, |asked| asked.at);
         let is_known = self.detection.map_or(is_listed, |time| view.now - at >= time);
         let answers = |member: &&MemberLoad| {
-            // At the beginning what the driver says is enough: nobody may have been asked yet.
+            // At the beginning the driver's list is enough, since members may not have been probed yet.
             let is_found = asked.is_none() && is_listed;
             member.is_up && (is_known || is_found || (member.since > at && member.has_answered))
         };
         self.server_list.members(id, view).iter().any(answers)
     }
 
-    /// What the scaler has to know of a server.
+    /// Returns the load of a server for the scaler; `None` unless it is ready or draining.
     fn load(&self, row: &ServerRow, view: &PoolView) -> Option<ServerLoad> {
         if !matches!(row.state, ServerState::Ready | ServerState::Draining) {
             return None;
         }
         let members = self.server_list.members(row.id, view);
-        // What the scaler itself has drained of a ready server is about to be taken back.
+        // The scaler's own drain of a ready server is about to end.
         let takes = |member: &&&MemberLoad| member.is_up && !member.drains.operator;
         let taking = || members.iter().filter(takes);
         let capacity =
@@ -313,7 +313,7 @@ impl Fleet {
                 out.push(Order::Tell(News::Decided(Some(self.name(id)), decision)));
                 self.stop(id, view, out);
             }
-            // Those that are not ready are drained below, and the others are not.
+            // Drains are set below: on servers that are not ready, and on no others.
             Decision::Drain(id) | Decision::Resume(id) => {
                 out.push(Order::Tell(News::Decided(Some(self.name(id)), decision)));
             }
@@ -325,7 +325,7 @@ impl Fleet {
 
     fn start(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
         let Some(server) = self.server_list.server(id, view, &self.all()) else {
-            // The last members are being stopped, and one of them can be started again then.
+            // The last members are being stopped. One of them can be started again afterwards.
             return self.outlook.scaler.on_start_failed(view.now, id);
         };
         self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
@@ -333,7 +333,7 @@ impl Fleet {
         out.push(Order::Start(server));
     }
 
-    /// Nobody is to lose a call: what has any is asked for again.
+    /// Stops a server. If it still has work, no call may be lost, and the scaler requests the stop again later.
     fn stop(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
         let members = self.server_list.members(id, view);
         let work: u64 = members.iter().map(|member| member.work).sum();
@@ -351,7 +351,8 @@ impl Fleet {
         }
     }
 
-    /// Whoever is no ready server gets no calls. Nothing is said of those that are `spared`.
+    /// Drains every server that is not ready, and ends the drains of ready ones. Servers in `spared` are left as they
+    /// are.
     fn set_drains(&self, spared: &[ServerId], view: &PoolView, out: &mut Vec<Order>) {
         for id in self.server_list.ids().filter(|id| !spared.contains(id)) {
             let is_drained = self.state(id) != Some(ServerState::Ready);
@@ -361,23 +362,23 @@ impl Fleet {
         }
     }
 
-    /// The servers that start, run, drain and stop.
+    /// Returns the servers that start, run, drain or stop.
     fn all(&self) -> Vec<ServerId> {
         self.rows().filter(|row| row.state != ServerState::Gone).map(|row| row.id).collect()
     }
 
-    /// When a stop that is not done is asked for again.
+    /// Returns when an unfinished stop is requested again.
     pub fn stopped_again(&self, id: ServerId) -> Option<Instant> {
         let row = self.rows().find(|row| row.id == id && row.state == ServerState::Stopping)?;
         Some(row.since + self.outlook.settings.stop_again)
     }
 
-    /// Servers that answer although the driver has not listed them for a while.
+    /// Returns the servers that have answered for a while although the driver does not list them.
     pub fn unlisted(&self) -> Vec<String> {
         self.unlisted.iter().filter(|(_, unlisted)| unlisted.is_told).map(|(id, _)| self.name(*id)).collect()
     }
 
-    /// Which server is which member.
+    /// Returns the mapping of servers to members.
     pub fn server_list(&self) -> &ServerList {
         &self.server_list
     }
@@ -394,7 +395,7 @@ impl Fleet {
         self.rows().find(|row| row.id == id).map(|row| row.state)
     }
 
-    /// What people call it.
+    /// Returns the name of a server for display.
     pub fn name(&self, id: ServerId) -> String {
         match &self.server_list {
             ServerList::Listed(servers) => {

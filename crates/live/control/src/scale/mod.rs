@@ -1,12 +1,12 @@
-//! What is decided about the servers of a pool that are started and stopped as calls come and go. [`elastic::scale`]
-//! says how many there should be; here it is held against what the pool and a driver show. Whoever uses it asks the
-//! driver, drains members, and tells people. `docs/elastic.md` describes it for users.
+//! Decisions about servers that are started and stopped as the load changes. [`elastic::scale`] calculates how many
+//! servers there should be; this module compares that with the state of the pool and the driver. The caller calls the
+//! driver, drains members and writes the log. `docs/scaling.md` describes scaling for users.
 //!
-//! - [`PoolView`]: what a pool is like at one moment,
-//! - [`Listing`]: what a driver says, and [`Server`]: what it is told,
-//! - [`Fleet`]: which server is which member, and what has been asked about it,
-//! - [`Reconciler`]: the fleet, and when its driver is asked what runs,
-//! - [`Advice`]: how many there should be, where nobody here starts and stops servers.
+//! - [`PoolView`]: state of a pool at one moment,
+//! - [`Listing`]: list of a driver; [`Server`]: a server in requests to the driver,
+//! - [`Fleet`]: mapping of servers to members, and requests about them,
+//! - [`Reconciler`]: a fleet with the schedule of its driver's lists,
+//! - [`Advice`]: recommended number of servers if no driver starts and stops servers.
 
 mod advice;
 mod driver;

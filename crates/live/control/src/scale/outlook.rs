@@ -1,4 +1,4 @@
-//! The scaler of a pool: how many calls come, and what it has said.
+//! The scaler of a pool: rate of arrivals and results of decisions.
 
 use super::view::{MemberLoad, PoolView};
 use base::Instant;
@@ -7,29 +7,29 @@ use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerLoad, ServerSt
 /// Decisions by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecisionCounts {
-    /// Servers to be started.
+    /// Servers to start.
     pub start: u64,
-    /// Servers that get no new calls any more.
+    /// Servers that get no new calls from now on.
     pub drain: u64,
-    /// Drained ones that get calls again.
+    /// Drained servers that get new calls again.
     pub resume: u64,
-    /// Servers to be stopped, those that are asked for again included.
+    /// Servers to stop, repeated requests included.
     pub stop: u64,
-    /// Servers to be stopped since they did not come up.
+    /// Servers to stop because they did not come up.
     pub give_up: u64,
 }
 
-/// The scaler of a pool, and what is known beside its servers.
+/// The scaler of a pool, with its figures.
 pub struct Outlook {
-    /// Who decides how many servers there are to be.
+    /// Decides how many servers there should be.
     pub scaler: Scaler,
-    /// What it decides by.
+    /// Settings of the scaler.
     pub settings: ScaleSettings,
-    /// When arrivals were last looked at, and how many there had been.
+    /// Time and number of arrivals at the last observation.
     seen: Option<(Instant, u64)>,
-    /// Most servers announce much less than they use to.
+    /// Whether most servers announce much less capacity than usual.
     pub cluster_latency: bool,
-    /// So many servers are needed, which are more than there may be.
+    /// Number of servers needed if it exceeds the largest number.
     pub short: Option<usize>,
     /// Decisions so far.
     pub decisions: DecisionCounts,
@@ -47,7 +47,7 @@ impl Outlook {
         }
     }
 
-    /// What the scaler decides at this rate about these servers.
+    /// Returns the scaler's decisions at this rate and for these servers.
     pub(super) fn decide(&mut self, now: Instant, rate: f64, servers: &[ServerLoad]) -> Vec<Decision> {
         let mut decisions = Vec::new();
         self.scaler.step(now, &Seen { rate, servers }, &mut decisions);
@@ -57,13 +57,13 @@ impl Outlook {
         decisions
     }
 
-    /// As many servers as are to take calls.
+    /// Returns the number of servers that should take calls.
     pub fn wanted(&self) -> usize {
         let is_wanted = |state| matches!(state, ServerState::Starting | ServerState::Ready);
         self.scaler.rows().filter(|row| is_wanted(row.state)).count()
     }
 
-    /// Calls a second that those carry that take any.
+    /// Returns the calls a second that the members that take calls can carry.
     pub fn capacity(&self, view: &PoolView) -> f64 {
         // The sum of no floats is -0.0.
         view.taking().map(|member| self.capacity_of(member)).sum::<f64>() + 0.0
@@ -73,15 +73,15 @@ impl Outlook {
         member.capacity.unwrap_or(self.settings.capacity * member.weight)
     }
 
-    /// New requests a second since the last look; `None` at the first.
+    /// Returns the new requests a second since the last call; `None` at the first.
     pub(super) fn rate(&mut self, now: Instant, arrivals: u64) -> Option<f64> {
         let (at, before) = self.seen.replace((now, arrivals))?;
         let since = (now - at).as_secs_f64();
-        // A member that has been forgotten takes what it was given with it.
+        // When a member is forgotten, its arrivals disappear from the sum.
         (since > 0.0).then(|| arrivals.saturating_sub(before) as f64 / since)
     }
 
-    /// Takes note of a decision.
+    /// Counts a decision.
     fn note(&mut self, decision: Decision) {
         let count = match decision {
             Decision::Start(_) => &mut self.decisions.start,

@@ -1,4 +1,4 @@
-//! One pool and its driver, held against each other every few seconds.
+//! Compares a pool with its driver every few seconds.
 
 use super::driver::{Listing, Server};
 use super::fleet::{Fleet, Order};
@@ -7,33 +7,33 @@ use super::view::PoolView;
 use base::Instant;
 use elastic::scale::ServerId;
 
-/// What people are to hear of a list of the driver.
+/// News about the driver's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListNews {
-    /// It answers again.
+    /// Lists succeed again.
     Again,
-    /// It does not say what runs, for this reason. Told once, and not at each attempt.
+    /// Lists fail for this reason. Reported once, not at each attempt.
     Fails(String),
 }
 
-/// One pool and its driver.
+/// A pool and its driver.
 ///
 /// - Running: [`look`](Self::look) every few seconds.
-/// - What the driver has answered: [`on_started`](Self::on_started), [`on_stopped`](Self::on_stopped),
+/// - Results of the driver: [`on_started`](Self::on_started), [`on_stopped`](Self::on_stopped),
 ///   [`on_listed`](Self::on_listed).
-/// - Looking on: [`fleet`](Self::fleet), [`trouble`](Self::trouble).
+/// - Reading: [`fleet`](Self::fleet), [`trouble`](Self::trouble).
 pub struct Reconciler {
     fleet: Fleet,
     trouble: Trouble,
 }
 
 impl Reconciler {
-    /// Nothing has been asked of the driver yet.
+    /// Creates a reconciler that has not asked the driver yet.
     pub fn new(now: Instant, fleet: Fleet) -> Self {
         Self { fleet, trouble: Trouble::new(now) }
     }
 
-    /// Looks at the pool, and says what is to be done.
+    /// Observes the pool and appends the requests that follow.
     pub fn look(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         self.fleet.step(view, out);
         if self.trouble.asks_list(view.now) {
@@ -41,7 +41,7 @@ impl Reconciler {
         }
     }
 
-    /// The driver has started a server, or says why not.
+    /// Takes the result of a start.
     pub fn on_started(&mut self, now: Instant, server: &Server, result: Result<(), String>) {
         let id = ServerId(server.index);
         self.fleet.on_started(now, id, result.is_ok());
@@ -50,7 +50,7 @@ impl Reconciler {
         self.trouble.done(result.map_err(failed));
     }
 
-    /// The driver has stopped a server, or says why not.
+    /// Takes the result of a stop.
     pub fn on_stopped(&mut self, now: Instant, server: &Server, result: Result<(), String>) {
         let id = ServerId(server.index);
         self.fleet.on_stopped(now, id, result.is_ok());
@@ -59,7 +59,7 @@ impl Reconciler {
         self.trouble.done(result.map_err(failed));
     }
 
-    /// The driver, which was asked at `at`, has said what runs, or why it cannot.
+    /// Takes the result of a list that was requested at `at`.
     pub fn on_listed(
         &mut self,
         now: Instant,
@@ -80,12 +80,12 @@ impl Reconciler {
         }
     }
 
-    /// Which server is which member, and what has been asked about it.
+    /// Returns the fleet: the mapping of servers to members, and requests about them.
     pub fn fleet(&self) -> &Fleet {
         &self.fleet
     }
 
-    /// How the driver fails.
+    /// Returns the failures of the driver.
     pub fn trouble(&self) -> &Trouble {
         &self.trouble
     }

@@ -1,20 +1,20 @@
-//! Which member a server of the scaler is.
+//! Mapping of the scaler's servers to members.
 
 use super::driver::Server;
 use super::view::{MemberLoad, PoolView};
 use elastic::scale::ServerId;
 use std::net::SocketAddr;
 
-/// Which member a server of the scaler is.
+/// Mapping of the scaler's servers to members.
 #[derive(Clone, Debug)]
 pub enum ServerList {
-    /// The members of the configuration, in its order. A name may stand for several addresses of one server.
+    /// The members of the configuration in its order. A name may have several addresses of one server.
     Listed(Vec<ListedServer>),
-    /// Each address that a name stands for, in the order in which they came.
+    /// Each address of a name is a server, in the order in which the addresses appeared.
     Found {
         /// The name.
         name: String,
-        /// By the number of the server.
+        /// Addresses by the number of the server.
         addresses: Vec<Option<SocketAddr>>,
     },
 }
@@ -22,14 +22,14 @@ pub enum ServerList {
 /// A member of the configuration.
 #[derive(Clone, Debug)]
 pub struct ListedServer {
-    /// As all of this process names it.
+    /// Name of the member in this process.
     pub name: String,
-    /// As the file has it.
+    /// Text of the member in the file.
     pub text: String,
 }
 
 impl ServerList {
-    /// Takes note of addresses that have come and gone. `starting` are the servers that one is waited for.
+    /// Updates addresses that have appeared or disappeared. `starting` are the servers that are expected to appear.
     pub(super) fn look(&mut self, view: &PoolView, starting: &[ServerId]) {
         let Self::Found { addresses, .. } = self else { return };
         for place in addresses.iter_mut() {
@@ -49,7 +49,7 @@ impl ServerList {
         }
     }
 
-    /// Numbers of all servers that may be.
+    /// Returns the numbers of all servers that may run.
     pub fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
         let count = match self {
             Self::Listed(servers) => servers.len(),
@@ -58,7 +58,7 @@ impl ServerList {
         (0..count as u32).map(ServerId)
     }
 
-    /// What the pool has of this server.
+    /// Returns the pool's members that are this server.
     pub fn members<'v>(&self, id: ServerId, view: &'v PoolView) -> Vec<&'v MemberLoad> {
         let index = id.0 as usize;
         let is_it = |member: &&MemberLoad| match self {
@@ -68,7 +68,8 @@ impl ServerList {
         view.members.iter().filter(is_it).collect()
     }
 
-    /// As drivers know it, of these that start, run, drain and stop; `None` where there is no such member.
+    /// Returns the server as drivers know it. `all` are the servers that start, run, drain or stop. `None` if there is
+    /// no such member.
     pub fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<Server> {
         let name = match self {
             Self::Listed(servers) => &servers.get(id.0 as usize)?.text,
@@ -107,7 +108,7 @@ mod tests {
             (at(&server_list, &[3], 0), at(&server_list, &[3], 1).as_deref()),
             (None, Some("127.0.0.3"))
         );
-        // One that is waited for comes first, then free numbers.
+        // An expected server comes first, then free numbers.
         server_list.look(&view(&[3, 7, 8]), &[ServerId(4)]);
         assert_eq!(at(&server_list, &[3, 7, 8], 4).as_deref(), Some("127.0.0.7"));
         assert_eq!(at(&server_list, &[3, 7, 8], 0).as_deref(), Some("127.0.0.8"));

@@ -1,5 +1,5 @@
-//! A pool as it might be: servers that take their time to start, calls that take theirs to end, a driver that may
-//! fail. What the fleet orders is carried out here, and checked.
+//! A simulated pool: servers take time to start, calls take time to end, and the driver may fail. The fleet's requests
+//! are carried out and checked here.
 
 use super::advice::Advice;
 use super::driver::{Listing, Running, Server};
@@ -11,7 +11,7 @@ use base::Instant;
 use core::time::Duration;
 use elastic::scale::{Decision, ScaleSettings, ServerId, ServerState, StartSettings};
 
-/// A member of this name at 127.0.0.`host`.
+/// Returns a member with this name at 127.0.0.`host`.
 pub(super) fn member(name: &str, host: u8) -> MemberLoad {
     MemberLoad {
         name: name.to_owned(),
@@ -27,9 +27,9 @@ pub(super) fn member(name: &str, host: u8) -> MemberLoad {
 }
 
 const STEP: Duration = Duration::from_secs(2);
-/// After so long a member that does not answer is known to be dead.
+/// Time after which a silent member is known to be dead.
 const DETECTION: Duration = Duration::from_secs(6);
-/// How long a server takes to start, and a call to end.
+/// Duration of a server's start, and of a call.
 const START: Duration = Duration::from_secs(20);
 const CALL: Duration = Duration::from_secs(30);
 
@@ -58,16 +58,16 @@ fn server_list() -> ServerList {
     ServerList::Listed(names().into_iter().map(listed).collect())
 }
 
-/// A server as it is.
+/// True state of a server.
 #[derive(Clone, Copy, Default)]
 struct Machine {
-    /// Since when it has been starting or running.
+    /// Start time of the server; `None` if it does not run.
     since: Option<Instant>,
     is_broken: bool,
-    /// What of it was last seen to change, and when.
+    /// Last state that probes have shown, and when it changed.
     seen_up: bool,
     seen_at: Instant,
-    /// Looks in a row at which it was down and seen to be up.
+    /// Number of steps in a row in which it was down but shown as up.
     unseen: usize,
     drains: Drains,
     calls: f64,
@@ -78,21 +78,21 @@ struct World {
     fleet: Fleet,
     machines: [Machine; 4],
     arrivals: f64,
-    /// Whether the driver answers, and whether it knows what runs.
+    /// Whether the driver answers, and whether it can list the running servers.
     is_driver_up: bool,
     lists: bool,
-    /// What it leaves out although it runs, and what it knows to end.
+    /// Running servers that the list leaves out, and servers that the driver knows to be ending.
     gaps: Vec<u32>,
     ending: Vec<u32>,
     /// Whether no probe has been sent yet.
     is_unasked: bool,
-    /// Which calls never end.
+    /// Server whose calls never end.
     stuck: Option<usize>,
     orders: Vec<String>,
     told: Vec<News>,
-    /// What the driver says in place of what runs.
+    /// Fixed list that the driver returns instead of the running servers.
     said: Option<Vec<u32>>,
-    /// Whose drain was undone.
+    /// Servers whose drain was undone.
     undrained: Vec<usize>,
 }
 
@@ -128,12 +128,12 @@ impl World {
         !machine.is_broken && machine.since.is_some_and(|since| self.now - since >= START)
     }
 
-    /// The same servers and what is known of them, and another scaler.
+    /// Replaces the scaler; servers and their known state stay.
     fn reload(&mut self) {
         self.fleet = Fleet::new(self.now, settings(), server_list(), Some(DETECTION));
     }
 
-    /// The same servers, and a process that knows nothing of them.
+    /// Replaces the process by one that knows nothing of the servers.
     fn restart(&mut self) {
         self.reload();
         for machine in &mut self.machines {
@@ -141,14 +141,14 @@ impl World {
         }
     }
 
-    /// A step at so many calls a second.
+    /// Makes a step with this number of calls a second.
     fn step(&mut self, rate: f64) {
         self.now += STEP;
         self.calls(rate);
         for index in 0..4 {
             let is_up = self.is_up(index);
             let machine = &mut self.machines[index];
-            // An answer is seen at once, and silence after a while.
+            // An answer is noticed at once, silence after a while.
             machine.unseen = if machine.seen_up && !is_up { machine.unseen + 1 } else { 0 };
             if machine.seen_up != is_up && (is_up || machine.unseen >= 2) {
                 (machine.seen_up, machine.seen_at) = (is_up, self.now);
@@ -203,9 +203,9 @@ impl World {
                 assert!((1..=4).contains(&count), "{count} servers");
                 self.orders.push(format!("start {index}"));
                 let machine = &mut self.machines[index as usize];
-                // A pod that ends comes again by itself.
+                // A pod that is being deleted is restarted by its controller.
                 if self.is_driver_up && !self.ending.contains(&index) {
-                    // One that runs and does not answer may be told to start: that it runs is no failure.
+                    // A start of a server that runs but does not answer is no failure.
                     assert!(machine.since.is_none() || machine.is_broken, "{index} runs already");
                     machine.since = machine.since.or(Some(self.now));
                 }
@@ -248,7 +248,7 @@ impl World {
     }
 }
 
-/// The checks of `carry_out` are the point: none is stopped with calls.
+/// The checks of `carry_out` matter here: no server is stopped with calls.
 #[test]
 fn servers_come_with_the_calls_and_go_with_them_the_last_first() {
     for lists in [true, false] {
@@ -264,7 +264,7 @@ fn servers_come_with_the_calls_and_go_with_them_the_last_first() {
     }
 }
 
-/// Those that do not run are drained, so that no call goes there.
+/// Servers that do not run are drained, so that no call goes there.
 #[test]
 fn after_a_restart_what_runs_is_found_again_and_nothing_is_started_twice() {
     for lists in [true, false] {
@@ -300,7 +300,7 @@ fn a_driver_that_fails_is_asked_again_after_a_wait_that_grows() {
     world.is_driver_up = false;
     world.run(50, 30.0);
     let attempts = world.orders.len();
-    // 10, 20, 40 seconds, with three servers each.
+    // Waits of 10, 20 and 40 seconds, with three servers each.
     assert!((6..=12).contains(&attempts), "{:?}", world.orders);
     assert_eq!(world.taking(), [0], "the calls go on where they can");
     world.is_driver_up = true;
@@ -313,7 +313,7 @@ fn a_server_that_breaks_is_started_again_and_gets_no_calls_meanwhile() {
     let mut world = World::new(1, true);
     world.run(60, 25.0);
     world.orders.clear();
-    // Its process ends.
+    // The process of the server ends.
     (world.machines[1].since, world.machines[1].calls) = (None, 0.0);
     world.run(3, 25.0);
     assert_eq!(
@@ -325,7 +325,7 @@ fn a_server_that_breaks_is_started_again_and_gets_no_calls_meanwhile() {
     assert_eq!(world.taking(), [0, 1, 2, 3]);
 }
 
-/// What the driver says of it is from before: there is no waiting for a list that is right.
+/// The driver's list is from before the end. The start does not wait for a correct list.
 #[test]
 fn a_server_that_ends_is_started_again_whatever_the_list_says() {
     let mut world = World::new(1, true);
@@ -340,7 +340,7 @@ fn a_server_that_ends_is_started_again_whatever_the_list_says() {
     assert_eq!((world.taking(), world.orders.len()), (vec![0], 1));
 }
 
-/// The driver lists machines, and in the first one no server comes up.
+/// The driver lists machines, and no server comes up in the first one.
 #[test]
 fn after_a_start_in_vain_another_server_is_tried() {
     let mut world = World::new(1, true);
@@ -361,14 +361,14 @@ fn where_the_driver_cannot_say_what_runs_probes_do() {
     assert_eq!((world.taking(), world.orders.len()), (vec![0], 0));
     world.run(2, 25.0);
     assert!(world.orders.contains(&"start 1".to_owned()), "{:?}", world.orders);
-    // Where nobody asks members regularly, nothing is known.
+    // If members are not probed regularly, nothing is known.
     let mut fleet = Fleet::new(world.now, settings(), server_list(), None);
     fleet.on_list_failed(world.now);
     assert!(!fleet.knows(world.now + Duration::from_mins(5)));
 }
 
-/// One that hangs runs for the driver: it is started in vain, given up, stopped once it has no calls, and started
-/// again.
+/// For the driver, a hanging server runs. A start has no effect, the server is given up, stopped once it has no calls,
+/// and started again.
 #[test]
 fn a_server_that_hangs_is_stopped_and_started() {
     let mut world = World::new(1, true);
@@ -383,7 +383,7 @@ fn a_server_that_hangs_is_stopped_and_started() {
     assert_eq!(world.taking(), [0, 1, 2, 3], "{:?}", world.orders);
 }
 
-/// Its calls may go on for all that anybody knows.
+/// As far as is known, the calls of the server may continue.
 #[test]
 fn a_server_that_hangs_with_calls_is_not_stopped_before_they_are_over() {
     let mut world = World::new(1, true);
@@ -414,7 +414,7 @@ fn a_server_whose_calls_do_not_end_is_never_stopped() {
     assert!(world.orders.contains(&"stop 3".to_owned()), "{:?}", world.orders);
 }
 
-/// A server that has just been stopped still counts as up until its probes fail.
+/// A server that has just been stopped counts as up until its probes fail.
 #[test]
 fn what_has_just_been_stopped_is_not_taken_for_running() {
     let mut world = World::new(2, false);
@@ -427,7 +427,7 @@ fn what_has_just_been_stopped_is_not_taken_for_running() {
     assert_eq!((world.orders.len(), world.undrained.clone()), (1, Vec::new()));
 }
 
-/// One that an operator has started is taken over.
+/// A server that an operator has started is taken over.
 #[test]
 fn a_server_that_somebody_else_has_started_is_found_and_goes_when_it_is_not_needed() {
     for lists in [true, false] {
@@ -447,7 +447,7 @@ fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
     world.machines[0].drains.operator = true;
     world.run(60, 12.0);
     assert_eq!(world.taking(), [1, 2]);
-    // Neither another scaler, after a reload, nor its new process gives it calls.
+    // Neither another scaler after a reload nor a new process of the server ends the operator's drain.
     world.reload();
     world.run(60, 12.0);
     assert_eq!((world.taking(), world.state(0)), (vec![1, 2], Some(ServerState::Ready)));
@@ -461,7 +461,7 @@ fn a_drain_of_an_operator_stays_and_another_server_takes_its_place() {
     assert_eq!(world.taking(), [0, 1, 2, 3]);
 }
 
-/// All of what the driver says is wrong, and nobody loses a server by it.
+/// The driver's list is completely wrong, and no server is lost because of it.
 #[test]
 fn servers_that_answer_stay_whatever_the_driver_lists() {
     let mut world = World::new(1, true);
@@ -474,7 +474,7 @@ fn servers_that_answer_stay_whatever_the_driver_lists() {
     assert_eq!((world.taking(), world.orders.clone()), (vec![0, 1, 2, 3], Vec::new()));
     let told: Vec<_> = names().into_iter().map(News::Unlisted).collect();
     assert_eq!((&world.told, world.fleet.unlisted()), (&told, names()), "each is told of once");
-    // One that does not answer either is lost.
+    // A server that also does not answer is lost.
     (world.machines[1].since, world.machines[1].calls) = (None, 0.0);
     world.run(4, 25.0);
     assert_eq!(world.orders, ["start 1"]);
@@ -495,7 +495,7 @@ fn after_a_restart_servers_that_answer_are_found_whatever_the_driver_lists() {
         assert_eq!(world.taking(), [0, 1, 2, 3]);
     }
     assert_eq!(world.orders, [""; 0]);
-    // Nobody has been asked yet.
+    // No member has been probed yet.
     world.restart();
     world.is_unasked = true;
     world.run(2, 25.0);
@@ -505,7 +505,7 @@ fn after_a_restart_servers_that_answer_are_found_whatever_the_driver_lists() {
     assert_eq!((world.taking(), world.orders.clone()), (vec![0, 1, 2, 3], Vec::new()));
 }
 
-/// A pod that is being deleted answers to its end.
+/// A pod that is being deleted answers until its end.
 #[test]
 fn what_the_driver_knows_to_end_gets_no_calls_any_more() {
     let mut world = World::new(1, true);
@@ -517,7 +517,7 @@ fn what_the_driver_knows_to_end_gets_no_calls_any_more() {
     assert_eq!(world.taking(), [0, 1, 3], "nor while it is waited for");
 }
 
-/// A list that names some of them, and rightly so, takes the others out of service at once.
+/// A list that is confirmed for some servers takes the others out of service at once.
 #[test]
 fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
     let mut world = World::new(2, true);
@@ -526,7 +526,7 @@ fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
     assert_eq!(world.machines.map(|machine| machine.drains.scaler), [false, false, true, true]);
 }
 
-/// A driver answers in its own time; meanwhile nothing else is asked of it about the same server.
+/// A driver may take its time. Until it answers, there is no further request about the same server.
 #[test]
 fn a_stop_that_is_under_way_is_not_asked_for_again() {
     let mut fleet = Fleet::new(Instant::ZERO, settings(), server_list(), None);
@@ -586,10 +586,10 @@ fn advice_follows_the_rate_whatever_becomes_of_it() {
         advice.outlook.wanted()
     };
     assert_eq!(wanted(2, 10), 2, "as many as there are");
-    // 100 calls/s are 80 % of 13 servers with 10 each; the rise was followed ahead.
+    // 100 calls/s are 80 % of 13 servers with 10 each; the rise was anticipated.
     let risen = wanted(60, 100);
     assert!((13..=17).contains(&risen), "{risen}");
-    // And 70 % of 15.
+    // 100 calls/s are 70 % of 15 servers.
     let settled = wanted(600, 100);
     assert!((13..=15).contains(&settled), "{settled}");
     assert_eq!(wanted(1_800, 3), 1);

@@ -1,32 +1,31 @@
-//! How a driver fails, and when it is asked next what runs.
+//! Failures of a driver, and the time of its next list.
 
 use base::Instant;
 use core::time::Duration;
 
-/// How often a driver is asked what runs, and how long it is left alone after a first failure; twice as long after
-/// each further one, up to the most.
+/// Interval of lists, and the wait after a first failure. The wait doubles with each further failure up to the maximum.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_MAX: Duration = Duration::from_mins(1);
 
-/// How a driver fails.
+/// Failures of a driver.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble {
     failures: u64,
-    /// In a row.
+    /// Number of failed lists in a row.
     lists_failed: u32,
     list: Option<String>,
     last: Option<Failed>,
-    /// When it is asked next what runs; `None` while it is being asked.
+    /// Time of the next list; `None` while the driver is listing.
     next_list: Option<Instant>,
 }
 
-/// A start or a stop that failed.
+/// A failed start or stop.
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
-    /// What it was, and why.
+    /// Description with the cause.
     pub(super) what: String,
-    /// When a stop is asked for again; `None`: it was a start.
+    /// When the stop is requested again; `None` for a start.
     pub(super) stop_again: Option<Instant>,
 }
 
@@ -35,12 +34,12 @@ impl Trouble {
         Self { next_list: Some(now), ..Self::default() }
     }
 
-    /// Whether it is to be asked now what runs. Until it has answered it is not asked again.
+    /// Returns whether the driver should list its servers now. It is not asked again until it has answered.
     pub(super) fn asks_list(&mut self, now: Instant) -> bool {
         self.next_list.take_if(|next| *next <= now).is_some()
     }
 
-    /// Whether its last list failed.
+    /// Returns whether the last list failed.
     pub(super) fn is_list_failing(&self) -> bool {
         self.list.is_some()
     }
@@ -66,12 +65,12 @@ impl Trouble {
         self.failures += u64::from(self.last.is_some());
     }
 
-    /// How often it has failed so far.
+    /// Returns the number of failures so far.
     pub fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// What goes wrong, and how long it is until it is tried again.
+    /// Describes the present failure, with the seconds until the next attempt.
     pub fn shown(&self, now: Instant, next_start: Instant) -> (Option<String>, f64) {
         let next_list = self.next_list.filter(|_| self.list.is_some());
         let stop = self.last.as_ref().and_then(|failed| failed.stop_again);

@@ -1,4 +1,4 @@
-//! What a pool is like at one moment, as far as its scaler has to know.
+//! State of a pool for its scaler.
 
 use crate::control::ListedMember;
 use crate::membership::Drains;
@@ -8,58 +8,57 @@ use base::Instant;
 use node::QueueReport;
 use std::net::SocketAddr;
 
-/// What a pool is like at one moment.
+/// State of a pool at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct PoolView {
-    /// The moment.
+    /// Time of the view.
     pub now: Instant,
-    /// New requests so far: those that members were given, and those that found nobody who takes them, or no room in
-    /// the queue.
+    /// New requests so far: sent to members, refused because no member took them, or refused or expired in the queue.
     pub arrivals: u64,
-    /// Its members; not those that left.
+    /// Members of the pool, without former members.
     pub members: Vec<MemberLoad>,
 }
 
-/// A member, and what it has to do.
+/// A member and its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberLoad {
-    /// As the configuration names it.
+    /// Name of the member in the configuration.
     pub name: String,
-    /// Where it is.
+    /// Address of the member.
     pub address: SocketAddr,
-    /// Whether it counts as alive.
+    /// Whether the member counts as alive.
     pub is_up: bool,
-    /// When it was last found dead or back, or joined.
+    /// When the member joined, or was last found dead or alive.
     pub since: Instant,
-    /// Whether it has answered its last probe.
+    /// Whether the member has answered its last probe.
     pub has_answered: bool,
-    /// Who has it get no new calls.
+    /// Sources of its drain.
     pub drains: Drains,
-    /// Calls and transactions in it.
+    /// Calls and transactions of the member.
     pub work: u64,
-    /// Its capacity relative to the others, as the configuration has it.
+    /// Capacity relative to the other members, from the configuration.
     pub weight: f64,
-    /// New calls a second that it can take, as the queue of the pool knows by its announcements or its calls.
+    /// New calls a second that the member can take, as the pool's queue knows from announcements or from its calls.
     pub capacity: Option<f64>,
 }
 
-/// What all shards together know of a member.
+/// Load of a member over all shards.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemberWork {
-    /// Its open leases.
+    /// Open leases of the member.
     pub load: Load,
-    /// New requests that it was given so far, but for those that another member of the pool has, too.
+    /// New requests sent to the member so far, except those that another member of the pool got too.
     pub assigned: u64,
 }
 
 impl PoolView {
-    /// The members that take calls.
+    /// Returns the members that take calls.
     pub(super) fn taking(&self) -> impl Iterator<Item = &MemberLoad> {
         self.members.iter().filter(|member| member.is_up && !member.drains.is_any())
     }
 
-    /// The pool of this number, whose members are among these. All shards together have this work in each, and this
-    /// queue, if there is one; so many new requests found nobody who takes them.
+    /// Returns the state of a pool, whose members are among `members`. `work` returns the work of a member over all
+    /// shards. `queue` is the pool's queue, if it has one.
     pub fn of(
         now: Instant,
         pool: PoolId,

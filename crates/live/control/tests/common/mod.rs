@@ -1,4 +1,4 @@
-//! A control plane with its shards and its DNS played by the test.
+//! A control plane whose shards and DNS are played by the test.
 
 use balance::PolicyKind;
 use base::{Flow, Instant, Outbox, Peer, Transport};
@@ -16,14 +16,14 @@ pub(crate) const A: &str = "127.0.0.1:5081";
 pub(crate) const B: &str = "127.0.0.1:5082";
 pub(crate) const C: &str = "127.0.0.1:5083";
 
-/// Calls are over when they have been silent for so long.
+/// Time without a sign after which a call is over.
 pub(crate) const CALL: Duration = Duration::from_mins(1);
 
 pub(crate) fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// A member as a configuration has it: an address, or a name.
+/// Returns a member from its text in a configuration: an address or a name.
 pub(crate) fn member(text: &str) -> MemberSettings {
     let address = match text.parse() {
         Ok(peer) => Address::Socket(peer),
@@ -47,7 +47,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
     }
 }
 
-/// Listens to IPv4 only, over UDP and TCP.
+/// Listeners for IPv4 only, over UDP and TCP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Four;
 
@@ -59,7 +59,7 @@ impl Egress for Four {
     }
 }
 
-/// A control plane, what it has told, and the time.
+/// A control plane with its effects and the time.
 pub(crate) struct Bed {
     pub(crate) control: Control<Four>,
     pub(crate) out: Outbox<ControlEffect>,
@@ -92,7 +92,7 @@ impl Bed {
         self.now += length;
     }
 
-    /// Takes what was told.
+    /// Returns the effects since the last call.
     pub(crate) fn effects(&mut self) -> Vec<ControlEffect> {
         let effects = self.out.drain_events().collect();
         self.out.clear();
@@ -107,7 +107,7 @@ impl Bed {
         self.effects().into_iter().filter_map(entry).collect()
     }
 
-    /// Questions since the last time, by the name that they are about.
+    /// Returns the questions since the last call, with the name of each.
     pub(crate) fn questions(&mut self) -> Vec<(QuestionId, String)> {
         let question = |effect| match effect {
             ControlEffect::LookUp { id, question } => Some((
@@ -133,13 +133,13 @@ impl Bed {
         self.control.setup()
     }
 
-    /// Who is a member by now.
+    /// Returns the present members.
     pub(crate) fn members(&self) -> Vec<String> {
         let listed = self.control.listed().into_iter().filter(|listed| listed.node.member);
         listed.map(|member| member.peer.to_string()).collect()
     }
 
-    /// Addresses by slot, and whether tokens lead there.
+    /// Returns the addresses by slot, and whether tokens lead there.
     pub(crate) fn slots(&self) -> Vec<(usize, String, bool)> {
         let leads = |peer| self.setup().topology.slot_at(peer).is_some();
         let listed = self.control.listed().into_iter();
@@ -147,7 +147,7 @@ impl Bed {
     }
 }
 
-/// Hosts with one address each.
+/// Returns hosts with one address each.
 pub(crate) fn found(addresses: &[&str]) -> FoundAddresses {
     let host = |address: &&str| {
         let address: SocketAddr = address.parse().expect("an address");
@@ -156,7 +156,7 @@ pub(crate) fn found(addresses: &[&str]) -> FoundAddresses {
     FoundAddresses::new(addresses.iter().map(host), "the DNS has no A record of it".to_owned())
 }
 
-/// The peer at an address, over UDP.
+/// Returns the peer at an address over UDP.
 pub(crate) fn udp(address: SocketAddr) -> Peer {
     Peer::new(Transport::Udp, address)
 }

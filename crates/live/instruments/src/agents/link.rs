@@ -1,4 +1,4 @@
-//! What carries the messages of an agent: a UDP socket, or connections.
+//! The transport of an agent: a UDP socket, or connections.
 
 use super::snapshot::Snapshot;
 use base::{Flow, Instant, Outbox, Transport};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use streams::tls::TlsSetup;
 use streams::{ConnectionLimits, StreamBatch, StreamListener, StreamSettings, StreamSetup, Streams, listen};
 
-/// Receive buffer of an agent, in bytes: some thousand calls' messages, so that a moment without the processor loses
-/// none.
+/// Receive buffer of an agent, in bytes. It holds the messages of some thousand calls, so that none is lost while the
+/// thread does not run.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Bytes that may wait for the other side of a connection: those of some thousand calls.
+/// Most bytes that wait for the peer of a connection: those of some thousand calls.
 const SEND_BUFFER: usize = 4 << 20;
 
-/// Connections of an agent, accepted and opened: no limit but that of descriptors.
+/// Most connections of an agent: only descriptors limit them.
 const MOST: usize = 1 << 20;
 
-/// What carries the messages of an agent.
+/// The transport of an agent.
 pub struct Link(Medium);
 
 enum Medium {
@@ -42,7 +42,7 @@ struct StreamLink {
     address: SocketAddr,
 }
 
-/// A socket for an agent. Port 0: the kernel picks one, and `local_addr` tells which.
+/// Binds a socket for an agent. With port 0 the kernel chooses one, which `local_addr` returns.
 ///
 /// # Errors
 /// As `bind(2)`.
@@ -58,8 +58,8 @@ impl From<UdpSocket> for Link {
 }
 
 impl Link {
-    /// Listens for connections over `transport` and opens up to `connections` of them to one address: one
-    /// for each port that is sent from.
+    /// Listens for connections over `transport`, and opens up to `connections` to one address, each from another source
+    /// port.
     ///
     /// # Errors
     /// As `bind(2)` and `listen(2)`.
@@ -72,7 +72,7 @@ impl Link {
         let socket = listen(address, false)
             .map_err(|error| cannot_listen(address, &error, "who has it? `ss -ltnp` tells"))?;
         let address = socket.local_addr()?;
-        // Nothing ends a connection but the other side, or the end of the agent.
+        // Only the peer, or the end of the agent, closes a connection.
         let (idle, handshake) = (Duration::from_hours(24), Duration::from_secs(30));
         let streams = Streams::new(StreamSetup {
             index: 0,
@@ -94,7 +94,7 @@ impl Link {
         Ok(Self(Medium::Streams(Box::new(StreamLink { streams, batch: StreamBatch::default(), address }))))
     }
 
-    /// Its local address.
+    /// Returns its local address.
     ///
     /// # Errors
     /// As `getsockname(2)`.
@@ -105,7 +105,7 @@ impl Link {
         }
     }
 
-    /// To be watched until there is something to read.
+    /// Returns the descriptor to wait on.
     pub(super) fn watched(&self) -> PollFd<'_> {
         match &self.0 {
             Medium::Udp(udp) => PollFd::new(&udp.socket, PollFlags::IN),
@@ -113,12 +113,12 @@ impl Link {
         }
     }
 
-    /// Whether there is something to read that [`watched`](Self::watched) does not tell of.
+    /// Whether there is input that [`watched`](Self::watched) does not report.
     pub(super) fn has_unread(&self) -> bool {
         matches!(&self.0, Medium::Streams(streams) if streams.streams.has_unread())
     }
 
-    /// Reads one batch: what is due by the clock gets its turn before the next.
+    /// Reads one batch. Timers that are due come before the next batch.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -143,14 +143,14 @@ impl Link {
         }
     }
 
-    /// Ends connections as their protocols have it.
+    /// Closes connections as their protocols require.
     pub(super) fn close(&mut self, now: Instant) {
         if let Medium::Streams(streams) = &mut self.0 {
             streams.streams.stop(now);
         }
     }
 
-    /// Brings the figures that nobody counts message by message up to date.
+    /// Updates the figures that are not counted for each message.
     pub(super) fn count(&self, figures: &mut Snapshot<()>) {
         match &self.0 {
             Medium::Udp(udp) => {

@@ -3,12 +3,11 @@
 //! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket or
 //! connections of its own, and the real clock:
 //!
-//! - [`bind`] a socket, or make a [`Link`] of connections, so that its address can stand in the agent's configuration,
+//! - [`bind`] a socket, or make a [`Link`] of connections, to know its address for the agent's configuration,
 //! - [`start_caller`] or [`start_answerer`],
-//! - read [`Running::snapshot`] as often as you like: the thread leaves a copy of its results several times a second,
-//!   never per message, so that watching it costs what it measures next to nothing,
-//! - [`Running::stop`] it, or wait until a caller [`Running::is_finished`], which it is soon after
-//!   [`Running::wind_down`].
+//! - call [`Running::snapshot`] at any time: the thread copies its results several times a second and not for each
+//!   message, so reading them hardly affects the measurement,
+//! - [`Running::stop`], or wait until a caller [`Running::is_finished`], soon after [`Running::wind_down`].
 
 mod link;
 mod running;
@@ -30,12 +29,12 @@ pub(crate) trait Agent: Send + 'static {
 
     fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>);
     fn deadline(&self) -> Option<Instant>;
-    /// What of that is to be met to some microseconds, or this machine's sleep would be measured as the server's
-    /// work.
+    /// The next deadline that must be met to some microseconds. Otherwise the lateness of this machine would be
+    /// measured as the server's.
     fn exact(&self) -> Option<Instant>;
-    /// Ends what it has begun, in order, and begins nothing more.
+    /// Ends its calls in order, and starts no more.
     fn wind_down(&mut self, now: Instant);
-    /// Whether it has done all that it was to do.
+    /// Whether all its work is done.
     fn finished(&self) -> bool;
     fn results(&self) -> &Self::Results;
 }
@@ -51,7 +50,7 @@ impl Agent for Caller {
         Self::deadline(self)
     }
 
-    /// All: times are measured from the schedule.
+    /// All deadlines, since times are measured from the schedule.
     fn exact(&self) -> Option<Instant> {
         Self::deadline(self)
     }
@@ -80,15 +79,15 @@ impl Agent for Answerer {
         Self::deadline(self)
     }
 
-    /// Answers whose service time is over.
+    /// Responses whose service time is over.
     fn exact(&self) -> Option<Instant> {
         self.service_ends()
     }
 
-    /// Its calls are its callers'.
+    /// The callers end their calls.
     fn wind_down(&mut self, _: Instant) {}
 
-    /// It takes calls until it is stopped.
+    /// It answers calls until it is stopped.
     fn finished(&self) -> bool {
         false
     }

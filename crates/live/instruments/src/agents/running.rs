@@ -1,4 +1,4 @@
-//! Load agents that run: started, asked for results, stopped.
+//! Running load agents: start, results, stop.
 
 use super::Agent;
 use super::link::Link;
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// An agent at work on a thread of its own; dropping it stops it.
+/// An agent on a thread of its own. Dropping it stops it.
 pub struct Running<R> {
     shared: Arc<Shared<R>>,
     thread: Option<JoinHandle<io::Result<()>>>,
     address: SocketAddr,
 }
 
-/// Starts to make calls, by the schedule of `config`, which begins now.
+/// Starts a caller. The schedule of `config` begins now.
 ///
 /// # Errors
-/// When the machine is out of threads or descriptors.
+/// The machine has no more threads or descriptors.
 pub fn start_caller(
     link: impl Into<Link>,
     config: CallerConfig,
@@ -32,10 +32,10 @@ pub fn start_caller(
     start(link.into(), move |clock| Caller::new(config, clock.now(), rng))
 }
 
-/// Starts to take calls.
+/// Starts an answerer.
 ///
 /// # Errors
-/// When the machine is out of threads or descriptors.
+/// The machine has no more threads or descriptors.
 pub fn start_answerer(
     link: impl Into<Link>,
     config: AnswererConfig,
@@ -52,7 +52,7 @@ fn start<A: Agent>(
     let shared = Arc::new(Shared::new()?);
     let of_thread = Arc::clone(&shared);
     let thread = std::thread::Builder::new().name(format!("agent-{}", address.port())).spawn(move || {
-        // The schedule starts when the thread does, lest its start counts as a delay of the first calls.
+        // The schedule starts with the thread, so that the start of the thread does not delay the first calls.
         let clock = Clock::start();
         let agent = make(&clock);
         Driver::new(clock, link, agent, of_thread).run()
@@ -61,28 +61,28 @@ fn start<A: Agent>(
 }
 
 impl<R: Clone + Default> Running<R> {
-    /// Address of its socket.
+    /// Returns the address of its socket.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its results until now, or a moment ago.
+    /// Returns recent results.
     pub fn snapshot(&self) -> Snapshot<R> {
         self.shared.snapshot()
     }
 
-    /// Whether it has ended: a caller does when all its calls have, any agent when its socket fails.
+    /// Whether it has ended: a caller ends with its last call, any agent if its socket fails.
     pub fn is_finished(&self) -> bool {
         self.shared.finished.load(Ordering::Acquire)
     }
 
-    /// Has a caller begin no more calls and end those in progress, by BYE or CANCEL; it has finished after that.
+    /// Makes a caller start no more calls and end those in progress, by BYE or CANCEL. After that it has finished.
     pub fn wind_down(&self) {
         self.shared.wind_down.store(true, Ordering::Release);
         self.shared.waker.wake();
     }
 
-    /// Ends it at once, and closes its socket. Calls in progress stay as they are, without a BYE.
+    /// Stops it at once, and closes its socket. Calls in progress get no BYE.
     pub fn stop(mut self) -> io::Result<Snapshot<R>> {
         self.end()?;
         Ok(self.snapshot())
@@ -104,7 +104,7 @@ impl<R> Running<R> {
 impl<R> Drop for Running<R> {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
-            // Nobody is left who would want to know.
+            // There is no receiver for the error.
             let _ = self.end();
         }
     }

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the results are copied for readers. The histograms make a copy of some 600 KB, which takes about
-/// 100 us: at this interval a delay to one datagram in 2,500.
+/// Interval at which results are copied for readers. A copy of the histograms has some 600 KB and takes about 100 us,
+/// which at this interval delays one datagram in 2,500.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
-/// Call-IDs with a wrong server that are kept to be shown: enough to look them up in a trace.
+/// Most Call-IDs with a wrong server that are kept: enough to look them up in a trace.
 const WRONG_CALLS_MAX: usize = 10;
 
 /// State shared between the agent's thread and its owner.
@@ -51,7 +51,7 @@ impl<R: Clone + Default> Shared<R> {
     }
 }
 
-/// Says that the thread is over, whichever way it ends.
+/// Marks the thread as finished, however it ends.
 struct Finish<R>(Arc<Shared<R>>);
 
 impl<R> Drop for Finish<R> {
@@ -66,7 +66,7 @@ pub(super) struct Driver<A: Agent> {
     link: Link,
     agent: A,
     shared: Arc<Shared<A::Results>>,
-    /// Everything but the results, which are copied in when it is published.
+    /// All figures but the results, which are added for each copy.
     figures: Snapshot<()>,
     out: Outbox<AgentEvent>,
     publish_at: Instant,
@@ -90,8 +90,8 @@ impl<A: Agent> Driver<A> {
     /// Runs until the agent has finished, or is stopped.
     pub(super) fn run(mut self) -> io::Result<()> {
         let _finish = Finish(Arc::clone(&self.shared));
-        // By default Linux wakes a thread up to 50 us late, which would be measured as the server's. Where this is
-        // refused, that is how it stays.
+        // By default Linux wakes a thread up to 50 us late, which would be measured as the server's latency. An error
+        // is ignored.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let outcome = self.work();
         self.link.close(self.clock.now());
@@ -122,7 +122,7 @@ impl<A: Agent> Driver<A> {
         Ok(())
     }
 
-    /// Sleeps until there is something to do; returns the readiness of what carries the messages.
+    /// Sleeps until there is work, and returns the readiness of the transport.
     fn wait(&mut self) -> PollFlags {
         let waker = &self.shared.waker;
         waker.going_to_sleep();
@@ -137,7 +137,7 @@ impl<A: Agent> Driver<A> {
         };
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut fds = [self.link.watched(), PollFd::new(waker, PollFlags::IN)];
-        // Interrupted by a signal: nothing is ready, look again.
+        // After an interruption by a signal nothing is ready, and the loop goes on.
         let outcome = poll(&mut fds, Some(&timeout));
         waker.awake();
         let ready = fds[0].revents();
@@ -150,7 +150,7 @@ impl<A: Agent> Driver<A> {
     fn read(&mut self, ready: PollFlags) -> io::Result<()> {
         let Self { clock, link, agent, figures, out, .. } = self;
         link.receive(clock.now(), ready, figures, |from, bytes| {
-            // Read for each message, so that those at the end of a batch are not measured too short.
+            // The clock is read for each message, so that the last ones of a batch are not measured too short.
             agent.handle(clock.now(), AgentInput::Message { from, bytes }, out);
         })
     }

@@ -1,32 +1,31 @@
-//! When to sleep and when to poll, so that timers are met to some microseconds.
+//! Decides when to sleep and when to poll, so that timers are met to some microseconds.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Lateness that is believed of a machine at most: more is that of one that is overloaded, or was stopped.
+/// Largest lateness that is assumed of a machine; an overloaded or stopped one is later.
 const LATE_MAX: Duration = Duration::from_millis(1);
-/// Part of all time that may be spent on keeping watch: one in so many.
+/// Share of the time that may be spent polling: one in so many.
 const WATCH_SHARE: u32 = 8;
-/// Time on watch that may be saved up.
+/// Most polling time that may be saved up.
 const CREDIT_MAX: Duration = Duration::from_millis(20);
-/// By how much the lateness that is believed goes down with each sleep that was less late: one in so many.
+/// Decrease of the assumed lateness with each sleep that was less late: one in so many.
 const DECAY: u32 = 16;
 
-/// Plans sleeps that end as much too early as this machine wakes a thread too late, half a millisecond where a
-/// virtual processor was given up meanwhile; the rest is waited for awake. Who is awake takes a processor from
-/// others, so no more than an eighth of the time is spent so: what is due more often than that is met as sleep
-/// allows.
+/// Plans sleeps that end early by the time that this machine wakes a thread late, up to half a millisecond on a virtual
+/// processor that was given up. The rest is spent polling. Polling takes a processor from others, so it is limited to
+/// an eighth of the time; more frequent deadlines are met only as sleep allows.
 #[derive(Clone, Debug)]
 pub(super) struct Waking {
-    /// How late a sleep ends; goes up at once, and down slowly.
+    /// Assumed lateness of a sleep; rises at once and falls slowly.
     late: Duration,
-    /// Time that may be spent awake.
+    /// Time that may be spent polling.
     credit: Duration,
-    /// Up to when credit was given.
+    /// Time up to which credit was added.
     credited: Instant,
-    /// The instant for which time awake has been paid.
+    /// The deadline whose polling time has been paid.
     paid_for: Option<Instant>,
-    /// When the sleep that was planned last is to end.
+    /// Planned end of the last sleep.
     ends: Option<Instant>,
 }
 
@@ -37,7 +36,7 @@ impl Default for Waking {
 }
 
 impl Waking {
-    /// How long to sleep when this is due; zero = look for work, and ask again.
+    /// Returns how long to sleep before this deadline; zero: look for work, and ask again.
     pub(super) fn sleep(&mut self, now: Instant, due: Instant) -> Duration {
         let earned = now.saturating_since(self.credited) / WATCH_SHARE;
         (self.credit, self.credited) = ((self.credit + earned).min(CREDIT_MAX), now);
@@ -54,7 +53,7 @@ impl Waking {
         sleep
     }
 
-    /// The sleep is over because its time was: nothing else has ended it.
+    /// Records that a sleep has ended by its timeout.
     pub(super) fn woke(&mut self, now: Instant) {
         let Some(ends) = self.ends.take() else { return };
         let late = now.saturating_since(ends).min(LATE_MAX);
@@ -71,7 +70,7 @@ mod tests {
         Duration::from_micros(us)
     }
 
-    /// Sleeps on a machine that is so late, until something is due; when it is found due, and how long it was awake.
+    /// Sleeps until a deadline on a machine that wakes threads `late`. Returns the time spent polling.
     fn meet(waking: &mut Waking, now: &mut Instant, due: Instant, late: Duration) -> Duration {
         let mut awake = Duration::ZERO;
         while *now < due {
@@ -95,7 +94,7 @@ mod tests {
                 let due = Instant::from_millis(20 * number);
                 let awake = meet(&mut waking, &mut now, due, late);
                 assert!(now - due <= us(1), "{late:?}, {number}: {:?} too late", now - due);
-                // Once the machine is known.
+                // After the lateness has been learned.
                 assert!(number < 100 || awake <= late + us(10), "{awake:?} awake");
             }
         }

@@ -1,22 +1,21 @@
-//! The kernel's filter of a capture, in classic BPF (`linux/filter.h`): only packets to or from the server are
-//! copied.
+//! The kernel's filter of a capture, in classic BPF (`linux/filter.h`): only packets to or from the server are copied.
 //!
-//! What passes is IPv4 and IPv6 to or from one of the server's addresses, UDP and TCP of its ports or of a port that
-//! next hops have. Fragments after the first have no ports, and pass by address. So do packets whose VLAN tag the
-//! network card has left in, and IPv6 with other extensions, both of which are rare. A packet that leaves by loopback
-//! comes back in, and passes then.
+//! It accepts IPv4 and IPv6 to or from one of the server's addresses, with UDP or TCP and a port of the server or of
+//! next hops. Fragments after the first have no ports, and are accepted by address. Packets whose VLAN tag the network
+//! card has left in, and IPv6 with other extensions, are always accepted, since both are rare. A packet sent over
+//! loopback is seen twice, and accepted when it comes in.
 
 use socket2::SockFilter;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Different addresses, and ports, that a filter has room for: what the kernel grants a program for, by far.
+/// Most addresses, and ports, in a filter: far below the kernel's limit for programs.
 pub(super) const MOST: usize = 32;
 
-/// Packets that pass are copied whole.
+/// Accepted packets are copied whole.
 const WHOLE: u32 = 1 << 18;
 
-/// One instruction: code, what to skip if true and if false, operand.
+/// An instruction: code, number of instructions to skip if true and if false, operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step {
     code: u16,
@@ -25,14 +24,14 @@ struct Step {
     k: u32,
 }
 
-/// Codes, as `BPF_LD | BPF_W | BPF_ABS` and so on.
+/// Codes, such as `BPF_LD | BPF_W | BPF_ABS`.
 mod code {
     pub(super) const LOAD_WORD: u16 = 0x20;
     pub(super) const LOAD_HALF: u16 = 0x28;
     pub(super) const LOAD_BYTE: u16 = 0x30;
     /// Relative to X.
     pub(super) const LOAD_HALF_X: u16 = 0x48;
-    /// X becomes four times the low half of a byte: the length of an IPv4 header.
+    /// Sets X to four times the low half of a byte: the length of an IPv4 header.
     pub(super) const LOAD_X_HEADER: u16 = 0xb1;
     pub(super) const JUMP: u16 = 0x05;
     pub(super) const JUMP_EQUAL: u16 = 0x15;
@@ -54,7 +53,7 @@ const TCP: u32 = 6;
 const UDP: u32 = 17;
 const FRAGMENT: u32 = 44;
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Default)]
 struct Program(Vec<Step>);
 
@@ -71,18 +70,18 @@ impl Program {
         self.step(code::RETURN, 0);
     }
 
-    /// What `then` adds is done if the value is equal, else skipped.
+    /// Adds `then`, which runs if the value is equal.
     fn if_equal(&mut self, value: u32, then: impl FnOnce(&mut Self)) {
         self.conditional(code::JUMP_EQUAL, value, then);
     }
 
-    /// The same if the value has one of these bits.
+    /// Adds `then`, which runs if the value has one of these bits.
     fn if_any_bit(&mut self, bits: u32, then: impl FnOnce(&mut Self)) {
         self.conditional(code::JUMP_SET, bits, then);
     }
 
     fn conditional(&mut self, code: u16, k: u32, then: impl FnOnce(&mut Self)) {
-        // Over a jump, which goes further than a condition can.
+        // A jump reaches further than a condition.
         self.0.push(Step { code, jt: 1, jf: 0, k });
         let over = self.0.len();
         self.step(code::JUMP, 0);
@@ -90,12 +89,13 @@ impl Program {
         self.land(over);
     }
 
-    /// The jump at `from` goes to the next instruction.
+    /// Makes the jump at `from` go to the next instruction.
     fn land(&mut self, from: usize) {
         self.0[from].k = (self.0.len() - from - 1) as u32;
     }
 
-    /// Goes on behind this if one of `checks`, each of which adds jumps for when it holds, holds; else rejects.
+    /// Continues after this if one of `checks` holds, and rejects otherwise. Each check adds a jump for the case that
+    /// it holds.
     fn require(&mut self, checks: impl FnOnce(&mut Self, &mut Vec<usize>)) {
         let mut holds = Vec::new();
         checks(self, &mut holds);
@@ -118,7 +118,7 @@ impl Program {
     }
 }
 
-/// Lets pass packets of a server at these addresses, whose next hops may have one of these ports.
+/// Makes a filter for a server at these addresses, whose next hops may have one of these ports.
 pub(super) fn filter(servers: &[SocketAddr], next_ports: &[u16]) -> Vec<SockFilter> {
     let steps = steps(servers, next_ports);
     steps.into_iter().map(|Step { code, jt, jf, k }| SockFilter::new(code, jt, jf, k)).collect()
@@ -184,7 +184,7 @@ fn ipv6(program: &mut Program, addresses: &BTreeSet<Ipv6Addr>, ports: &BTreeSet<
         }
     });
     program.step(code::LOAD_BYTE, 6);
-    // Hop-by-hop and destination options, routing: what is behind them is somewhere.
+    // Hop-by-hop options, routing, and destination options: the ports are at an unknown place after them.
     for extension in [FRAGMENT, 0, 43, 60] {
         program.if_equal(extension, Program::accept);
     }
@@ -200,7 +200,7 @@ fn ipv6(program: &mut Program, addresses: &BTreeSet<Ipv6Addr>, ports: &BTreeSet<
     program.reject();
 }
 
-/// Adds to `holds` if the address stands there: its four words are compared one within the other.
+/// Adds to `holds` a jump if the address is at this place: its four words are compared one within the other.
 fn words(program: &mut Program, at: u32, address: &Ipv6Addr, holds: &mut Vec<usize>) {
     let bits = address.to_bits();
     compare(program, at, &[96, 64, 32, 0].map(|shift| (bits >> shift) as u32), holds);
@@ -225,7 +225,7 @@ mod tests {
         bytes: Vec<u8>,
     }
 
-    /// What the kernel does with a program (`bpf(4)` of the BSDs describes it).
+    /// Runs a program as the kernel does (`bpf(4)` of the BSDs describes it).
     fn run(steps: &[Step], packet: &Shown) -> bool {
         let (mut a, mut x, mut at) = (0_u32, 0_u32, 0);
         let load = |at: u32, width: u32| {
@@ -343,7 +343,7 @@ mod tests {
         let servers: Vec<_> = (0..MOST as u16).map(address).collect();
         let steps = steps(&servers, &[]);
         assert!(steps.len() <= 4096);
-        // The kernel keeps programs within `net.core.optmem_max`, 20 KiB where it is smallest.
+        // The kernel limits programs by `net.core.optmem_max`, which is at least 20 KiB.
         assert!(steps.len() * 8 <= 20 << 10, "{} steps", steps.len());
         let last = v6(17, "[2001:db8::1f]:1", "[2001:db8::77]:5091");
         assert!(run(&steps, &last));

@@ -1,7 +1,7 @@
-//! Messages of a server on this host as they pass its interfaces, whatever program it is.
+//! Captures the messages of any server on this host at its interfaces.
 //!
-//! - `filter`: the packets that the kernel hands over,
-//! - `own`: where a server listens.
+//! - `filter`: selects the packets in the kernel,
+//! - `own`: finds the addresses at which a server listens.
 
 mod filter;
 mod own;
@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 pub(crate) use own::listening;
 
-/// Octets of room for packets that are not yet fetched: of 20,000 calls a second a third of a second.
+/// Buffer for packets that are not read yet, in octets: a third of a second of 20,000 calls a second.
 const RECEIVE_BUFFER: usize = 64 << 20;
 
 /// Most addresses of a server.
@@ -26,7 +26,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Of a server at these addresses, at one interface or at all.
+    /// Captures packets of a server at these addresses, at one interface or at all.
     pub(crate) fn open(
         interface: Option<&str>,
         servers: &[SocketAddr],
@@ -37,8 +37,8 @@ impl Capture {
         Ok(Self { socket, batch: PacketBatch::new() })
     }
 
-    /// Passes on a batch of packets that wait; says whether there were any. An interface that goes down is no error:
-    /// it may come back.
+    /// Reads a batch of waiting packets. Returns whether there were any. An interface that goes down is no error,
+    /// because it may come back.
     pub(crate) fn read(&mut self, packet: impl FnMut(Packet<'_>)) -> io::Result<bool> {
         match self.batch.receive(&self.socket) {
             Ok(0) => Ok(false),
@@ -51,7 +51,7 @@ impl Capture {
         }
     }
 
-    /// Packets that were lost since this was asked last.
+    /// Returns the number of packets that were lost since the last call.
     pub(crate) fn lost(&self) -> io::Result<u64> {
         self.socket.lost_packets()
     }

@@ -1,15 +1,15 @@
-//! The addresses at which a server on this host listens, by its port.
+//! Finds the addresses at which a server on this host listens, by its port.
 
 use sockets::local_addresses;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::{fs, io};
 
-/// Where a socket of this host takes requests at this port, over UDP or TCP; one for all addresses of the host is at
-/// each of them. Of the network namespace that this process is in, which containers of one pod have in common.
+/// Returns the addresses at which sockets of this host take requests at this port, over UDP or TCP. A wildcard stands
+/// for all addresses of the host. Only sockets of this network namespace are found; containers of one pod share one.
 pub(crate) fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut bound = Vec::new();
-    // A host without IPv6 has no table of it.
+    // A host without IPv6 has no such table.
     for table in ["udp", "udp6"].map(Socket::table).into_iter().flatten() {
         bound.extend(table.iter().filter(|socket| socket.remote.port() == 0).map(|socket| socket.local));
     }
@@ -20,7 +20,7 @@ pub(crate) fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
     spread(&bound)
 }
 
-/// The addresses that these stand for, each once.
+/// Replaces wildcards by addresses, and removes duplicates.
 fn spread(bound: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
     let mut found = BTreeSet::new();
     for address in bound {
@@ -28,7 +28,8 @@ fn spread(bound: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
             found.insert(SocketAddr::new(address.ip().to_canonical(), address.port()));
             continue;
         }
-        // One for all of IPv6 may be one for IPv4, too (`ipv6(7)`, IPV6_V6ONLY); if it is not, nothing comes of it.
+        // An IPv6 wildcard may also accept IPv4 (`ipv6(7)`, IPV6_V6ONLY). If it does not, the additional addresses do
+        // no harm.
         let mut hosts = local_addresses(false)?;
         if address.is_ipv6() {
             hosts.extend(local_addresses(true)?);
@@ -42,14 +43,14 @@ fn spread(bound: &[SocketAddr]) -> io::Result<Vec<SocketAddr>> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Socket {
     local: SocketAddr,
-    /// Port 0 where the socket is not connected.
+    /// Port 0 if the socket is not connected.
     remote: SocketAddr,
     /// Whether it is a TCP socket that accepts connections.
     is_listening: bool,
 }
 
 impl Socket {
-    /// The sockets in a table of `/proc/net`: `tcp`, `tcp6`, `udp` or `udp6`.
+    /// Reads the sockets in a table of `/proc/net`: `tcp`, `tcp6`, `udp` or `udp6`.
     fn table(name: &str) -> io::Result<Vec<Self>> {
         let file = fs::read_to_string(format!("/proc/net/{name}"))?;
         // The first line names the columns.
@@ -65,7 +66,7 @@ impl Socket {
     }
 }
 
-/// An address as four-byte words of the host's byte order, each as eight digits, and a port: `0100007F:13C4`.
+/// An address as four-byte words in the host's byte order, each as eight digits, and a port: `0100007F:13C4`.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());

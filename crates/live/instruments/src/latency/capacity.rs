@@ -1,4 +1,4 @@
-//! The capacity of the server, from the windows that the monitor closes.
+//! Estimates the capacity of the server from the windows of the monitor.
 
 use base::Instant;
 use elastic::estimate::{Estimator, Settings, Window};
@@ -9,29 +9,29 @@ use monitor::Report;
 pub struct CapacityEstimate {
     settings: Settings,
     estimator: Option<Estimator>,
-    /// Whether anything was ever measured.
+    /// Whether any latency was measured so far.
     has_measured: bool,
 }
 
-/// A closed window, and the capacity of the server since.
+/// A closed window, and the estimate of the capacity after it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimated {
     /// The measurements.
     pub report: Report,
-    /// Calls a second; `None` without an estimator.
+    /// Capacity in calls a second; `None` without an estimator.
     pub capacity: Option<f64>,
 }
 
 impl CapacityEstimate {
-    /// Of a server that nothing is known of.
+    /// An estimate without measurements.
     pub fn new(settings: Settings) -> Self {
         Self { settings, estimator: None, has_measured: false }
     }
 
-    /// Takes the next window, and says what the server can take in calls a second. Requests that nothing was measured
-    /// of show that the server stands still, but only if something was measured before: otherwise it may be one that
-    /// passes no INVITEs on, or whose outgoing messages are not seen here. A late window raises nothing: the calls of
-    /// several seconds may be in it.
+    /// Takes the next window, and returns the capacity of the server in calls a second. Requests without a latency show
+    /// that the server has stopped answering, but only if latencies were measured before. Otherwise the server may not
+    /// forward INVITEs, or its outgoing messages are not captured here. A late window never raises the capacity,
+    /// because it may contain the calls of several seconds.
     pub fn take(&mut self, report: &Report) -> f64 {
         let now = report.window.end;
         let estimator =
@@ -47,8 +47,8 @@ impl CapacityEstimate {
     }
 }
 
-/// A window as the laws see it. What the server answers itself, with 407 or 404, is no call that it was slow with: it
-/// has no latency, and a window of nothing else says nothing.
+/// The window as the laws take it. A request that the server answers itself, with 407 or 404, has no latency and shows
+/// no load. A window of such requests only has no effect.
 fn seen(report: &Report, start: Instant) -> Window {
     let seconds = report.window.end.saturating_since(start).as_secs_f64();
     let goodput = if seconds > 0.0 { report.window.count as f64 / seconds } else { 0.0 };
@@ -67,7 +67,7 @@ mod tests {
     use elastic::estimate::Law;
     use monitor::{Counts, Latency};
 
-    /// The window that begins at this second, with so many calls that took so long.
+    /// A window that starts at this second, with `calls` calls and this latency.
     fn report(second: u64, calls: u64, p95: Option<Duration>) -> Report {
         let time = p95.unwrap_or_default();
         let latency =
@@ -113,7 +113,7 @@ mod tests {
         assert!((window.goodput - 50.0).abs() < 1e-9);
     }
 
-    /// An attack on passwords, or calls to nobody, are no sign of load.
+    /// An attack on passwords, or calls to unknown users, are no sign of load.
     #[test]
     fn what_the_server_refuses_itself_lowers_nothing() {
         let mut estimate = estimate(Law::Proven);
@@ -129,7 +129,7 @@ mod tests {
         assert!(last.is_some_and(|capacity| capacity < 100.0), "what it lets wait does: {last:?}");
     }
 
-    /// A monitor that was stopped finds the calls of seconds in one window.
+    /// A monitor that was stopped has the calls of several seconds in one window.
     #[test]
     fn a_late_window_raises_nothing_and_cuts_all_the_same() {
         for law in [Law::Proven, Law::Smace] {
@@ -140,7 +140,7 @@ mod tests {
                 let capacity = estimate.take(&late(second, Duration::from_micros(100)));
                 assert!(capacity <= before, "{law:?}, second {second}: {capacity}");
             }
-            // Nor does it count later what was carried then.
+            // Its calls do not count later either.
             let mut other = self::estimate(law);
             other.take(&report(0, 240, Some(Duration::from_micros(100))));
             for second in 1..40 {
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Beside a server that passes no INVITEs on there is nothing to pair.
+    /// Beside a server that does not forward INVITEs there is nothing to pair.
     #[test]
     fn where_nothing_was_ever_measured_nothing_is_cut() {
         for law in [Law::Proven, Law::Smace] {

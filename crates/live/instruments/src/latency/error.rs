@@ -1,11 +1,11 @@
-//! Why a monitor does not start, or ends.
+//! Errors of a monitor.
 
 use crate::capture;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why it does not start, or ends.
+/// The reason why a monitor does not start, or has ended.
 #[derive(Debug, Error)]
 pub enum LatencyError {
     /// The capability is missing.
@@ -18,18 +18,18 @@ pub enum LatencyError {
     /// There is no such interface.
     #[error("there is no interface {0}: `ip link` lists those of this host")]
     NoInterface(String),
-    /// More addresses than a filter has room for.
+    /// There are more addresses than a filter has room for.
     #[error("{0} addresses of the server are more than {most}: name those that matter with --server", most = capture::SERVERS_MAX)]
     TooManyServers(usize),
     /// A file cannot be written.
     #[error("{}: cannot be written: {error}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// Anything else.
+    /// Another error.
     #[error(transparent)]
     Other(#[from] io::Error),
 }

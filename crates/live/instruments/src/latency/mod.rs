@@ -1,10 +1,10 @@
-//! The monitor of latency at work: what passes the interfaces of this host, or what comes as HEP, goes to a
-//! [`monitor::Monitor`], and its reports come out. `docs/monitor.md` describes it for users.
+//! The running monitor of latency: passes captured packets, or HEP, to a [`monitor::Monitor`] and returns its reports.
+//! `docs/monitor.md` describes it for users.
 //!
 //! - [`start`] opens everything, [`Running::report`] waits for the next window, [`Running::stop`] ends it;
-//! - [`view`]: the shape of the JSON,
+//! - [`view`]: the form of the JSON,
 //! - `thread`: captures and measures,
-//! - `capacity`: what the server can take; [`crate::sender`] tells balancers of it.
+//! - `capacity`: estimates the capacity, which [`crate::sender`] reports to balancers.
 
 mod capacity;
 mod error;
@@ -28,17 +28,17 @@ use std::thread::JoinHandle;
 use thread::{Control, Input, Watcher};
 use tokio::sync::mpsc;
 
-/// Windows that may wait for the reader of the reports; more are not kept.
+/// Most windows that wait for the reader of the reports; further ones are dropped.
 const REPORTS: usize = 1024;
-/// Room for HEP packets that are not yet read, in bytes.
+/// Buffer for HEP packets that are not read yet, in bytes.
 const HEP_BUFFER: usize = 16 << 20;
 
-/// Where messages come from.
+/// Source of messages.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// The packets at an interface of this host, or at all.
+    /// The packets at one interface of this host, or at all.
     Interface(Option<String>),
-    /// HEP packets that come to this address.
+    /// HEP packets that arrive at this address.
     Hep(SocketAddr),
 }
 
@@ -47,30 +47,30 @@ pub enum Source {
 pub struct Options {
     /// Ports of next hops to which the server opens connections.
     pub next_ports: Vec<u16>,
-    /// Writes all that is captured to this file.
+    /// File to which all captured packets are written.
     pub write: Option<PathBuf>,
-    /// Estimates the capacity of the server with these settings.
+    /// Settings of the capacity estimate.
     pub estimate: Option<elastic::estimate::Settings>,
-    /// Tells balancers of it.
+    /// Reports of the capacity to balancers.
     pub telling: Option<Telling>,
 }
 
-/// Where a server of this host takes requests at this port.
+/// Returns the addresses at which a server of this host takes requests at this port.
 pub fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
     capture::listening(port)
 }
 
-/// A monitor at work; ends when dropped.
+/// A running monitor. Dropping it ends it.
 pub struct Running {
     reports: mpsc::Receiver<Estimated>,
     control: Arc<Control>,
     thread: Option<JoinHandle<Result<(), LatencyError>>>,
 }
 
-/// Starts to measure, and has `each` see every window that is over, on the thread that measures.
+/// Starts a monitor, and calls `each` with every window that is over, on the thread that measures.
 ///
 /// # Errors
-/// Something cannot be opened; the error names it, and the remedy.
+/// Something cannot be opened; the error names it and the remedy.
 pub fn start(
     source: Source,
     settings: Settings,
@@ -103,14 +103,14 @@ pub fn start(
     let watcher = Watcher::new(input, settings, file, Arc::clone(&control))?;
     let run = move || {
         watcher.run(Clock::since_1970, |report| {
-            // The place where each window that is over goes.
+            // All windows that are over pass here.
             let capacity = estimate.as_mut().map(|estimate| estimate.take(report));
             let estimated = Estimated { report: *report, capacity };
             each(&estimated);
             if let (Some(capacity), Some(telling)) = (capacity, &telling) {
                 telling.tell(capacity);
             }
-            // Who does not read in time misses some.
+            // If the reader is too slow, windows are dropped.
             let _ = to.try_send(estimated);
         })
     };
@@ -127,21 +127,22 @@ fn cannot_capture(error: io::Error, interface: Option<String>) -> LatencyError {
 }
 
 impl Running {
-    /// Waits for the next window to be over. `None` when it has ended; [`stop`](Self::stop) says why.
+    /// Waits for the end of the next window. Returns `None` after the end of the monitor; [`stop`](Self::stop) returns
+    /// the reason.
     pub async fn report(&mut self) -> Option<Estimated> {
         self.reports.recv().await
     }
 
-    /// Ends it; the measurements since the last window are a last window, for [`report`](Self::report).
+    /// Ends the monitor. Measurements since the last window become a last window for [`report`](Self::report).
     pub fn end(&self) {
         self.control.stop.store(true, Ordering::Release);
         self.control.waker.wake();
     }
 
-    /// Waits until it has ended.
+    /// Waits until the monitor has ended.
     ///
     /// # Errors
-    /// Why it ended, if it was not asked to.
+    /// The reason of its end, unless it was requested.
     pub fn stop(mut self) -> Result<(), LatencyError> {
         self.close()
     }
@@ -159,7 +160,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
-            // Nobody is left who would want to know.
+            // There is no receiver for the error.
             let _ = self.close();
         }
     }

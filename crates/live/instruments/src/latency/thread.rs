@@ -14,17 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Batches that are read before the clock is looked at again: some thousand packets, a few milliseconds.
+/// Batches that are read between two looks at the clock: some thousand packets, a few milliseconds.
 const BATCHES: usize = 64;
-/// How long packets gather before they are read: to wake up costs more than a packet does, and when it came is the
-/// kernel's stamp.
+/// Time for which packets gather before they are read. A wake-up costs more than a packet, and the kernel has stamped
+/// the time of arrival.
 const GATHER: Duration = Duration::from_millis(5);
-/// After as many batches at once they come fast enough without.
+/// With this many batches at once, packets arrive fast enough without waiting.
 const FEW: usize = 16;
-/// Batches that are read after the end at most: more than buffers hold, and not all that a flood goes on to bring.
+/// Most batches that are read after the end: more than the buffers hold. Without this limit a flood would keep it
+/// running.
 const LAST: usize = 4096;
 
-/// Where messages come from.
+/// Source of messages.
 pub(super) enum Input {
     Capture(Capture),
     Hep { socket: UdpSocket, batch: Box<ReceiveBatch>, lost: u32 },
@@ -35,7 +36,7 @@ impl Input {
         Self::Hep { socket, batch: Box::default(), lost: 0 }
     }
 
-    /// Packets that the kernel has thrown away since this was asked last.
+    /// Returns the number of packets that the kernel dropped since the last call.
     fn lost(&mut self) -> io::Result<u64> {
         match self {
             Self::Capture(capture) => capture.lost(),
@@ -56,7 +57,7 @@ impl AsFd for Input {
     }
 }
 
-/// A capture file that is written.
+/// A capture file that is being written.
 struct Copy {
     path: PathBuf,
     file: BufWriter<File>,
@@ -75,7 +76,7 @@ pub(super) struct Control {
     pub(super) waker: Waker,
 }
 
-/// All that the thread has.
+/// State of the thread.
 pub(super) struct Watcher {
     input: Input,
     monitor: Monitor,
@@ -100,7 +101,7 @@ impl Watcher {
         Ok(Self { input, monitor: Monitor::new(settings), copy: copy.transpose()?, control })
     }
 
-    /// Works until it is stopped; `clock` gives the time since 1970.
+    /// Runs until it is stopped; `clock` returns the time since 1970.
     pub(super) fn run(
         mut self,
         clock: impl Fn() -> Instant,
@@ -113,11 +114,11 @@ impl Watcher {
             if batches < FEW {
                 self.sleep(&[], GATHER);
             }
-            // The clock comes first: what has come by then is read before any window ends by it.
+            // The clock is read first, so that packets that have arrived by then are read before a window ends by it.
             batches = self.drain(BATCHES, clock(), &mut report)?;
             self.tick(batches < BATCHES, &mut report)?;
         }
-        // What has passed already still counts.
+        // Packets that have arrived already still count.
         let now = clock();
         self.drain(LAST, now, &mut report)?;
         self.monitor.dropped(self.input.lost()?);
@@ -125,26 +126,26 @@ impl Watcher {
         self.flush()
     }
 
-    /// Sleeps until something has come or a window is over.
+    /// Sleeps until there is input, or a window is over.
     fn wait(&self, now: Instant) {
         let due = self.monitor.wake_at().unwrap_or(now);
         self.sleep(&[PollFd::new(&self.input, PollFlags::IN)], due.saturating_since(now));
     }
 
-    /// Sleeps until there is something on one of these, the time is over, or it is to stop.
+    /// Sleeps until one of these is ready, the timeout is over, or the thread should stop.
     fn sleep<'a>(&'a self, on: &[PollFd<'a>], timeout: Duration) {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let waker = &self.control.waker;
         waker.going_to_sleep();
         if !self.control.stop.load(Ordering::Acquire) {
             let mut fds = [on, &[PollFd::new(waker, PollFlags::IN)]].concat();
-            // Interrupted by a signal: nothing is ready, look again.
+            // After an interruption by a signal nothing is ready, and the loop goes on.
             let _ = poll(&mut fds, Some(&timeout));
         }
         waker.awake();
     }
 
-    /// Reads at most so many batches; returns how many there were.
+    /// Reads at most this many batches, and returns their number.
     fn drain(
         &mut self,
         most: usize,
@@ -159,7 +160,7 @@ impl Watcher {
         Ok(batches)
     }
 
-    /// Takes a batch; says whether there may be more.
+    /// Reads a batch. Returns whether there may be more.
     fn read(&mut self, now: Instant, report: &mut impl FnMut(&Report)) -> Result<bool, LatencyError> {
         let Self { input, monitor, copy, .. } = self;
         match input {
@@ -181,7 +182,8 @@ impl Watcher {
             Input::Hep { socket, batch, .. } => {
                 let count = batch.receive(socket)?;
                 for (packet, _) in batch.iter() {
-                    // Windows go by the clock of this host: a stranger's stamp ends none. What is no HEP is counted.
+                    // Windows end by the clock of this host, not by times of other hosts. Packets that are not HEP are
+                    // counted.
                     let _ = monitor.hep(now, packet);
                 }
                 Ok(count > 0)

@@ -1,4 +1,4 @@
-//! The shape of the JSON: a window, and the answer of `GET /api/windows`.
+//! The form of the JSON: a window, and the answer of `GET /api/windows`.
 
 use super::Estimated;
 use base::{Instant, UnixTime};
@@ -10,22 +10,24 @@ use std::time::Duration;
 /// A window that is over.
 #[derive(Clone, Debug, Serialize)]
 pub struct WindowView {
-    /// When it began, in UTC.
+    /// Start, in UTC.
     pub start: String,
-    /// When it ended.
+    /// End, in UTC.
     pub end: String,
-    /// The measurements in it; `null` without any.
+    /// Statistics; `null` without measurements.
     pub latency_ms: Option<LatencyView>,
-    /// Calls a second that the server can take since; missing where that is not estimated.
+    /// Capacity after the window, in calls a second; missing if it is not estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
-    /// Whether the monitor was late with it: it may have the calls of others, and raises no capacity.
+    /// Whether the monitor was late with the window: it may contain calls of other windows, and does not raise the
+    /// capacity.
     pub late: bool,
-    /// Requests that wait at its end.
+    /// Requests that are unanswered at its end.
     pub waiting: usize,
-    /// The age of the oldest request newer than every answered one, in milliseconds; `null` with fewer than two of them.
+    /// Age of the oldest request that is newer than every answered one, in milliseconds; `null` with fewer than two of
+    /// them.
     pub oldest_ms: Option<f64>,
-    /// Counts of events in it.
+    /// Counts of the window.
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -33,30 +35,30 @@ pub struct WindowView {
 /// Statistics of a window's latencies, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatencyView {
-    /// The shortest.
+    /// Minimum.
     pub min: f64,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// The standard deviation of the sample.
+    /// Standard deviation of the sample.
     pub deviation: f64,
-    /// The median, estimated.
+    /// Estimated median.
     pub median: f64,
-    /// The 95th percentile.
+    /// 95th percentile.
     pub p95: f64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
 /// The answer to `GET /api/windows`.
 #[derive(Clone, Debug, Serialize)]
 pub struct WindowsView {
-    /// The addresses of the server that is measured.
+    /// Addresses of the measured server.
     pub servers: Vec<String>,
-    /// From which message to which.
+    /// The pairs of messages between which time is measured.
     pub pairing: String,
-    /// How long a window lasts.
+    /// Length of a window.
     pub window_seconds: f64,
     /// Counts since the start.
     pub totals: BTreeMap<&'static str, u64>,

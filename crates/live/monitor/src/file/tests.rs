@@ -1,4 +1,4 @@
-//! Files as capture programs write them.
+//! Capture files as capture programs write them.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn read_all(bytes: &[u8]) -> (Packets, Result<(), FileError>) {
     (packets, outcome)
 }
 
-/// What we write, with some packets.
+/// A file of this crate, with some packets.
 fn written(packets: usize) -> Vec<u8> {
     let mut file = header().to_vec();
     for number in 0..packets {
@@ -104,7 +104,7 @@ fn a_file_may_come_in_small_pieces() {
         }
     }
     let file = written(4);
-    // Of the first piece the kind of file is to be told, so it is read like a pipe: larger.
+    // The kind of the file is recognised in the first piece, so the header is in one piece.
     let (head, rest) = file.split_at(24);
     let mut count = 0;
     assert_eq!(read(head.chain(Pieces(rest)), |_, _, _| count += 1), Ok(()));

@@ -13,7 +13,7 @@ fn monitor() -> Monitor {
     Monitor::new(Settings::new(servers, Pairing::Invite))
 }
 
-/// A call comes in and goes out so many milliseconds later.
+/// A call arrives at `came` and leaves `took` milliseconds later.
 fn call(monitor: &mut Monitor, number: u64, came: u64, took: u64) -> Vec<Report> {
     let [caller, server, callee] =
         ["10.0.0.2:5060", "10.0.0.1:5060", "10.0.0.3:5060"].map(|text| text.parse().expect("an address"));
@@ -102,8 +102,8 @@ fn what_is_lost_and_what_is_no_sip_is_counted() {
     assert!(counts.all().any(|(name, _, count)| (name, count) == ("dropped", 7)));
 }
 
-/// What a monitor makes of 150 calls a second, each of which takes 2 ms, in 40 s. It looks every 5 ms, reads so many
-/// messages at most each time, and is stopped for so long after 10 s. Windows of HEP end `by_clock` alone.
+/// Reports of a monitor of 150 calls a second, each with 2 ms, in 40 s. It looks every 5 ms, reads at most `most`
+/// messages each time, and stands still for `stopped` ms after 10 s. Windows of HEP end `by_clock` only.
 fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<Report> {
     const LAST: u64 = 40_000;
     let mut monitor = Monitor { is_by_clock: by_clock, ..monitor() };
@@ -113,7 +113,7 @@ fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<Report> {
             ["10.0.0.2:5060", "10.0.0.1:5060", "10.0.0.3:5060"].map(|text| text.parse().expect("an address"));
         let request = TestRequest::new("INVITE", &number.to_string(), caller);
         let via = format!("SIP/2.0/UDP 10.0.0.1;branch=z9hG4bK{number},{}", request.via);
-        // None is under way at the end of a window.
+        // No call is in progress at the end of a window.
         let came = number * 1_000 / 150 + 1;
         messages.push((came, caller, server, request.bytes()));
         messages.push((came + 2, server, callee, request.clone().via(&via).bytes()));
@@ -155,9 +155,9 @@ fn a_monitor_that_was_stopped_counts_each_window_by_itself_or_as_late() {
             );
         }
         let on_time: Vec<_> = reports.iter().filter(|report| !report.is_late).collect();
-        // By the clock a window ends 20 ms late, in which three more may come.
+        // By the clock a window ends 20 ms late, in which three more calls may arrive.
         assert!(on_time.iter().all(|report| report.window.count <= 153), "{what}: {on_time:#?}");
-        // What has gathered is read five times as fast as it came.
+        // Waiting messages are read five times as fast as they arrived.
         assert!(on_time.len() as u64 >= 38 - stopped * 5 / 4 / 1_000, "{what}: {}", on_time.len());
         let late = reports.len() - on_time.len();
         assert!(late as u64 >= stopped / 1_000, "{what}: {late} are late");
@@ -170,7 +170,7 @@ fn a_monitor_that_was_stopped_counts_each_window_by_itself_or_as_late() {
     }
 }
 
-/// More comes than is ever read.
+/// More messages arrive than are ever read.
 #[test]
 fn a_flood_that_is_never_read_through_ends_windows_all_the_same() {
     let mut monitor = Monitor { is_by_clock: true, ..monitor() };
@@ -199,12 +199,12 @@ fn a_clock_that_was_set_back_begins_anew_and_is_late_once() {
         [(at(101_000), false), (at(102_000), false), (at(41_000), true), (at(42_000), false)],
         "{reports:#?}"
     );
-    // A packet that is old, by a clock that goes on, is none of a clock that was set back.
+    // An old packet does not mean that the clock was set back, if the clock goes on.
     monitor.advance(at(10_000), |report| panic!("{report:?}"));
     assert_eq!(monitor.deadline(), Some(at(43_000)));
 }
 
-/// Its packets have their own times, but what else went wrong meanwhile is not known.
+/// Its packets have their own times, but other events during the stop are unknown.
 #[test]
 fn a_window_that_a_stop_was_in_is_late_though_it_ended_in_time() {
     let reports = stopped_for(400, 1_000, false);
@@ -214,7 +214,7 @@ fn a_window_that_a_stop_was_in_is_late_though_it_ended_in_time() {
     let mut monitor = monitor();
     call(&mut monitor, 1, 500, 1);
     monitor.dropped(1);
-    // Two messages came, and one did not.
+    // Two messages arrived, and one was lost.
     let mut late = Vec::new();
     monitor.advance(at(3_000), |report| late.push(report.is_late));
     assert_eq!(late, [true, false, false], "packets are missing");
@@ -224,7 +224,7 @@ fn a_window_that_a_stop_was_in_is_late_though_it_ended_in_time() {
 fn a_server_that_stands_still_is_not_idle() {
     let mut monitor = monitor();
     let mut reports = call(&mut monitor, 1, 200, 1);
-    // Lost alone: what came later was answered.
+    // A single lost request: later ones were answered.
     for (number, came) in [(2, 300), (3, 1_400), (4, 2_400)] {
         let (caller, server) = ("10.0.0.2:5060".parse().unwrap(), "10.0.0.1:5060".parse().unwrap());
         monitor.advance(at(came), |report| reports.push(*report));

@@ -1,9 +1,10 @@
-//! A map of limited size that forgets what was not used for longest.
+//! A map of limited size that evicts the least recently used entry.
 
 use base::Instant;
 use std::collections::BTreeMap;
 
-/// See above. Whoever limits something else than the number of entries takes the oldest out himself.
+/// A map that evicts the least recently used entry. To limit something else than the number of entries, the caller
+/// removes the oldest.
 #[derive(Debug)]
 pub(super) struct Bounded<K, V> {
     entries: BTreeMap<K, Entry<V>>,
@@ -24,7 +25,7 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         Self { entries: BTreeMap::new(), order: BTreeMap::new(), uses: 0 }
     }
 
-    /// The entry of a key, which counts as used now.
+    /// Returns the entry of a key, and marks it as used now.
     pub(super) fn get(&mut self, now: Instant, key: &K) -> Option<&mut V> {
         let entry = self.entries.get_mut(key)?;
         self.uses += 1;
@@ -34,7 +35,7 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         Some(&mut entry.value)
     }
 
-    /// Sets the entry of a key, which is used now.
+    /// Sets the entry of a key, and marks it as used now.
     pub(super) fn insert(&mut self, now: Instant, key: K, value: V) {
         self.remove(&key);
         self.uses += 1;
@@ -48,13 +49,13 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         Some(entry.value)
     }
 
-    /// Takes out the entry that was not used for longest.
+    /// Removes the least recently used entry.
     pub(super) fn pop_oldest(&mut self) -> Option<V> {
         let (_, key) = self.order.pop_first()?;
         self.entries.remove(&key).map(|entry| entry.value)
     }
 
-    /// When the entry that was not used for longest was used last.
+    /// Time of the last use of the least recently used entry.
     pub(super) fn oldest(&self) -> Option<Instant> {
         let (_, key) = self.order.first_key_value()?;
         self.entries.get(key).map(|entry| entry.at)
@@ -76,7 +77,7 @@ mod tests {
             steps in prop::collection::vec((0..4_u8, 0..6_u8), 0..100)
         ) {
             let mut map = Bounded::new();
-            // The one used last at the end.
+            // The last element was used last.
             let mut list: Vec<(u8, usize)> = Vec::new();
             for (at, (step, key)) in steps.into_iter().enumerate() {
                 let now = Instant::from_millis(at as u64);

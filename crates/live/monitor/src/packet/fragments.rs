@@ -1,4 +1,4 @@
-//! Fragments of IP datagrams put together (RFC 791 §3.2, RFC 8200 §4.5), in bounded memory.
+//! Reassembles fragments of IP datagrams (RFC 791 §3.2, RFC 8200 §4.5), in bounded memory.
 
 use super::bounded::Bounded;
 use crate::counts::Counts;
@@ -7,15 +7,15 @@ use core::net::IpAddr;
 use core::time::Duration;
 use etherparse::{IpFragOffset, IpNumber, defrag::IpDefragBuf};
 
-/// How long a datagram may lack a part: a monitor beside the server sees the parts right after each other. RFC 8200
-/// has a minute for the receiver, which would only keep more of what never becomes whole.
+/// Time for which a datagram may be incomplete. A monitor beside the server sees all parts in quick succession. The
+/// minute of RFC 8200 is for receivers, and would only keep more datagrams that never become complete.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Incomplete datagrams at a time.
+/// Most incomplete datagrams at a time.
 const MOST: usize = 1024;
-/// Bytes that they may take together; each takes 64 KiB at most.
+/// Most bytes of all incomplete datagrams; each takes at most 64 KiB.
 const MOST_BYTES: usize = 8 << 20;
 
-/// What tells the fragments of one datagram from those of another.
+/// Fields that identify the datagram of a fragment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Id {
     pub(super) from: IpAddr,
@@ -32,7 +32,7 @@ pub(super) struct Fragment<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// Datagrams that are not whole so far.
+/// Incomplete datagrams.
 #[derive(Debug)]
 pub(super) struct Fragments {
     datagrams: Bounded<Id, IpDefragBuf>,
@@ -44,7 +44,7 @@ impl Fragments {
         Self { datagrams: Bounded::new(), bytes: 0 }
     }
 
-    /// Takes a fragment; gives the payload of the datagram that it completes.
+    /// Takes a fragment. Returns the payload of the datagram if it is complete.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -60,7 +60,7 @@ impl Fragments {
         let datagram = self.datagrams.get(now, id)?;
         let before = datagram.data().len();
         let added = datagram.add(fragment.offset, fragment.more, fragment.payload);
-        // A last fragment may end it before what was there already.
+        // The last fragment may end the datagram before bytes of earlier ones.
         self.bytes = self.bytes + datagram.data().len() - before;
         if added.is_ok() && !datagram.is_complete() {
             return None;
@@ -68,14 +68,14 @@ impl Fragments {
         let datagram = self.datagrams.remove(id)?;
         self.bytes -= datagram.data().len();
         if added.is_err() {
-            // Parts that contradict each other: nobody could say what the receiver makes of them.
+            // The parts contradict each other, and receivers treat such datagrams in different ways.
             counts.fragments_lost += 1;
             return None;
         }
         Some(datagram.take_bufs().0)
     }
 
-    /// Gives up what is too old, and makes room for one more.
+    /// Drops datagrams that are too old, and makes room for one more.
     fn forget(&mut self, now: Instant, counts: &mut Counts) {
         while let Some(oldest) = self.datagrams.oldest()
             && (now.saturating_since(oldest) > PATIENCE

@@ -1,33 +1,33 @@
-//! The messages of a byte stream (RFC 3261 §18.3): each ends where its Content-Length says.
+//! Finds the messages in a byte stream (RFC 3261 §18.3): each ends by its Content-Length.
 //!
-//! Bodies are counted and not kept: pairing needs the header alone.
+//! Bodies are counted and not kept, because pairing needs the header only.
 
 use wire::{HEADER_MAX, HeaderSearch, begins_message, content_lengths};
 
-/// What a stream holds that is not a whole message so far.
+/// The incomplete message of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Framing {
     header: Vec<u8>,
-    /// The search for the end of `header`.
+    /// Search for the end of `header`.
     search: HeaderSearch,
-    /// Bytes of the body that are still to come, once the header is there.
+    /// Missing bytes of the body, once the header is complete.
     body: Option<u64>,
-    /// The stream is no SIP, or was joined in the middle: only a piece that begins like a message is looked at.
+    /// The stream is not SIP, or its start was not captured: bytes are skipped until a piece starts with a message.
     lost: bool,
 }
 
 impl Framing {
-    /// Bytes that are kept.
+    /// Number of bytes that are kept.
     pub(super) fn held(&self) -> usize {
         self.header.capacity()
     }
 
-    /// A part of the stream is missing: what follows is searched for the next message.
+    /// A part of the stream is missing: skips bytes until the next message.
     pub(super) fn lose(&mut self) {
         *self = Self { lost: true, ..Self::default() };
     }
 
-    /// Takes the next bytes of the stream; passes on the header of each message that they complete.
+    /// Takes the next bytes of the stream, and calls `message` with the header of each message that they complete.
     pub(super) fn take(&mut self, mut bytes: &[u8], mut message: impl FnMut(&[u8])) {
         if self.lost {
             if !joins_at_message(bytes) {
@@ -53,7 +53,7 @@ impl Framing {
         }
     }
 
-    /// Takes bytes up to the end of the header, and gives the rest.
+    /// Takes bytes up to the end of the header, and returns the rest.
     fn take_header<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
         if self.header.is_empty() {
             // RFC 3261 §7.5, RFC 5626 §3.5.1: empty lines between messages.
@@ -80,14 +80,13 @@ impl Framing {
     }
 }
 
-/// Whether a message begins here for sure. The rest of a start line that was cut, `x SIP/2.0`, is another start line
-/// by the grammar, but methods in use have at least two capital letters, as the version of a response has.
+/// Whether a message certainly starts here. By the grammar the end of a start line, `x SIP/2.0`, is a start line too.
+/// But methods in use have at least two capital letters, and so has the version of a response.
 fn joins_at_message(bytes: &[u8]) -> bool {
     begins_message(bytes) && bytes.iter().take(2).all(u8::is_ascii_uppercase)
 }
 
-/// Makes each Content-Length 0: the header is handed on without its body, and the scan takes a header that lacks its
-/// body for no message.
+/// Sets each Content-Length to 0, because the header is passed on without its body, and the scan would reject it.
 fn say_no_body(header: &mut [u8]) {
     let values: Vec<_> = content_lengths(header).collect();
     for value in values {
@@ -154,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A response that lacks its body would be dropped.
+    /// A response without its body would be dropped.
     #[test]
     fn a_header_without_its_body_is_a_message() {
         let at = "127.0.0.1:5060".parse().expect("an address");

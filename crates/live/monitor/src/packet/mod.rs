@@ -2,9 +2,9 @@
 //!
 //! - `fragments`: datagrams from fragments,
 //! - `streams`: byte streams from segments, `framing`: messages from byte streams,
-//! - `bounded`: what both keep in bounded memory.
+//! - `bounded`: the map of limited size of both.
 //!
-//! Checksums are not looked at: network cards fill them in after the capture.
+//! Checksums are ignored: network cards fill them in after the capture.
 
 mod bounded;
 mod fragments;
@@ -22,28 +22,28 @@ use etherparse::{
 use fragments::{Fragment, Fragments, Id};
 use streams::{Segment, Streams};
 
-/// What a packet begins with.
+/// Link layer of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
     /// Ethernet, with VLAN tags or without.
     Ethernet,
-    /// IPv4 or IPv6 at once.
+    /// No link layer: IPv4 or IPv6.
     Ip,
     /// Linux "cooked" capture, as `tcpdump -i any` writes it.
     Cooked,
-    /// Its second version.
+    /// Version 2 of it.
     Cooked2,
     /// BSD loopback: four bytes that name the protocol.
     Loopback,
 }
 
 impl Link {
-    /// By its number in capture files (`LINKTYPE_` of tcpdump.org).
+    /// Returns the link layer with this number in capture files (`LINKTYPE_` of tcpdump.org).
     pub const fn of_file(number: i32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Loopback),
             1 => Some(Self::Ethernet),
-            // 12 and 14 are what some systems wrote for it.
+            // Some systems wrote 12 and 14 for raw IP.
             12 | 14 | 101 | 228 | 229 => Some(Self::Ip),
             113 => Some(Self::Cooked),
             276 => Some(Self::Cooked2),
@@ -64,7 +64,8 @@ impl Decoder {
         Self { fragments: Fragments::new(), streams: Streams::new() }
     }
 
-    /// Takes a packet; passes on each message that it completes. What is no UDP or TCP over IP is passed over.
+    /// Takes a packet, and calls `message` with each message that it completes. Packets other than UDP and TCP over IP
+    /// are ignored.
     pub(crate) fn packet(
         &mut self,
         at: Instant,
@@ -121,7 +122,7 @@ impl Decoder {
         let ends = |from, to| (SocketAddr::new(id.from, from), SocketAddr::new(id.to, to));
         match IpNumber(id.protocol) {
             ip_number::UDP => {
-                // A part of a message is better than none: the header comes first.
+                // A truncated message is still useful, because the header comes first.
                 let Ok(udp) = UdpSlice::from_slice_lax(bytes) else { return };
                 let (from, to) = ends(udp.source_port(), udp.destination_port());
                 let captured = Captured { at, from, to, transport: Transport::Udp, bytes: udp.payload() };
@@ -136,7 +137,7 @@ impl Decoder {
                     end: tcp.fin() || tcp.rst(),
                     payload: tcp.payload(),
                 };
-                // The headers are counted once the stream has been dealt with.
+                // The headers are counted after the stream, which borrows the counts.
                 let mut found = Vec::new();
                 self.streams.take(at, (from, to), segment, counts, |header| found.push(header.to_vec()));
                 for bytes in &found {
@@ -148,10 +149,10 @@ impl Decoder {
     }
 }
 
-/// The IP packet that an `EtherType` announces, behind VLAN tags if there are any.
+/// Returns the IP packet that an `EtherType` announces, after VLAN tags, if there are any.
 pub fn ip_packet(kind: u16, bytes: &[u8]) -> Option<&[u8]> {
     let (mut kind, mut rest) = (kind, bytes);
-    // As many tags as `etherparse` passes.
+    // The number of tags that `etherparse` accepts.
     for _ in 0..4 {
         match EtherType(kind) {
             EtherType::IPV4 | EtherType::IPV6 => return Some(rest),
@@ -167,8 +168,8 @@ pub fn ip_packet(kind: u16, bytes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The fragment header among the extension headers of IPv6 (RFC 8200 §4), of which the first is of this kind. The
-/// iterator of `etherparse` 0.21 reads beyond the end of headers that do not fit.
+/// Returns the fragment header among the extension headers of IPv6 (RFC 8200 §4); `first` is the kind of the first one.
+/// The iterator of `etherparse` 0.21 reads beyond the end of headers that do not fit.
 fn fragment_header(first: Option<IpNumber>, headers: &[u8]) -> Option<Ipv6FragmentHeader> {
     let (mut kind, mut rest) = (first?, headers);
     while let [next, length, ..] = rest {
@@ -191,7 +192,7 @@ fn fragment_header(first: Option<IpNumber>, headers: &[u8]) -> Option<Ipv6Fragme
     None
 }
 
-/// The parts of a packet.
+/// Splits a packet into its parts.
 fn slice(link: Link, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     let typed = |number: &[u8], payload| {
         let number = EtherType(u16::from_be_bytes(number.try_into().ok()?));

@@ -1,7 +1,7 @@
-//! TCP streams put together from segments that were seen on their way (RFC 9293 §3.4), in bounded memory.
+//! Reassembles TCP streams from captured segments (RFC 9293 §3.4), in bounded memory.
 //!
-//! Nothing here acknowledges anything, so a segment that the capture has missed never comes: after a while, or once
-//! too much waits behind the gap, the stream goes on behind it.
+//! The monitor acknowledges nothing, so a segment that the capture missed never arrives. After some time, or if too
+//! much waits behind the gap, the stream continues after it.
 
 use super::bounded::Bounded;
 use super::framing::Framing;
@@ -10,39 +10,38 @@ use base::Instant;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// What a segment that waits takes beside its bytes.
+/// Memory of a waiting segment in addition to its bytes.
 const SEGMENT: usize = 64;
-/// Directions of connections at a time.
+/// Most directions of connections at a time.
 const MOST: usize = 65_536;
-/// Bytes that all of them may keep together.
+/// Most bytes of all directions together.
 const MOST_BYTES: usize = 32 << 20;
-/// Segments of one direction that may wait for what is missing before them.
+/// Most segments of one direction that may wait behind a gap.
 const WAITING_MAX: usize = 64;
-/// How long they wait: a segment that was lost on the way is sent again in a round trip or two, else after 1 s (RFC
-/// 6298 §2).
+/// Longest time that they wait. A lost segment is sent again within a round trip or two, else after 1 s (RFC 6298 §2).
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A direction of a connection: from, to.
+/// A direction of a connection: source and destination.
 type Way = (SocketAddr, SocketAddr);
 
-/// A segment as it was captured.
+/// A captured segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
     pub(super) sequence: u32,
-    /// It begins the connection.
+    /// Whether it starts the connection.
     pub(super) syn: bool,
-    /// It ends it, in order or not.
+    /// Whether it ends the connection, in order or not.
     pub(super) end: bool,
     pub(super) payload: &'a [u8],
 }
 
-/// What is known of a direction.
+/// State of a direction.
 #[derive(Debug, Default)]
 struct Stream {
-    /// The sequence number that comes next.
+    /// The next sequence number.
     next: u32,
     framing: Framing,
-    /// Segments behind a gap: sequence number, when it came, payload. Never empty ones.
+    /// Segments behind a gap, never empty: sequence number, time of arrival, payload.
     waiting: Vec<(u32, Instant, Vec<u8>)>,
 }
 
@@ -53,7 +52,7 @@ impl Stream {
     }
 }
 
-/// All directions.
+/// State of all directions.
 #[derive(Debug)]
 pub(super) struct Streams {
     streams: Bounded<Way, Stream>,
@@ -65,7 +64,7 @@ impl Streams {
         Self { streams: Bounded::new(), bytes: 0 }
     }
 
-    /// Takes a segment; passes on each message that it completes.
+    /// Takes a segment, and calls `message` with each message that it completes.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -96,7 +95,7 @@ impl Streams {
         mut message: impl FnMut(&[u8]),
     ) {
         if self.streams.get(now, &way).is_none() {
-            // It began before the capture: it is joined where a message begins.
+            // The connection started before the capture, so bytes are skipped until a message starts.
             let mut framing = Framing::default();
             framing.lose();
             let stream = Stream { next: segment.sequence, framing, waiting: Vec::new() };
@@ -159,7 +158,7 @@ impl Stream {
         }
     }
 
-    /// Passes on what of a segment was not there before.
+    /// Passes on the part of a segment that is new.
     fn deliver(&mut self, sequence: u32, payload: &[u8], message: &mut impl FnMut(&[u8])) {
         let known = self.next.wrapping_sub(sequence) as usize;
         let Some(new) = payload.get(known..).filter(|new| !new.is_empty()) else { return };
@@ -168,7 +167,7 @@ impl Stream {
     }
 }
 
-/// By how much a sequence number is ahead of another; numbers wrap.
+/// Distance of a sequence number from another; numbers wrap.
 fn ahead(sequence: u32, of: u32) -> i32 {
     sequence.wrapping_sub(of).cast_signed()
 }
@@ -223,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cut anywhere, exchanged with neighbours, sent twice, overlapping, and past the end of sequence numbers.
+        /// Segments are cut anywhere, swapped, sent twice, overlapping, and past the end of sequence numbers.
         #[test]
         fn segments_are_the_stream(
             count in 1..8_usize,
@@ -279,7 +278,7 @@ mod tests {
         let mut sequence = 10;
         for number in 0..6 {
             let text = message(number);
-            // The second was not captured.
+            // The second message was not captured.
             if number != 1 {
                 bed.send(sequence, text.as_bytes());
             }
@@ -324,7 +323,7 @@ mod tests {
         for port in 0..4_000_u32 {
             let from = SocketAddr::new([10, 0, (port >> 8) as u8, port as u8].into(), 5060);
             for part in 0..20 {
-                // Behind a gap, so that all of it waits.
+                // After a gap, so that all segments wait.
                 let segment =
                     Segment { sequence: 5_000 + part * 1_500, syn: false, end: false, payload: &[65; 1_500] };
                 if part == 0 {

@@ -1,4 +1,4 @@
-//! Packets of all kinds, made by `etherparse`'s builder.
+//! Packets of all kinds, made by the builder of `etherparse`.
 
 use super::*;
 use etherparse::{IpFragOffset, IpNumber, Ipv4Header, Ipv6FragmentHeader, PacketBuilder};
@@ -27,7 +27,7 @@ impl Bed {
         self
     }
 
-    /// The one message that is expected of all packets.
+    /// Asserts that exactly this message was found.
     fn is(&self, from: &str, to: &str, transport: Transport, bytes: &[u8]) {
         assert_eq!(self.found, [(from.to_owned(), to.to_owned(), transport, bytes.to_vec())]);
     }
@@ -86,7 +86,7 @@ fn datagrams_over_each_link_layer() {
         Transport::Udp,
         TEXT,
     );
-    // Padded to the shortest frame of Ethernet.
+    // Padded to the shortest Ethernet frame.
     let short = built!(ethernet().ipv4(V4[0], V4[1], 9).udp(1, 2), b"\r\n");
     let padded = [&short[..], &[0; 20]].concat();
     Bed::new().packet(Link::Ethernet, &padded).is("10.0.0.1:1", "10.0.0.2:2", Transport::Udp, b"\r\n");
@@ -107,7 +107,7 @@ fn link_types_of_files() {
     assert_eq!(Link::of_file(105), None, "802.11");
 }
 
-/// The UDP datagram of these ports, without IP.
+/// A UDP datagram with these ports, without IP.
 fn udp(payload: &[u8]) -> Vec<u8> {
     built!(PacketBuilder::ipv4(V4[0], V4[1], 9).udp(5060, 5070), payload)[20..].to_vec()
 }
@@ -170,7 +170,7 @@ fn a_datagram_that_is_cut_off_is_counted_and_its_beginning_read() {
     assert_eq!(bed.counts.truncated, 1);
 }
 
-/// The second extension header says that it is longer than the packet: nobody may read what it says is there.
+/// The second extension header claims to be longer than the packet; bytes beyond the packet must not be read.
 #[test]
 fn extension_headers_end_with_the_packet() {
     let mut bed = Bed::new();
@@ -183,7 +183,7 @@ fn extension_headers_end_with_the_packet() {
 }
 
 proptest! {
-    /// Any bytes, and packets with any of their bytes changed.
+    /// Random bytes, and packets with changed bytes.
     #[test]
     fn no_packet_is_too_strange(
         noise in prop::collection::vec(any::<u8>(), 0..120),

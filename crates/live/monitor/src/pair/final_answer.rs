@@ -1,5 +1,5 @@
-//! From any request that comes in to its final answer (RFC 3261 §17). For an INVITE that is the time until somebody
-//! picks up or refuses, so a method is better named, such as OPTIONS or REGISTER. ACK has no answer.
+//! Pairs any incoming request with its final response (RFC 3261 §17). For an INVITE this is the time until the callee
+//! answers or refuses, so a method such as OPTIONS or REGISTER is better. ACK has no response.
 
 use super::{Keys, Sighting};
 use crate::captured::Side;

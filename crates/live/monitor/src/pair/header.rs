@@ -1,8 +1,8 @@
-//! From an INVITE that comes in to the INVITE that goes out with the same value of a header field: for a B2BUA, which
-//! writes Via and CSeq anew, and most often Call-ID, too. Which field it hands on is a matter of its configuration:
-//! `X-Call-ID`, `Session-ID` (RFC 7989), a charging vector. `Call-ID` is right for a proxy that hides Vias alone.
+//! Pairs an incoming INVITE with the outgoing one that has the same value of a header field. This is for a B2BUA, which
+//! writes Via and CSeq anew, and usually Call-ID as well. Its configuration decides which field it copies: `X-Call-ID`,
+//! `Session-ID` (RFC 7989), a charging vector. `Call-ID` is right for a proxy that only hides Vias.
 //!
-//! INVITEs within dialogs carry the same value once more, and are left out.
+//! INVITEs within dialogs have the same value again, and are ignored.
 
 use super::{Keys, Sighting};
 use crate::captured::Side;

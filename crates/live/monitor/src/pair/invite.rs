@@ -1,14 +1,14 @@
-//! From an INVITE that comes in to the INVITE that goes out: what a proxy takes to pass it on (the paper's way,
-//! section IV-A).
+//! Pairs an incoming INVITE with the same INVITE when it leaves: the time that a proxy takes to forward it (as in the
+//! paper, section IV-A).
 //!
-//! The paper pairs by Call-ID. Here the outgoing INVITE has to carry the Via of the one that came in right below the
+//! The paper pairs by Call-ID. Here the outgoing INVITE must have the Via of the incoming one directly below the
 //! server's own, with the same Call-ID and CSeq. So
 //!
-//! - a retransmission is the same request, and the first copy that goes out counts;
+//! - a retransmission is the same request, and the first outgoing copy counts;
 //! - of a fork the first branch counts;
-//! - a spiral, which comes back with a Via of another element on top, is a request of its own;
+//! - a spiral, which returns with another element's Via on top, is a separate request;
 //! - a re-INVITE has another CSeq;
-//! - what another element answers to the server, or the server itself begins, is paired with nothing.
+//! - responses to the server, and requests that the server itself starts, are not paired.
 //!
 //! An INVITE that the server answers itself (a challenge, a refusal) has no latency, and counts as refused.
 

@@ -1,15 +1,15 @@
-//! What tells one request from another: a keyed hash, so that no sender can choose two that collide.
+//! Keys of requests: a keyed hash, so that no sender can choose two requests that collide.
 
 use core::hash::Hasher as _;
 use siphasher::sip::SipHasher13;
 use wire::{Host, Message, Via};
 
-/// Makes keys; with a secret, as what is hashed is chosen by strangers.
+/// Makes keys. The secret is needed because senders choose the hashed data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys(pub(super) [u64; 2]);
 
 impl Keys {
-    /// Of a few texts.
+    /// Returns the key of a few texts.
     pub(super) fn of(self, parts: &[&[u8]]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
         for part in parts {
@@ -19,10 +19,10 @@ impl Keys {
         hasher.finish()
     }
 
-    /// Of the transaction that a Via begins: Call-ID, CSeq, and who sent the request with which branch. The method is
-    /// that of the CSeq, so a CANCEL has another key than its INVITE, a response the key of its request.
+    /// Returns the key of the transaction that a Via starts: Call-ID, CSeq, sent-by and branch. The method is that of
+    /// the CSeq, so a CANCEL has another key than its INVITE, and a response has the key of its request.
     ///
-    /// What a server adds to the Via of its client (`received`, `rport`) is not part of it.
+    /// Parameters that a server adds to the Via of its client (`received`, `rport`) are not part of the key.
     pub(super) fn transaction(self, message: &Message<'_>, via: &Via<'_>) -> u64 {
         let cseq = message.cseq();
         let method = cseq.method_name.of(message.bytes());

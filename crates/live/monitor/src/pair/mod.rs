@@ -1,4 +1,4 @@
-//! Which message that goes out belongs to which that came in: one file a way of pairing.
+//! Pairs outgoing messages with incoming ones: one file for each way of pairing.
 
 mod final_answer;
 mod header;
@@ -20,33 +20,33 @@ use table::{Answer, Gone, Table};
 use time::InOrder;
 use wire::Message;
 
-/// How much later than the final response the INVITE may be seen to leave where copies are out of order. A process of
-/// the server sends the INVITE, is interrupted, and makes its copy when another one has passed the response back: the
-/// times in the copies are those of the copying, so sorting does not help. Kamailio with two processes on two
-/// processors: 11 calls in 100, by milliseconds.
+/// Longest time after the final response at which the INVITE may still be seen to leave, if messages are copies out of
+/// order. A process of the server sends the INVITE, is interrupted, and makes its copy after another process has
+/// forwarded the response. The times in the copies are those of copying, so sorting does not help. Kamailio with two
+/// processes on two processors: 11 calls in 100, by milliseconds.
 const OUT_OF_ORDER: Duration = Duration::from_millis(100);
-/// Refusals that may be in doubt at a time: those of a flood of 40,000 a second.
+/// Most refusals that may be uncertain at a time: those of a flood of 40,000 a second.
 const IN_DOUBT_MAX: usize = 4096;
 
-/// What is measured: from which message that comes in to which that goes out.
+/// The pairs of messages between which time is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Pairing {
-    /// From an INVITE to the same INVITE on its way on: proxies.
+    /// From an incoming INVITE to the same INVITE when it leaves: for proxies.
     #[default]
     Invite,
-    /// From an INVITE to its first answer.
+    /// From an INVITE to its first response.
     Provisional,
-    /// From a request to its final answer; of all methods, or of one.
+    /// From a request to its final response; of all methods, or of one.
     Final(Option<String>),
-    /// From an INVITE to one with the same value of this header field: B2BUAs.
+    /// From an INVITE to one with the same value of this header field: for B2BUAs.
     Header(String),
-    /// From an INVITE to the next one that goes out: B2BUAs.
+    /// From an INVITE to the next one that leaves: for B2BUAs.
     Time,
 }
 
 impl Pairing {
-    /// How long a request may wait for its answer, where nothing else is said: Timer B and F, for INVITEs that ring
-    /// Timer C (RFC 3261 §16.6); in order of time, a second, so that a loss is forgotten soon.
+    /// Returns the default time for which a request may wait for its response: Timer B and F, for INVITEs that ring
+    /// Timer C (RFC 3261 §16.6). With `Time` it is a second, so that a loss is soon forgotten.
     pub fn timeout(&self) -> Duration {
         match self {
             Self::Final(method) if method.as_deref().is_none_or(|method| method == "INVITE") => {
@@ -96,24 +96,24 @@ impl FromStr for Pairing {
     }
 }
 
-/// What a message is to the table of requests, by the key of a request.
+/// Meaning of a message for the table of requests, with the key of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sighting {
-    /// A request has come in.
+    /// A request arrived.
     Came(u64),
-    /// What is measured to has gone out.
+    /// The second message of the pair left.
     Left(u64),
-    /// It has gone out, and which request it belongs to is known by the order alone.
+    /// The second message of the pair left. Only the order shows to which request it belongs.
     Next(u64),
-    /// The request got a final answer from the server itself, or got one long after it was passed on.
+    /// The request got a final response: from the server itself, or long after it was forwarded.
     Refused(u64),
-    /// A request that began at the server.
+    /// A request that the server itself started.
     Own,
-    /// A request without the field that would tell.
+    /// A request without the header field of the pairing.
     WithoutKey,
 }
 
-/// What a message has come to.
+/// Result of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     Request,
@@ -125,7 +125,7 @@ enum Seen {
     Nothing,
 }
 
-/// A response that ends its transaction (RFC 3261 §17).
+/// Whether a response ends its transaction (RFC 3261 §17).
 fn final_response(message: &Message<'_>) -> bool {
     message.status().is_some_and(|status| status >= 200)
 }
@@ -137,27 +137,26 @@ pub(crate) struct Pairs {
     keys: Keys,
     table: Table,
     in_order: Option<InOrder>,
-    /// Messages are copies that the server makes, in an order that is not quite that of the messages.
+    /// Whether messages are copies made by the server, whose order is not exact.
     has_copies: bool,
-    /// Requests that got a final answer before they were seen to leave, each with the time at which it counts as
-    /// refused.
+    /// Requests with a final response that were not seen to leave, with the time at which they count as refused.
     in_doubt: VecDeque<(Instant, u64)>,
 }
 
 impl Pairs {
-    /// With requests remembered for so long, and so many at most; the key keeps strangers from choosing collisions.
+    /// A pairing that remembers at most `most` requests, for `timeout`. The key keeps senders from choosing collisions.
     pub(crate) fn new(pairing: Pairing, timeout: Duration, most: usize, key: [u64; 2]) -> Self {
         let in_order = (pairing == Pairing::Time).then(|| InOrder::new(timeout, most));
         let table = Table::new(timeout, most);
         Self { pairing, keys: Keys(key), table, in_order, has_copies: false, in_doubt: VecDeque::new() }
     }
 
-    /// From now on messages are copies that the server makes.
+    /// From now on messages are copies made by the server.
     pub(crate) fn expect_copies(&mut self) {
         self.has_copies = true;
     }
 
-    /// Whether a message can be of interest, by its first line: most are not, and need not be read any further.
+    /// Whether a message can be relevant, by its first line. Most are not, and need not be parsed.
     pub(crate) fn wants(&self, captured: &Captured<'_>, servers: &Servers) -> bool {
         servers.sides(captured).any(|side| self.wants_from(captured.bytes, side))
     }
@@ -176,7 +175,7 @@ impl Pairs {
         }
     }
 
-    /// Takes a message on its way, read already; passes on each latency that it ends.
+    /// Takes a parsed message, and calls `note` with each latency that it completes.
     pub(crate) fn message(
         &mut self,
         captured: &Captured<'_>,
@@ -241,13 +240,13 @@ impl Pairs {
         seen
     }
 
-    /// Whether a request that has a final answer may be seen to leave all the same. By the order of time alone the
-    /// next INVITE that leaves would be taken for it.
+    /// Whether a request with a final response may still be seen to leave. With `Time` this is not possible, because
+    /// the next INVITE that leaves would be taken for it.
     fn doubts(&self, key: u64) -> bool {
         self.has_copies && self.pairing != Pairing::Time && self.table.is_open(key)
     }
 
-    /// Counts the refusals that are none in doubt any more. One whose INVITE has left meanwhile was none.
+    /// Counts refusals that are certain now. A request whose INVITE has left meanwhile was not refused.
     fn settle_doubts(&mut self, now: Instant, counts: &mut Counts) {
         while let Some((due, key)) = self.in_doubt.front().copied()
             && (due <= now || self.in_doubt.len() > IN_DOUBT_MAX)
@@ -259,7 +258,7 @@ impl Pairs {
         }
     }
 
-    /// Forgets what is too old by now.
+    /// Drops requests that are too old.
     pub(crate) fn expire(&mut self, now: Instant, counts: &mut Counts) {
         self.settle_doubts(now, counts);
         let mut gone = Gone::default();
@@ -270,13 +269,13 @@ impl Pairs {
         counts.add_gone(gone.unanswered, gone.evicted);
     }
 
-    /// The age of the oldest request newer than every answered one, if another one came after it. Where some may have
-    /// been refused, nothing is known of them.
+    /// Returns the age of the oldest request that is newer than every answered one, if there is a second such request;
+    /// `None` while refusals are uncertain.
     pub(crate) fn oldest(&self, now: Instant) -> Option<Duration> {
         self.table.oldest(now).filter(|_| self.in_doubt.is_empty())
     }
 
-    /// Requests that wait for their answer.
+    /// Returns the number of unanswered requests.
     pub(crate) fn waiting(&self) -> usize {
         self.table.open()
     }

@@ -1,5 +1,5 @@
-//! From an INVITE that comes in to its first answer, which for most servers is 100 (Trying): what it takes to look at
-//! a request. A server that sends no provisional response is measured to its final one.
+//! Pairs an incoming INVITE with its first response, usually 100 (Trying): the time until the server reads a request.
+//! Without a provisional response the final one counts.
 
 use super::{Keys, Sighting};
 use crate::captured::Side;

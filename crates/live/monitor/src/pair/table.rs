@@ -1,32 +1,32 @@
-//! The requests that came in lately, and whether they are answered.
+//! Recent requests, and whether they are answered.
 
 use base::{Instant, shrink_queue};
 use core::time::Duration;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// What becomes of a request in the table.
+/// A request of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Request {
     key: u64,
     at: Instant,
-    /// Neither answered nor refused so far.
+    /// Neither answered nor refused yet.
     open: bool,
 }
 
-/// What an answer is to the table.
+/// Result of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// The first to a request, which came so long before.
+    /// The first answer to a request, after this time.
     First(Duration),
-    /// Another one: a repetition, or a further branch.
+    /// A further answer: a retransmission or another branch.
     Again,
-    /// To nothing that is known.
+    /// An answer to an unknown request.
     Unknown,
 }
 
-/// Requests by key, in the order in which they came, for a limited time and in limited number. They stay after their
-/// answer, so that a repetition is not taken for a new one.
+/// Requests by key, in order of arrival, for a limited time and in limited number. They stay after their answer, so
+/// that a retransmission is not taken for a new request.
 #[derive(Debug)]
 pub(super) struct Table {
     requests: VecDeque<Request>,
@@ -34,26 +34,26 @@ pub(super) struct Table {
     first: u32,
     /// Numbers of requests by their keys.
     index: HashTable<u32>,
-    /// None before this number is open.
+    /// No request before this number is open.
     oldest_open: u32,
     open: usize,
-    /// Number of the latest one that was settled.
+    /// Number of the latest request that was settled.
     settled: Option<u32>,
     timeout: Duration,
     most: usize,
 }
 
-/// Requests that have left the table.
+/// Counts of requests that have left the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Gone {
-    /// Their time was over and there was no answer.
+    /// Requests that expired without an answer.
     pub(super) unanswered: u64,
-    /// They had to make room, whatever had become of them.
+    /// Requests that were evicted, answered or not.
     pub(super) evicted: u64,
 }
 
 impl Table {
-    /// For requests of the last `timeout`, `most` of them at most.
+    /// A table for requests of the last `timeout`, at most `most`.
     pub(super) fn new(timeout: Duration, most: usize) -> Self {
         let most = most.clamp(1, 1 << 30);
         Self {
@@ -74,7 +74,7 @@ impl Table {
         self.index.find(key, |&number| requests[place(number)].key == key).map(|&number| place(number))
     }
 
-    /// A request has come; says whether it is new.
+    /// Adds a request. Returns whether it is new.
     pub(super) fn came(&mut self, now: Instant, key: u64, gone: &mut Gone) -> bool {
         if self.find(key).is_some() {
             return false;
@@ -91,12 +91,12 @@ impl Table {
         true
     }
 
-    /// Whether there is a request of this key that has no answer.
+    /// Whether there is an unanswered request with this key.
     pub(super) fn is_open(&self, key: u64) -> bool {
         self.find(key).is_some_and(|place| self.requests[place].open)
     }
 
-    /// What was asked for by this key has been done.
+    /// Records an answer to the request with this key.
     pub(super) fn answered(&mut self, now: Instant, key: u64) -> Answer {
         match self.find(key) {
             None => Answer::Unknown,
@@ -105,7 +105,7 @@ impl Table {
         }
     }
 
-    /// The request that has waited longest has been answered; gives its time.
+    /// Records an answer to the oldest unanswered request, and returns its time.
     pub(super) fn oldest_answered(&mut self, now: Instant) -> Option<Duration> {
         if self.open == 0 {
             return None;
@@ -129,32 +129,33 @@ impl Table {
         time
     }
 
-    /// The place from which on none is settled.
+    /// Place after the latest settled request.
     fn after_settled(&self) -> usize {
         let place = self.settled.map(|number| number.wrapping_sub(self.first) as usize);
-        // It may be gone.
+        // The request may have left the table.
         place.filter(|place| *place < self.requests.len()).map_or(0, |place| place + 1)
     }
 
-    /// The age of the oldest request newer than every settled one, if another one came after it: one alone may be lost.
+    /// Returns the age of the oldest request that is newer than every settled one, if there is a second such request: a
+    /// single one may be lost.
     pub(super) fn oldest(&self, now: Instant) -> Option<Duration> {
         let mut newer = self.requests.range(self.after_settled()..);
         let oldest = newer.next()?;
         newer.next().map(|_| now.saturating_since(oldest.at))
     }
 
-    /// Requests without an answer.
+    /// Returns the number of unanswered requests.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// All requests that are remembered.
+    /// Returns the number of all requests.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Forgets what is too old by now.
+    /// Drops requests that are too old.
     pub(super) fn expire(&mut self, now: Instant, gone: &mut Gone) {
         while self.requests.front().is_some_and(|request| request.at + self.timeout <= now) {
             gone.unanswered += u64::from(self.drop_front());
@@ -167,7 +168,7 @@ impl Table {
         }
     }
 
-    /// Forgets the oldest; says whether it was open.
+    /// Drops the oldest request. Returns whether it was open.
     fn drop_front(&mut self) -> bool {
         let Some(request) = self.requests.front().copied() else { return false };
         let first = self.first;
@@ -209,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list, also where numbers wrap.
+        /// Compares the table with a plain list, also while numbers wrap.
         #[test]
         fn it_does_what_a_plain_list_does(steps in prop::collection::vec(step(), 0..200), most in 1..8_usize) {
             let mut table = Table::new(TIMEOUT, most);

@@ -1,4 +1,4 @@
-//! Each way of pairing on SIP text: what it measures, and what does not mislead it.
+//! Each way of pairing on SIP text: its measurements, and messages that must not mislead it.
 
 use super::*;
 use base::Transport;
@@ -18,7 +18,7 @@ fn invite(call_id: &str) -> TestRequest {
     TestRequest::new("INVITE", call_id, address(CALLER))
 }
 
-/// The same request as a proxy passes it on, by the branch of this name. It marks the Via of its client.
+/// The same request as a proxy forwards it, with this branch. The proxy adds parameters to the Via of its client.
 fn passed_on(request: &TestRequest, branch: &str) -> TestRequest {
     let via = request.via.replace(";rport", ";rport=5060;received=10.0.0.2");
     request.clone().via(&format!("SIP/2.0/UDP {SERVER};branch=z9hG4bK{branch},{via}"))
@@ -46,7 +46,7 @@ impl Bed {
         }
     }
 
-    /// A message passes, `ms` after the one before.
+    /// A message passes `ms` after the one before.
     fn pass(&mut self, ms: u64, from: &str, to: &str, bytes: &[u8]) -> &mut Self {
         self.now += Duration::from_millis(ms);
         let [from, to] = [from, to].map(address);
@@ -80,7 +80,7 @@ impl Bed {
         self.pass(ms, SERVER, CALLER, &response)
     }
 
-    /// Requests, refused, unanswered, repeated and unmatched ones.
+    /// Counts of requests, refused, unanswered, repeated and unmatched ones.
     fn counted(&self) -> [u64; 5] {
         let Counts { requests, refused, unanswered, repeated, unmatched, .. } = self.counts;
         [requests, refused, unanswered, repeated, unmatched]
@@ -105,7 +105,7 @@ fn a_proxys_invite_is_paired_by_the_via_below_its_own() {
     assert_eq!((bed.latencies, bed.counts.requests, bed.pairs.waiting()), (vec![3], 1, 0));
 }
 
-/// Two processes of a server make copies: that of the final response comes before that of the INVITE that it answers.
+/// Two processes of a server make copies, and the copy of a final response comes before that of its INVITE.
 #[test]
 fn copies_in_another_order_are_no_refusals() {
     let (one, two) = (invite("one"), invite("two"));
@@ -113,12 +113,12 @@ fn copies_in_another_order_are_no_refusals() {
     bed.pairs.expect_copies();
     bed.comes(0, &one).answers(2, 200, &one).leaves(1, &passed_on(&one, "a"));
     assert_eq!((bed.counted(), &bed.latencies[..], bed.pairs.waiting()), ([1, 0, 0, 0, 0], &[3][..], 0));
-    // What is refused counts as such a little later.
+    // A refusal is counted a little later.
     bed.comes(0, &two).answers(2, 407, &two).answers(50, 407, &two);
     assert_eq!((bed.counted()[1], bed.pairs.waiting()), (0, 1));
     bed.pairs.expire(bed.now + Duration::from_millis(50), &mut bed.counts);
     assert_eq!((bed.counted(), bed.latencies.len(), bed.pairs.waiting()), ([2, 1, 0, 0, 0], 1, 0));
-    // The order of packets is what it is.
+    // The order of packets is exact.
     let mut bed = Bed::new("invite");
     bed.comes(0, &one).answers(2, 200, &one).leaves(1, &passed_on(&one, "a"));
     assert_eq!((bed.counted(), bed.latencies.len()), ([1, 1, 0, 1, 0], 0));
@@ -157,7 +157,7 @@ fn a_spiral_is_two_requests() {
     let out = second.clone().via(&format!("SIP/2.0/UDP {SERVER};branch=z9hG4bKc,{}", second.via));
     bed.leaves(5, &out);
     assert_eq!((bed.counted(), bed.latencies), ([2, 0, 0, 0, 0], vec![3, 5]));
-    // The same where the server sends to itself.
+    // The same if the server sends to itself.
     let mut bed = Bed::new("invite");
     let out = passed_on(&first, "a");
     let again = out.clone().via(&format!("SIP/2.0/UDP {SERVER};branch=z9hG4bKd,{}", out.via));
@@ -177,7 +177,7 @@ fn a_re_invite_is_paired_with_itself() {
     };
     bed.comes(0, &first).leaves(1, &passed_on(&first, "a"));
     bed.comes(100, &again).leaves(2, &passed_on(&again, "b"));
-    // One that the callee sends meets nothing of the caller's.
+    // A request of the callee is not paired with one of the caller.
     let other = TestRequest { cseq: 1, ..TestRequest::new("INVITE", "one", address(CALLEE)) };
     bed.pass(50, CALLEE, SERVER, &other.bytes()).pass(4, SERVER, CALLER, &passed_on(&other, "c").bytes());
     assert_eq!((bed.counted(), bed.latencies), ([3, 0, 0, 0, 0], vec![1, 2, 4]));
@@ -232,7 +232,7 @@ fn final_answers_to_requests_of_all_methods_or_one() {
     assert_eq!(play("final:OPTIONS"), (vec![7], 1));
 }
 
-/// The call of a B2BUA towards the callee: nothing of the caller's but this field.
+/// The call of a B2BUA to the callee: it shares only this field with the caller's.
 fn own_call(call_id: &str, value: &str) -> TestRequest {
     TestRequest { cseq: 77, ..TestRequest::new("INVITE", call_id, address(SERVER)) }.with("X-Id", value)
 }
@@ -262,9 +262,9 @@ fn a_proxy_that_hides_vias_is_paired_by_call_id() {
 fn in_order_of_time_first_come_is_first_served() {
     let mut bed = Bed::new("time");
     bed.comes(0, &invite("a")).comes(1, &invite("b")).comes(0, &invite("b")).comes(1, &invite("c"));
-    // The second is refused, so the third is next.
+    // The second request is refused, so the third one is next.
     bed.leaves(1, &own_call("x", "")).answers(0, 403, &invite("b"));
-    // A further branch, and a repetition.
+    // A further branch, and a retransmission.
     bed.leaves(0, &own_call("x", "").via("SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKother"))
         .leaves(0, &own_call("x", ""));
     bed.leaves(2, &own_call("y", ""));
@@ -295,14 +295,14 @@ fn requests_beyond_the_table_are_forgotten_and_counted() {
     assert_eq!((bed.counts.evicted, bed.pairs.waiting()), (5, 1000));
 }
 
-/// What happens to a call of the random test, in milliseconds.
+/// A call of the random test, with times in milliseconds.
 #[derive(Clone, Debug)]
 struct Call {
     comes: u64,
     repeats: Vec<u64>,
-    /// Each branch, with when it goes out after the call came.
+    /// Each branch, with the time at which it leaves after the arrival of the call.
     branches: Vec<u64>,
-    /// Whether the capture misses the first message that comes in.
+    /// Whether the first incoming message is not captured.
     missed: bool,
 }
 
@@ -313,7 +313,7 @@ fn call() -> impl Strategy<Value = Call> {
 }
 
 proptest! {
-    /// Calls in each other's midst, repeated, forked, with messages that were not captured.
+    /// Overlapping calls, with retransmissions, forks, and messages that were not captured.
     #[test]
     fn each_call_has_the_time_from_its_first_copy_in_to_its_first_out(calls in prop::collection::vec(call(), 0..40)) {
         let mut messages = Vec::new();
@@ -329,7 +329,7 @@ proptest! {
                 messages.push((at, 1, SERVER, CALLEE, request.bytes()));
             }
             let first = came.iter().min();
-            // A branch before any copy was seen is of nothing known.
+            // A branch before any captured copy is not paired.
             if let Some(first) = first && let Some(out) = left.filter(|at| at >= first).min() {
                 expected.push(out - first);
             }

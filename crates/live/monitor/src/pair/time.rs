@@ -1,12 +1,12 @@
-//! From an INVITE that comes in to the next one that goes out with a Call-ID of its own, first come, first served:
-//! for a B2BUA that hands nothing on. An estimate: the mean is right where each request that comes in leaves once;
-//! single latencies are exchanged where requests overtake each other.
+//! Pairs an incoming INVITE with the next outgoing one with a new Call-ID, first come, first served: for a B2BUA that
+//! copies no header field. It is an estimate. The mean is right if each incoming request leaves once; single latencies
+//! are swapped if requests overtake each other.
 //!
-//! One request that is never passed on would shift all that follow by one, for good. So
+//! A single request that is never forwarded would shift all later ones for good. So
 //!
-//! - a request with a final answer waits no more;
-//! - requests that wait for longer than the time-out are given up;
-//! - where at least n requests have waited at every moment of a time-out, the n oldest of them are taken for lost.
+//! - a request with a final response waits no longer;
+//! - requests that wait longer than the timeout are dropped;
+//! - if at least n requests were waiting at every moment of a timeout, the n oldest count as lost.
 
 use super::table::{Gone, Table};
 use super::{Keys, Seen, Sighting};
@@ -15,20 +15,20 @@ use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
 
-/// What goes out is remembered as long as what comes in, so that repetitions and branches are not taken for new
-/// calls.
+/// Outgoing requests are remembered as long as incoming ones, so that retransmissions and branches are not taken for
+/// new calls.
 #[derive(Debug)]
 pub(super) struct InOrder {
     sent: Table,
     timeout: Duration,
-    /// Since when `fewest` has been watched.
+    /// Start of the time over which `fewest` is counted.
     since: Instant,
-    /// Fewest that have waited since then.
+    /// Smallest number of waiting requests since then.
     fewest: usize,
 }
 
-/// The key of what comes in is its transaction, that of what goes out is Call-ID and CSeq: branches of a fork have
-/// these in common.
+/// The key of an incoming request is its transaction; that of an outgoing one is Call-ID and CSeq, which branches of a
+/// fork share.
 pub(super) fn sighting(keys: Keys, message: &Message<'_>, side: Side) -> Option<Sighting> {
     if message.cseq().method != Method::Invite {
         return None;
@@ -50,7 +50,7 @@ impl InOrder {
         Self { sent: Table::new(timeout, most), timeout, since: Instant::ZERO, fewest: 0 }
     }
 
-    /// One has gone out; takes the one that has waited longest of those that came in.
+    /// Records an outgoing request, and pairs it with the oldest waiting one.
     pub(super) fn left(&mut self, now: Instant, key: u64, came: &mut Table, gone: &mut Gone) -> Seen {
         if !self.sent.came(now, key, gone) {
             return Seen::Repeated;
@@ -61,7 +61,7 @@ impl InOrder {
         latency.map_or(Seen::Unmatched, Seen::Latency)
     }
 
-    /// Gives up what has waited all the time.
+    /// Drops requests that have waited all the time.
     pub(super) fn expire(&mut self, now: Instant, came: &mut Table, gone: &mut Gone) {
         self.sent.expire(now, gone);
         self.fewest = self.fewest.min(came.open());

@@ -1,6 +1,6 @@
-//! Latencies of a stretch of time: noted one by one, in memory that does not grow with their number.
+//! Statistics of the latencies of a window, in memory that does not grow with their number.
 //!
-//! A [`Latencies`] knows nothing of capture: whoever measures response times can feed it.
+//! [`Latencies`] does not depend on the capture: it takes any response times.
 //!
 //! | figure | how | error |
 //! | --- | --- | --- |
@@ -10,7 +10,7 @@
 //! | 95th, 99th percentile | counts by value ([`Histogram`]), nearest rank | 0.1 % of the value, or 64 ns |
 //!
 //! The paper keeps the largest twentieth of all latencies in a sorted array, which it says does not scale; the counts
-//! take 130 KB whatever the load.
+//! take 130 KB at any load.
 
 mod moments;
 mod p2;
@@ -22,13 +22,13 @@ use core::time::Duration;
 use hdrhistogram::Histogram;
 use moments::Moments;
 
-/// The finest difference that the counts have to tell, in nanoseconds, and the longest latency that is not taken for
-/// this one: an hour, which no transaction lasts.
+/// Finest difference that the histogram resolves, in nanoseconds, and its largest value: an hour, longer than any
+/// transaction.
 const RANGE: (u64, u64) = (100, 3_600_000_000_000);
-/// Digits that the counts keep of each latency.
+/// Significant digits of the histogram.
 const DIGITS: u8 = 3;
 
-/// Collects latencies, and says at the end of each window what they were.
+/// Collects latencies, and returns the statistics of each window.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     start: Instant,
@@ -40,40 +40,40 @@ pub struct Latencies {
     values: Histogram<u32>,
 }
 
-/// What was measured from `start` to `end`.
+/// Measurements from `start` to `end`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Window {
-    /// When it began.
+    /// Start of the window.
     pub start: Instant,
-    /// When it ended.
+    /// End of the window.
     pub end: Instant,
-    /// Latencies in it.
+    /// Number of latencies.
     pub count: u64,
-    /// What they were; `None` without any.
+    /// Statistics; `None` without latencies.
     pub latency: Option<Latency>,
 }
 
 /// Statistics of at least one latency: `min <= median <= p95 <= p99 <= max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Latency {
-    /// The shortest.
+    /// Minimum.
     pub min: Duration,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     pub mean: Duration,
-    /// The standard deviation of the sample.
+    /// Standard deviation of the sample.
     pub deviation: Duration,
-    /// The median, estimated.
+    /// Estimated median.
     pub median: Duration,
-    /// The 95th percentile.
+    /// 95th percentile.
     pub p95: Duration,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99: Duration,
-    /// The longest.
+    /// Maximum.
     pub max: Duration,
 }
 
 impl Latencies {
-    /// Without any so far, in a window that begins now.
+    /// An empty window that starts now.
     pub fn new(now: Instant) -> Self {
         let values = Histogram::new_with_bounds(RANGE.0, RANGE.1, DIGITS).expect("the constants are bounds");
         Self {
@@ -87,7 +87,7 @@ impl Latencies {
         }
     }
 
-    /// Takes one.
+    /// Adds a latency.
     pub fn note(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.count += 1;
@@ -98,7 +98,7 @@ impl Latencies {
         self.values.saturating_record(nanos);
     }
 
-    /// Ends the window, and begins the next.
+    /// Ends the window, and starts the next one.
     pub fn end(&mut self, now: Instant) -> Window {
         let window = Window { start: self.start, end: now, count: self.count, latency: self.latency() };
         (self.start, self.count) = (now, 0);
@@ -114,14 +114,14 @@ impl Latencies {
     fn latency(&self) -> Option<Latency> {
         let median = nanos(self.median.estimate()?);
         let within = |time: Duration| time.clamp(self.min, self.max);
-        // The counts give the upper end of a class of values that they hold for equal.
+        // The histogram returns the upper end of a class of values that it does not distinguish.
         let percentile = |share| within(Duration::from_nanos(self.values.value_at_quantile(share)));
         let p95 = percentile(0.95);
         Some(Latency {
             min: self.min,
             mean: within(nanos(self.moments.mean())),
             deviation: nanos(self.moments.deviation()),
-            // It is an estimate, and of odd sequences one that is above what is known better.
+            // The estimate may exceed the better known percentile for unusual sequences.
             median: within(median).min(p95),
             p95,
             p99: percentile(0.99),
@@ -130,7 +130,7 @@ impl Latencies {
     }
 }
 
-/// A time of so many nanoseconds, which are not negative.
+/// A non-negative number of nanoseconds.
 fn nanos(nanos: f64) -> Duration {
     Duration::from_nanos(nanos.round() as u64)
 }

@@ -1,6 +1,6 @@
-//! Mean and standard deviation of observations of which none is kept.
+//! Mean and standard deviation of observations that are not kept.
 
-/// Welford's algorithm (Technometrics 4(3), 1962): no difference of two large sums, so no digits are lost.
+/// Welford's algorithm (Technometrics 4(3), 1962): it needs no difference of two large sums, so no digits are lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moments {
     count: u64,
@@ -21,7 +21,7 @@ impl Moments {
         self.mean
     }
 
-    /// Of the sample, with n - 1 below the line; 0 for a single observation.
+    /// Standard deviation of the sample, with n - 1 in the denominator; 0 for a single observation.
     pub(super) fn deviation(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.squares / (self.count - 1) as f64).sqrt() }
     }
@@ -47,7 +47,7 @@ mod tests {
         assert!(of(&[3.0]).deviation().abs() < f64::EPSILON);
     }
 
-    /// A sum of squares would have lost them: 1e9 squared has no digits left for 1.
+    /// A sum of squares would lose the differences: 1e9 squared has no digits left for 1.
     #[test]
     fn small_differences_of_large_values_count() {
         let moments = of(&[1e9 + 1.0, 1e9 + 2.0, 1e9 + 3.0]);

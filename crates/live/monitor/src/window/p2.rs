@@ -1,29 +1,29 @@
-//! The P² algorithm: a quantile of observations of which none is kept.
+//! The P² algorithm: a quantile of observations that are not kept.
 //!
 //! R. Jain and I. Chlamtac, "The P² Algorithm for Dynamic Calculation of Quantiles and Histograms Without Storing
 //! Observations", Communications of the ACM 28(10), 1985, pages 1076 to 1085, box 1. The letters are those of the
 //! paper.
 
-/// The markers: the minimum, the quantile, the maximum, and one half-way to each of the two.
+/// Number of markers: the minimum, the quantile, the maximum, and one half-way to each of the two.
 const MARKERS: usize = 5;
 
 /// An estimate of the `p`-quantile.
 #[derive(Clone, Debug)]
 pub struct P2 {
     p: f64,
-    /// Heights of the markers; until there are five observations, these, sorted.
+    /// Heights of the markers; with fewer than five observations, the observations, sorted.
     q: [f64; MARKERS],
-    /// Positions of the markers: how many observations are at most as high. 1 to the number of observations.
+    /// Positions of the markers, from 1 to the number of observations: how many observations are at most as high.
     n: [u64; MARKERS],
-    /// Where the markers should be.
+    /// Desired positions of the markers.
     desired: [f64; MARKERS],
-    /// By how much that goes up with each observation.
+    /// Increments of the desired positions for each observation.
     increment: [f64; MARKERS],
     count: u64,
 }
 
 impl P2 {
-    /// For the quantile `p`, between 0 and 1.
+    /// An estimator of the quantile `p`, between 0 and 1.
     pub fn new(p: f64) -> Self {
         Self {
             p,
@@ -35,7 +35,7 @@ impl P2 {
         }
     }
 
-    /// Takes one observation.
+    /// Adds an observation.
     pub fn note(&mut self, x: f64) {
         self.count += 1;
         if self.count <= MARKERS as u64 {
@@ -52,7 +52,7 @@ impl P2 {
         } else {
             (1..=3).rev().find(|&k| x >= self.q[k]).unwrap_or(0)
         };
-        // B2: those above it move up by one, and all desired positions by their increment.
+        // B2: markers above it move up by one, and all desired positions by their increments.
         for n in &mut self.n[k + 1..] {
             *n += 1;
         }
@@ -65,7 +65,7 @@ impl P2 {
         }
     }
 
-    /// A: the first five, sorted, are the heights.
+    /// A: the first five observations, sorted, are the heights.
     fn begin(&mut self, x: f64) {
         let mut at = self.count as usize - 1;
         while at > 0 && self.q[at - 1] > x {
@@ -75,7 +75,7 @@ impl P2 {
         self.q[at] = x;
     }
 
-    /// Moves marker `i` by one place towards where it should be, if it is off by one and there is room.
+    /// Moves marker `i` by one place towards its desired position, if it is off by one or more and there is room.
     fn adjust(&mut self, i: usize) {
         let off = self.desired[i] - self.n[i] as f64;
         let up = off >= 1.0 && self.n[i + 1] > self.n[i] + 1;
@@ -90,7 +90,7 @@ impl P2 {
         self.n[i] = if up { self.n[i] + 1 } else { self.n[i] - 1 };
     }
 
-    /// The piecewise-parabolic prediction, which the algorithm is named after.
+    /// The piecewise-parabolic prediction, after which the algorithm is named.
     fn parabolic(&self, i: usize, d: f64) -> f64 {
         let [below, here, above] = [self.n[i - 1] as f64, self.n[i] as f64, self.n[i + 1] as f64];
         let [low, height, high] = [self.q[i - 1], self.q[i], self.q[i + 1]];
@@ -106,7 +106,7 @@ impl P2 {
         self.q[i] + d * (self.q[to] - self.q[i]) / places
     }
 
-    /// The quantile; exact, by nearest rank, up to five observations. `None` without any.
+    /// Returns the quantile; exact, by nearest rank, up to five observations. `None` without any.
     pub fn estimate(&self) -> Option<f64> {
         if self.count > MARKERS as u64 {
             return Some(self.q[2]);
@@ -121,8 +121,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Table I of the paper, but for the second observation, which is misprinted there as 0.5: the heights that the
-    /// table has follow from 0.15.
+    /// Table I of the paper, except for the second observation, which is misprinted there as 0.5: the heights in the
+    /// table follow from 0.15.
     const OBSERVATIONS: [f64; 20] = [
         0.02, 0.15, 0.74, 3.39, 0.83, 22.37, 10.15, 15.43, 38.62, 15.92, 34.60, 10.28, 1.47, 0.40, 0.05,
         11.39, 0.27, 0.42, 0.09, 11.37,
@@ -181,8 +181,8 @@ mod tests {
             prop_assert_eq!(Some(estimator.q[4] as u32), values.iter().max().copied());
         }
 
-        /// Of independent observations whose distribution is skewed to either side, over two decades. Over eight
-        /// decades it is off by up to a sixth of all observations.
+        /// For independent observations whose distribution is skewed to either side, over two decades. Over eight
+        /// decades the error is up to a sixth of all observations.
         #[test]
         fn it_is_near_the_exact_quantile(seed in any::<u64>(), power in -1..4_i32, p in 0.3..0.7_f64) {
             use base::Rng;
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// The next number of a generator, from 0 to 1.
+    /// Returns the next number of a generator, from 0 to 1.
     fn next(rng: &mut base::Rng) -> f64 {
         use rand::RngCore as _;
         rng.next_u64() as f64 / u64::MAX as f64

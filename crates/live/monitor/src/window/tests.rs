@@ -1,4 +1,4 @@
-//! Windows against what is known of all their latencies.
+//! Windows compared with the exact statistics of all their latencies.
 
 use super::*;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn a_window_without_latencies_says_so_and_the_next_begins_where_it_ends() {
 fn a_hundred_latencies_and_their_percentiles() {
     let mut latencies = Latencies::new(at(0));
     for step in 0..100 {
-        // 37 has no divisor in common with 100: all from 1 to 100, out of order.
+        // 37 and 100 have no common divisor: all values from 1 to 100, in mixed order.
         latencies.note(us(step * 37 % 100 + 1));
     }
     let latency = latencies.end(at(1)).latency.expect("there are some");

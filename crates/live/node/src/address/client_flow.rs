@@ -1,5 +1,5 @@
-//! Flows to clients that accept no connections (RFC 5626): the connection of the client, or over UDP the source address
-//! of its registration, behind a NAT.
+//! Flows to clients that accept no connections (RFC 5626): the client's own connection, or over UDP the source address
+//! of its registration behind a NAT.
 
 use crate::address::ports::Ports;
 use crate::address::topology::Topology;
@@ -7,28 +7,29 @@ use base::{Connection, Flow, Transport};
 use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of a flow in a token, of each address family.
+/// Lengths of a flow in a token in bytes, for IPv4 and IPv6.
 pub(crate) const LENGTHS: [usize; 2] = [10, 22];
 
-/// The flow of a client: its connection and the other end of that, or its source over UDP. The transport is that of the
-/// port that it came to.
+/// The flow of a client: its connection and the connection's peer address, or its source over UDP. The transport is
+/// that of the local port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ClientFlow {
     /// `None` over UDP.
     connection: Option<Connection>,
     port: u16,
-    /// In network order; an IPv4 address as an IPv6 one.
+    /// In network order. An IPv4 address is mapped to IPv6.
     ip: [u8; 16],
 }
 
 impl ClientFlow {
-    /// The client that this came from by a connection, or over UDP if it `is_registered` there. `None`: another one over
-    /// UDP; and a node, which is reached at its address.
+    /// Returns the client at the other end of a connection, or over UDP if it `is_registered` from there. `None`: any
+    /// other sender over UDP, or the connection of a node, which is reached at its address.
     pub(crate) fn of(flow: Flow, topology: &Topology, is_registered: bool) -> Option<Self> {
         Self::seen(flow, topology).filter(|client| is_registered || client.is_connection())
     }
 
-    /// The same without proof over UDP: a source may be forged, or a Contact elsewhere may be meant.
+    /// Returns the client without requiring a registration over UDP. Its source may be forged, or its Contact may name
+    /// another address.
     pub(crate) fn seen(flow: Flow, topology: &Topology) -> Option<Self> {
         let connection = flow.connection;
         let is_node = || topology.slot_of(flow).is_some();
@@ -42,34 +43,31 @@ impl ClientFlow {
         Some(Self { connection, port: flow.peer.port(), ip: ip.octets() })
     }
 
-    /// Whether it is a connection.
     pub(crate) fn is_connection(self) -> bool {
         self.connection.is_some()
     }
 
-    /// The number of the connection; 0 over UDP.
     pub(crate) fn number(self) -> u32 {
         self.connection.map_or(0, |connection| connection.0.get())
     }
 
-    /// The other end.
     pub(crate) fn peer(self) -> SocketAddr {
         SocketAddr::new(IpAddr::from(self.ip).to_canonical(), self.port)
     }
 
-    /// The way there from this port; `None` where that has connections and the flow is none, or the other way round.
+    /// Returns the flow to the client from this port. `None`: only one of port and client uses connections.
     pub(crate) fn way(self, ports: &Ports, listener: u16) -> Option<Flow> {
         let port = ports.get(listener)?;
         let (transport, connection, mut peer) = (port.transport, self.connection, self.peer());
         if let (IpAddr::V4(ip), true, None) = (peer.ip(), port.local.is_ipv6(), connection) {
-            // A socket of both families sends to IPv4 by such an address.
+            // A socket of both families sends to IPv4 by a mapped address.
             peer.set_ip(ip.to_ipv6_mapped().into());
         }
         let fits = transport.is_reliable() == connection.is_some();
         fits.then_some(Flow { transport, listener, peer, connection })
     }
 
-    /// As a token has it; the second value says how many of the bytes count.
+    /// Returns the bytes for a token, and how many of them are used.
     pub(crate) fn bytes(self) -> ([u8; 22], usize) {
         let mut bytes = [0; 22];
         bytes[..4].copy_from_slice(&self.number().to_be_bytes());
@@ -86,7 +84,6 @@ impl ClientFlow {
         }
     }
 
-    /// From what a token has.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         let (port, ip) = rest.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! Names that URIs give as next hops, and the answers of the DNS.
+//! Host names of next hops in URIs, and the answers of the DNS.
 
 use crate::address::target::NamedHost;
 use base::Transport;
@@ -6,22 +6,21 @@ use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-/// A name that a URI gives as the next hop.
+/// A host name that a URI gives as the next hop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HopName {
-    /// The transport of the request. Where the DNS is to say it: the usual one of the URI's scheme.
+    /// Transport of the request. If the DNS determines it: the default transport of the URI's scheme.
     pub transport: Transport,
-    /// Whether the DNS is to say over which transport the name is reached: the URI names neither transport nor port (RFC
-    /// 3263 §4.1).
+    /// Whether the DNS determines the transport, since the URI names neither transport nor port (RFC 3263 §4.1).
     pub by_dns: bool,
-    /// In lower case, without a final dot.
+    /// Host name in lower case, without a final dot.
     pub host: String,
-    /// As the URI has it. Without one SRV records come first (RFC 3263 §4.2).
+    /// Port of the URI. Without a port, SRV records come first (RFC 3263 §4.2).
     pub port: Option<u16>,
 }
 
 impl HopName {
-    /// The host as a URI names it.
+    /// Returns the host in the form of a URI.
     pub(crate) fn named(&self) -> NamedHost<'_> {
         let Self { transport, by_dns, ref host, port } = *self;
         NamedHost { host: host.as_bytes(), port, transport, by_dns }
@@ -40,12 +39,12 @@ impl fmt::Display for HopName {
 /// The result of a look-up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
-    /// What the addresses are reached over.
+    /// Transport to the addresses.
     pub transport: Transport,
-    /// The addresses found, each with its weight among them (RFC 2782), always in the same order.
+    /// Addresses with their weights (RFC 2782), always in the same order.
     pub addresses: Vec<(SocketAddr, f64)>,
-    /// The look-up failed, or a part of it: there may be others. If it did not, these are all.
+    /// Whether the look-up failed in whole or in part, so that there may be other addresses.
     pub partial: bool,
-    /// After how long to ask again.
+    /// Time after which to look up the name again.
     pub fresh_for: Duration,
 }

@@ -1,4 +1,4 @@
-//! Addresses: our own, those of nodes and clients, and where a URI leads.
+//! Addresses of this process, of nodes and of clients, and the targets of URIs.
 
 pub(crate) mod client_flow;
 pub(crate) mod contact;

@@ -1,4 +1,4 @@
-//! The ports that this process listens on, and the ways from them to others.
+//! The ports that this process listens on, and the flows from them to other elements.
 
 use crate::address::target::transport_of;
 use base::{Connection, Flow, Peer, Transport};
@@ -10,44 +10,44 @@ use wire::{Host, SipUri, Via, request_source_target};
 /// A local address with its transport.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
-    /// What carries its messages.
+    /// Transport of the port.
     pub transport: Transport,
-    /// Where it is bound.
+    /// Address that the socket is bound to.
     pub local: SocketAddr,
-    /// Its address as others see it: what we write into Via and Record-Route.
+    /// Address that others use, written into Via and Record-Route.
     pub advertised: SocketAddr,
-    /// The same as text.
+    /// `advertised` as text.
     pub(crate) sent_by: String,
-    /// What our Via begins with, up to the branch.
+    /// Beginning of a Via value, up to the branch.
     pub(crate) via: String,
-    /// The parameters of our URI that say how this port is reached (RFC 3261 §19.1.1).
+    /// Parameters of this port's URI that state the transport (RFC 3261 §19.1.1).
     pub(crate) uri_params: &'static str,
 }
 
 impl Port {
-    /// The port that is bound at `local`, and that others reach at `advertised`.
+    /// Creates a port that is bound at `local`, and that others reach at `advertised`.
     pub fn new(transport: Transport, local: SocketAddr, advertised: SocketAddr) -> Self {
         let sent_by = advertised.to_string();
-        // RFC 5923 §8.1: whoever sends to us may do so by the connection that we have opened.
+        // RFC 5923 §8.1: the server may send requests over the connection that this process has opened.
         let alias = if transport == Transport::Tls { ";alias" } else { "" };
         let via = format!("SIP/2.0/{} {sent_by}{alias};branch=", transport.name());
-        // Each byte is carried by every request of a dialog.
+        // Kept short, since every request of a dialog carries these bytes.
         let uri_params = transport.uri_param();
         Self { transport, local, advertised, sent_by, via, uri_params }
     }
 
-    /// Whether others reach it at this address, or it is bound there.
+    /// Returns whether others reach the port at this address, or it is bound there.
     fn is_at(&self, address: SocketAddr) -> bool {
         address == self.advertised || address == self.local
     }
 
-    /// A port for UDP that others reach where it is bound.
+    /// Creates a UDP port that others reach at the address it is bound to.
     pub fn udp(address: SocketAddr) -> Self {
         Self::new(Transport::Udp, address, address)
     }
 }
 
-/// What a request came in by, as far as our branch names it: its responses leave by the same.
+/// Port and connection that a request came in by, as named in this proxy's branch. Responses leave by the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ingress {
     pub(crate) port: u8,
@@ -55,17 +55,17 @@ pub(crate) struct Ingress {
 }
 
 impl Ingress {
-    /// What this flow's messages came in by.
+    /// Returns the ingress of a flow's messages.
     pub(crate) fn by(flow: Flow) -> Self {
         Self { port: flow.listener as u8, connection: flow.connection }
     }
 }
 
-/// All ports by their index, [`Flow::listener`]; at most 256, since our branch names one by a byte.
+/// All ports by their index, [`Flow::listener`]; at most 256, since a branch names the port by one byte.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ports {
     all: Arc<[Port]>,
-    /// Whether some are not UDP: only then does the transport of a URI tell ports apart.
+    /// Whether some ports are not UDP. Only then does the transport of a URI distinguish ports.
     is_mixed: bool,
 }
 
@@ -94,45 +94,44 @@ impl<'a> IntoIterator for &'a Ports {
 }
 
 impl Ports {
-    /// The ports in their order.
+    /// Returns the ports in their order.
     pub fn iter(&self) -> core::slice::Iter<'_, Port> {
         self.all.iter()
     }
 
-    /// How many ports there are.
+    /// Returns the number of ports.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no port.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The port with this index.
+    /// Returns the port with this index.
     pub fn get(&self, port: u16) -> Option<&Port> {
         self.all.get(usize::from(port))
     }
 
-    /// Whether there is one of this transport.
     pub(crate) fn has(&self, transport: Transport) -> bool {
         self.all.iter().any(|port| port.transport == transport)
     }
 
-    /// The port that others reach over this transport at this address.
+    /// Returns the port that others reach over this transport at this address.
     pub fn advertised_at(&self, at: Peer) -> Option<u16> {
         let is_it = |port: &Port| (port.transport, port.advertised) == (at.transport, at.address);
         self.all.iter().position(is_it).map(|index| index as u16)
     }
 
-    /// Whether that is one of our ports, as others reach it or where it is bound.
+    /// Returns whether this is the advertised or bound address of a port.
     pub(crate) fn is_own(&self, at: Peer) -> bool {
         let is_it = |port: &Port| port.transport == at.transport && port.is_at(at.address);
         self.all.iter().any(is_it)
     }
 
-    /// The way of a request to a peer, by a port of its transport and family, best the `preferred` one. `None`: there is no such
-    /// port.
+    /// Returns the flow to a peer, by a port of its transport and address family, if possible the `preferred` one.
+    /// `None`: there is no such port.
     pub fn toward(&self, preferred: u16, to: Peer) -> Option<Flow> {
         let fits =
             |port: &Port| port.transport == to.transport && port.advertised.is_ipv4() == to.address.is_ipv4();
@@ -141,10 +140,12 @@ impl Ports {
         Some(Flow { transport: to.transport, listener, peer: to.address, connection: None })
     }
 
-    /// Where the responses to a request go that came by `flow` with this Via on top (RFC 3261 §18.2.2). Over a transport with
-    /// connections, back by the connection, and where that is closed by a new one to the source's address and the port that
-    /// the Via names. Over UDP, where `maddr`, `rport` or the source says. A Via that leads nowhere counts for nothing.
-    /// `None`: no port of ours leads there.
+    /// Returns the flow for the responses to a request that came by `flow` with this Via on top (RFC 3261 §18.2.2).
+    /// `None`: no port fits.
+    ///
+    /// Over a connection, responses go back by the connection. If it is closed, they go by a new one to the source's IP
+    /// address and the port of the Via. Over UDP, `maddr`, `rport` or the source determines the address. A Via without
+    /// a usable address is ignored.
     pub(crate) fn way_back(&self, via: &Via<'_>, flow: Flow) -> Option<Flow> {
         let to = if flow.transport.is_reliable() {
             SocketAddr::new(flow.peer.ip(), via.sent_by_port())
@@ -154,8 +155,8 @@ impl Ports {
         self.back(Ingress::by(flow), flow.transport, to)
     }
 
-    /// The same of a request that is not known any more: by what it was asked by, as our branch says, and by the client's Via as
-    /// it came back, which over UDP leads `to` there ([`wire::response_target`]).
+    /// Returns the flow for a response without a known request. `asked` is the ingress in this proxy's branch. `via` is
+    /// the client's Via in the response, which over UDP leads to `to` ([`wire::response_target`]).
     pub(crate) fn way_back_by(&self, asked: Ingress, via: &Via<'_>, to: SocketAddr) -> Option<Flow> {
         let transport = self.get(asked.port.into()).map(|port| port.transport);
         let transport = transport.or(via.transport).unwrap_or_default();
@@ -167,7 +168,8 @@ impl Ports {
         self.back(asked, transport, to)
     }
 
-    /// From the port that was asked. Should it be gone after a restart, or `maddr` lead out of its family, from another one.
+    /// Returns the flow from the ingress port. Another port is used if that port is gone after a restart, or `maddr`
+    /// names an address of another family.
     fn back(&self, asked: Ingress, transport: Transport, to: SocketAddr) -> Option<Flow> {
         let listener = u16::from(asked.port);
         if asked.connection.is_some() && self.get(listener).is_some_and(|port| port.transport == transport) {
@@ -176,7 +178,7 @@ impl Ports {
         self.toward(listener, Peer::new(transport, to))
     }
 
-    /// The port whose address a URI of ours names. The transport tells apart those that share one.
+    /// Returns the port whose address a URI of this proxy names. The transport distinguishes ports at one address.
     pub(crate) fn named(&self, uri: &SipUri<'_>) -> Option<u16> {
         let address = SocketAddr::new(uri.host.ip()?, self.port_of(uri));
         let first = self.all.iter().position(|port| port.is_at(address))? as u16;
@@ -187,7 +189,7 @@ impl Ports {
         self.advertised_at(Peer::new(transport, address)).or(Some(first))
     }
 
-    /// The port number of a URI, which may leave it out (RFC 3261 §19.1.2).
+    /// Returns the port number of a URI, with its default (RFC 3261 §19.1.2).
     pub(crate) fn port_of(&self, uri: &SipUri<'_>) -> u16 {
         let usual = || {
             let transport = Some(uri).filter(|_| self.is_mixed).and_then(transport_of);
@@ -196,13 +198,13 @@ impl Ports {
         uri.port.unwrap_or_else(usual)
     }
 
-    /// Whether this is the host of one of our addresses.
+    /// Returns whether a port has this host as its address.
     pub(crate) fn has_host(&self, host: Host<'_>) -> bool {
         let ip = host.ip().map(|ip| ip.to_canonical());
         ip.is_some_and(|ip| self.all.iter().any(|port| port.advertised.ip().to_canonical() == ip))
     }
 
-    /// Whether one of our ports wrote this Via, by its sent-by (RFC 3261 §16.3 step 4).
+    /// Returns whether a port of this process wrote this Via, by its sent-by (RFC 3261 §16.3 step 4).
     pub(crate) fn wrote(&self, via: &Via<'_>) -> bool {
         let sent_by = via.sent_by_port();
         let address = via.host.ip().map(|ip| SocketAddr::new(ip, sent_by));
@@ -219,7 +221,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Behind an address translator a port is ours where it is bound, too.
+    /// Behind an address translator, the bound address of a port is an address of this proxy, too.
     #[test]
     fn a_port_has_two_addresses() {
         let [local, advertised] = ["10.0.0.1:5060", "192.0.2.1:5062"].map(addr);
@@ -285,7 +287,7 @@ mod tests {
     fn a_response_goes_back_by_the_connection_of_its_request() {
         let ports = ports();
         let source = addr("198.51.100.7:40123");
-        // Neither maddr nor rport counts where there is a connection.
+        // Over a connection, neither maddr nor rport counts.
         let bytes = request("TCP 10.0.0.1:5070;rport;maddr=203.0.113.1");
         let message = wire::scan(&bytes).unwrap();
         let flow = Flow { transport: Transport::Tcp, listener: 1, peer: source, connection: connection(9) };
@@ -295,14 +297,14 @@ mod tests {
             Some(back),
             "the peer where the connection is closed"
         );
-        // The same by what the branch says, of a Via as it comes back.
+        // The same with the ingress in the branch and the Via of a response.
         let bytes = request("TCP 10.0.0.1:5070;rport=40123;received=198.51.100.7");
         let message = wire::scan(&bytes).unwrap();
         let via = message.top_via();
         let to = wire::response_target(via).unwrap();
         assert_eq!(to, source, "what rport says");
         assert_eq!(ports.way_back_by(Ingress::by(flow), via, to), Some(back));
-        // After a restart without that port, by the Via alone.
+        // After a restart without that port, the Via alone counts.
         let fewer = Ports::from(
             ports.iter().filter(|port| port.transport != Transport::Udp).cloned().collect::<Vec<_>>(),
         );

@@ -1,4 +1,4 @@
-//! Where a URI leads, and over which transport (RFC 3263 §4).
+//! Targets of URIs and their transports (RFC 3263 §4).
 
 use base::{Peer, Transport};
 use core::hash::Hasher;
@@ -6,26 +6,26 @@ use siphasher::sip::SipHasher13;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::{Scheme, SipUri};
 
-/// A host that a URI names by a name.
+/// A host that a URI gives by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NamedHost<'a> {
     pub(crate) host: &'a [u8],
-    /// As the URI has it.
+    /// Port of the URI.
     pub(crate) port: Option<u16>,
-    /// What the URI asks to be reached over, or the usual transport of its scheme.
+    /// Transport of the URI, or the default of its scheme.
     pub(crate) transport: Transport,
-    /// Whether it names neither transport nor port: the DNS says what it is reached over (RFC 3263 §4.1).
+    /// Whether the DNS determines the transport, since the URI names neither transport nor port (RFC 3263 §4.1).
     pub(crate) by_dns: bool,
 }
 
-/// Where a URI leads: its `maddr`, else its host (RFC 3263 §4).
+/// The target of a URI: its `maddr`, or else its host (RFC 3263 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target<'a> {
     Address(Peer),
     Name(NamedHost<'a>),
-    /// It asks for a transport that this program does not know.
+    /// The URI asks for an unknown transport.
     OtherTransport,
-    /// It is no SIP URI, or a datagram may not be sent there.
+    /// The URI is no SIP URI, or its address is not unicast.
     Nowhere,
 }
 
@@ -52,12 +52,13 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether it is where this came from. A name never is: who it belongs to may make it lead elsewhere at any time.
+    /// Returns whether the target has the IP address of `source`. A name never counts, since its owner may change its
+    /// address at any time.
     pub(crate) fn is_at(&self, source: SocketAddr) -> bool {
         matches!(self, Self::Address(at) if at.address.ip().to_canonical() == source.ip().to_canonical())
     }
 
-    /// Everything that decides where it leads.
+    /// Adds everything that determines the target to a hash.
     pub(crate) fn put(&self, hasher: &mut SipHasher13) {
         match *self {
             Self::Address(Peer { transport, address }) => {
@@ -65,7 +66,7 @@ impl<'a> Target<'a> {
                     IpAddr::V4(ip) => ip.to_ipv6_mapped(),
                     IpAddr::V6(ip) => ip,
                 };
-                // In one piece: the hasher is slow with small ones.
+                // In one write, since the hasher is slow with small ones.
                 let mut text = [0; 19];
                 text[0] = mark(transport);
                 text[1..17].copy_from_slice(&ip.octets());
@@ -73,7 +74,7 @@ impl<'a> Target<'a> {
                 hasher.write(&text);
             }
             Self::Name(NamedHost { host, port, transport, .. }) => {
-                // Without a port SRV records come first (RFC 3263 §4.2), so that is another place than port 5060.
+                // Without a port, SRV records come first (RFC 3263 §4.2), so the target differs from port 5060.
                 hasher.write_u8(1 | mark(transport));
                 hasher.write_u16(port.unwrap_or(0));
                 for byte in host.strip_suffix(b".").unwrap_or(host) {
@@ -85,9 +86,10 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a URI asks to be reached over (RFC 3263 §4.1); `None`: a transport that this program does not know, or one that
-/// cannot be secured. The transport that a URI names SHOULD be used: one that listens for TCP need not for UDP. Without
-/// any it is UDP, unless the DNS says another one of its name ([`NamedHost::by_dns`]). SIPS is that of TLS: over TCP, or over
+/// Returns the transport of a URI (RFC 3263 §4.1). `None`: an unknown transport, or one that cannot be secured.
+///
+/// The transport that a URI names SHOULD be used, since a server that listens for TCP may not listen for UDP. The
+/// default is UDP, unless the DNS gives another transport ([`NamedHost::by_dns`]). SIPS means TLS, over TCP or over
 /// `WebSocket` (RFC 5630 §3.1.2, RFC 7118 §5).
 pub(crate) fn transport_of(uri: &SipUri<'_>) -> Option<Transport> {
     let named = match uri.param("transport") {
@@ -102,7 +104,7 @@ pub(crate) fn transport_of(uri: &SipUri<'_>) -> Option<Transport> {
     }
 }
 
-/// What tells targets of other transports from those of UDP, whose hashes are what they were before there were others.
+/// Returns the byte that stands for a transport in hashes. Zero for UDP keeps the hashes of versions that had only UDP.
 const fn mark(transport: Transport) -> u8 {
     match transport {
         Transport::Udp => 0,
@@ -113,7 +115,7 @@ const fn mark(transport: Transport) -> u8 {
     }
 }
 
-/// Whether a datagram may be sent there.
+/// Returns whether a datagram may be sent to this address.
 pub(crate) fn is_unicast(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     !ip.is_unspecified() && !ip.is_multicast() && ip != Ipv4Addr::BROADCAST

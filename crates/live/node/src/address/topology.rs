@@ -1,4 +1,4 @@
-//! Which addresses are ours, and where the nodes are.
+//! Addresses of this process and of its nodes.
 
 use crate::address::ports::Ports;
 use balance::{NodeId, Slot};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, SipUri};
 
-/// Identity of the node that is this peer: the same in every process that talks to it.
+/// Returns the identity of the node at this peer address, the same in every process that talks to it.
 pub fn node_id(peer: Peer) -> NodeId {
     let mut hasher = SipHasher13::new();
     hasher.write(peer.address.to_string().as_bytes());
@@ -19,21 +19,21 @@ pub fn node_id(peer: Peer) -> NodeId {
     NodeId(hasher.finish() as u32)
 }
 
-/// The addresses of a process: its own, and its nodes' by slot.
+/// The addresses of a process, and of its nodes by slot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Topology {
-    /// Our ports.
+    /// Ports of this process.
     pub ports: Ports,
-    /// Host names (in lower case) that mean us, with a port or for any port.
+    /// Host names of this process in lower case, with a port or for any port.
     pub names: Vec<(String, Option<u16>)>,
-    /// How each is reached.
+    /// Flows to the nodes, by slot.
     nodes: Vec<Flow>,
     by_peer: BTreeMap<Peer, Slot>,
     by_id: BTreeMap<NodeId, Slot>,
 }
 
 impl Topology {
-    /// Ports and names, no node yet.
+    /// Creates a topology without nodes.
     pub fn new(ports: Ports, names: Vec<(String, Option<u16>)>) -> Self {
         Self { ports, names, ..Self::default() }
     }
@@ -44,45 +44,45 @@ impl Topology {
         self.find_again(Slot(self.nodes.len() as u16 - 1));
     }
 
-    /// No token and no source address leads to this slot any more. Sessions that are there stay.
+    /// Removes a slot from the search by token and source address. Its sessions stay.
     pub fn forget(&mut self, slot: Slot) {
         self.by_peer.retain(|_, at| *at != slot);
         self.by_id.retain(|_, at| *at != slot);
     }
 
-    /// Tokens and its source address lead to this slot.
+    /// Lets the search by token and source address find this slot.
     pub fn find_again(&mut self, slot: Slot) {
         let peer = self.nodes[slot.index()].remote();
         self.by_peer.insert(peer, slot);
         self.by_id.insert(node_id(peer), slot);
     }
 
-    /// The way to a node.
+    /// Returns the flow to a node.
     pub fn node(&self, slot: Slot) -> Flow {
         self.nodes[slot.index()]
     }
 
-    /// All nodes by slot, those that are no longer members included.
+    /// Returns all nodes by slot, with former members.
     pub fn nodes(&self) -> &[Flow] {
         &self.nodes
     }
 
-    /// The hosts of nodes that are members or next hops.
+    /// Returns the IP addresses of members and next hops.
     pub fn hosts(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.by_peer.keys().map(|peer| peer.address.ip().to_canonical())
     }
 
-    /// The node that a token names.
+    /// Returns the node that a token names.
     pub(crate) fn slot(&self, id: NodeId) -> Option<Slot> {
         self.by_id.get(&id).copied()
     }
 
-    /// The node that is this peer.
+    /// Returns the node with this peer address.
     pub fn slot_at(&self, peer: Peer) -> Option<Slot> {
         self.by_peer.get(&peer).copied()
     }
 
-    /// The node that what is sent to this peer goes to: long requests to one that is reached over UDP go by TCP (RFC 3261
+    /// Returns the node that messages to this peer reach. Long requests to a node over UDP go by TCP (RFC 3261
     /// §18.1.1).
     pub(crate) fn slot_toward(&self, peer: Peer) -> Option<Slot> {
         let known = self.slot_at(peer);
@@ -92,7 +92,8 @@ impl Topology {
         self.slot_at(Peer::new(Transport::Udp, peer.address))
     }
 
-    /// The flow of the node that this leads to, if it leads to one otherwise than usual.
+    /// Returns the configured flow of the node that a flow leads to over TCP in place of UDP; otherwise the flow
+    /// itself.
     pub(crate) fn known_as(&self, flow: Flow) -> Flow {
         if flow.transport != Transport::Tcp {
             return flow;
@@ -100,8 +101,8 @@ impl Topology {
         self.slot_toward(flow.remote()).map_or(flow, |slot| self.node(slot))
     }
 
-    /// The node that sent what came by this flow. One that has opened the connection itself has any port there: it is known
-    /// by its address, if no other node has that and the transport.
+    /// Returns the node that sent the messages of this flow. A node that has opened the connection may use any port. It
+    /// is recognised by its IP address, if no other node has the same address and transport.
     pub fn slot_of(&self, flow: Flow) -> Option<Slot> {
         let at = flow.remote();
         let known = self.slot_toward(at);
@@ -114,7 +115,7 @@ impl Topology {
         there.next().is_none().then_some(*only)
     }
 
-    /// Whether a Request-URI or Route URI means this balancer (RFC 3261 §16.4).
+    /// Returns whether a Request-URI or Route URI names this proxy (RFC 3261 §16.4).
     pub(crate) fn is_ours(&self, uri: &SipUri<'_>) -> bool {
         match uri.host {
             Host::Name(name) => self.is_our_name(name, self.ports.port_of(uri)),
@@ -122,7 +123,7 @@ impl Topology {
         }
     }
 
-    /// Whether a host name with this port means this balancer.
+    /// Returns whether a host name with this port names this proxy.
     pub(crate) fn is_our_name(&self, name: &[u8], port: u16) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
         self.names.iter().any(|(ours, for_port)| {
@@ -130,7 +131,7 @@ impl Topology {
         })
     }
 
-    /// Whether a host means this balancer, whatever the port.
+    /// Returns whether a host names this proxy, with any port.
     pub(crate) fn is_our_host(&self, host: Host<'_>) -> bool {
         match host {
             Host::Name(name) => self.names.iter().any(|(ours, _)| name.eq_ignore_ascii_case(ours.as_bytes())),

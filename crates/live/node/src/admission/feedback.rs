@@ -1,7 +1,7 @@
 //! The Via parameters of overload control between neighbours (RFC 7339, RFC 7415).
 //!
-//! Only to and from neighbours that the configuration names, and never passed on: what a neighbour behind us says
-//! ends where our Via is removed from its response.
+//! They are exchanged only with configured neighbours and never passed on. The feedback of a neighbour behind is
+//! removed from its response together with this proxy's Via.
 
 use super::neighbours::{BELIEVED, Known, NeighbourReport, class_in_dialog, class_of, scaled};
 use super::overload::Overload;
@@ -10,18 +10,18 @@ use overload::hop::Feedback;
 use overload::{MessageClass, Notice};
 use wire::{Message, Method, OVERLOAD_OFFER, OverloadEdit, OverloadParams, edit_overload};
 
-/// The most bytes that a response gains by what it tells: of loss, with the longest number.
+/// Maximum bytes that feedback adds to a response: for loss, with the longest number.
 const TOLD_MAX: usize = 80;
 
 impl Overload {
-    /// Appends to our Via for this hop that we keep to feedback (RFC 7339 §4.1).
+    /// Appends to this proxy's Via for this hop that this proxy follows feedback (RFC 7339 §4.1).
     pub(crate) fn offer(&self, hop: Flow, via: &mut Vec<u8>) {
         if self.with(hop).is_some() {
             via.extend_from_slice(OVERLOAD_OFFER);
         }
     }
 
-    /// Whether a request may go there: the neighbour's limit counts it, and may hold it back.
+    /// Returns whether a request may go to this hop. The neighbour's limit counts the request, and may refuse it.
     pub(crate) fn may_go(&mut self, now: Instant, class: MessageClass, hop: Flow) -> bool {
         if self.with(hop).is_none() {
             return true;
@@ -34,25 +34,25 @@ impl Overload {
         may
     }
 
-    /// Whether there is anything that [`may_go`](Self::may_go) could hold back.
+    /// Returns whether [`may_go`](Self::may_go) may refuse anything.
     pub(crate) fn limits_hops(&self) -> bool {
         self.feedback.is_some()
     }
 
-    /// A next hop has left a request without any answer (RFC 7339 §5.9).
+    /// Records that a next hop has left a request without any response (RFC 7339 §5.9).
     pub(crate) fn silent(&mut self, now: Instant, hop: Flow) {
         if self.with(hop).is_some() {
             self.guard.on_silence(now, hop.remote());
         }
     }
 
-    /// A response came by this flow to a request of ours: our Via is on top. Returns whether it is now certain that
-    /// the neighbour does not answer our offer.
+    /// Reads a response that came by this flow, with this proxy's Via on top. Returns whether it is now certain that
+    /// the neighbour does not answer the offer.
     pub(crate) fn heard(&mut self, now: Instant, response: &Message<'_>, flow: Flow) -> bool {
         let Some(neighbours) = self.with(flow) else { return false };
         let told = OverloadParams::of(response.top_via(), response.bytes()).feedback();
         let sequence = neighbours.sequence(now);
-        // The limit is for the process; a shard keeps to its part.
+        // The limit is for the process; each shard keeps to its part.
         let part = f64::from(neighbours.shards).recip();
         let notice = |told| {
             let asked = Feedback::of_via(&told, sequence);
@@ -66,7 +66,7 @@ impl Overload {
         is_deaf
     }
 
-    /// A request was handled that came by this flow, and that the law has not refused.
+    /// Records a request from this flow that was handled and not refused by the law.
     pub(crate) fn handled(&mut self, now: Instant, flow: Flow, message: &Message<'_>) {
         if self.feedback.is_none() {
             return;
@@ -83,15 +83,15 @@ impl Overload {
         }
     }
 
-    /// Writes feedback into the topmost Via of a response to `to`, which `out` holds from `start` on. What servers
-    /// behind us may have written into the Via of somebody else is removed (RFC 7339 §5.4).
+    /// Writes feedback into the topmost Via of a response to `to`, which starts at `start` in `out`. Removes feedback
+    /// that servers behind this proxy have written into the Via of another element (RFC 7339 §5.4).
     pub(crate) fn tell(&self, out: &mut Vec<u8>, start: usize, to: Flow) {
         let Some(feedback) = &self.feedback else { return };
         let neighbours = self.with(to);
         edit_overload(out, start, |offered| {
             let algorithm = neighbours.and_then(|neighbours| offered.common(&[neighbours.algorithm]));
             let told = algorithm.zip(self.guard.feedback()).and_then(|(algorithm, asked)| {
-                // A shard asks for its part of what the neighbour sends; all parts are alike.
+                // A shard asks for its part of the neighbour's traffic. All parts are equal.
                 let limit = asked.limit.map(|limit| scaled(limit, f64::from(feedback.shards)));
                 let sequence = feedback.epoch + asked.sequence;
                 Feedback { limit, sequence, ..asked }.to_via(algorithm)
@@ -100,12 +100,12 @@ impl Overload {
         });
     }
 
-    /// The bytes that a response to `to` may gain by that.
+    /// Returns the maximum bytes that feedback adds to a response to `to`.
     pub(crate) fn room(&self, to: Flow) -> usize {
         self.with(to).map_or(0, |_| TOLD_MAX)
     }
 
-    /// What is to be told of each neighbour.
+    /// Returns the report on each neighbour.
     pub(crate) fn neighbours(&self, now: Instant) -> Vec<NeighbourReport> {
         let shards = self.feedback.as_ref().map_or(1.0, |feedback| f64::from(feedback.shards));
         let known = self.feedback.iter().flat_map(|feedback| &feedback.known);

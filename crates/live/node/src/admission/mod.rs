@@ -1,4 +1,4 @@
-//! Rates of sources, overload control, and tickets: what the gate (`gate.rs`) uses.
+//! Rates of sources, overload control and tickets, used by the gate (`gate.rs`).
 
 mod feedback;
 mod neighbours;
@@ -33,31 +33,31 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Without limits. `key` spreads the sources over the buckets.
+    /// Creates the state without limits. `key` distributes the sources over the buckets.
     pub(crate) fn new(key: [u64; 2]) -> Self {
         let rates = RateLimits::new(RateSettings::default(), key);
         let overload = Overload::new(key[0] ^ key[1]);
         Self { rates, retries: Retries::default(), tickets: TicketCounts::default(), overload }
     }
 
-    /// Changes how much each source may begin.
+    /// Changes the rate limits of sources.
     pub(crate) fn configure(&mut self, rates: RateSettings) {
         self.rates.configure(rates);
     }
 
-    /// Takes over, after a reload, whether requests are remembered: where copies do not count for `[access.rate]`, and
-    /// where a pool has a queue (`has_queues`). Elsewhere the session store tells what is new.
+    /// Sets, after a reload, whether requests are remembered. They are if copies do not count for `[access.rate]`, or
+    /// if a pool has a queue (`has_queues`). Otherwise the session store tells which requests are new.
     pub(crate) fn set_charging(&mut self, now: Instant, has_queues: bool) {
         let is_on = self.rates.spares_copies() || has_queues;
         self.retries.remember(is_on.then_some(now));
     }
 
-    /// Whether requests are remembered, so that what is charged is known.
+    /// Returns whether requests are remembered, so that charged requests are known.
     pub(crate) fn is_charging(&self) -> bool {
         self.retries.since().is_some()
     }
 
-    /// Whether a request is new. `earlier` is its first copy, if that is known.
+    /// Returns whether a request is new. `earlier` is its first copy, if known.
     pub(crate) fn novelty(
         &self,
         now: Instant,
@@ -85,19 +85,19 @@ impl Admission {
         if let Some(by) = self.retries.followed(&RetryKey::new(tokens, message, request)) {
             return Novelty::Retry(by);
         }
-        // A reload has set a limit while this was under way already.
+        // The request may have started before a reload set the limit.
         let is_young = now.saturating_since(since) < COPIES_LAST;
         let session = if is_young { balancer.session_of(request) } else { None };
         if session.is_some_and(|session| session.created < since) { Novelty::Copy } else { Novelty::New }
     }
 
-    /// Charges a source for what its request begins, before anything is done for the request. Overload control is asked
-    /// after that, so that it does not refuse others for what one source sends.
+    /// Charges the source for a new request, before any work on it. Overload control comes after, so that one source
+    /// cannot make it refuse the requests of others.
     pub(crate) fn charge(&mut self, now: Instant, source: IpAddr, novelty: Novelty) -> Result<(), Rejection> {
         if novelty == Novelty::New { self.rates.pass(now, source).map_err(refuse) } else { Ok(()) }
     }
 
-    /// The ticket of a request that may go on.
+    /// Returns the ticket of an admitted request.
     pub(crate) fn give_ticket(
         &mut self,
         tokens: &Tokens,
@@ -111,17 +111,17 @@ impl Admission {
         self.tickets.give(novelty)
     }
 
-    /// The ticket of a request whose token proves its dialog: it is part of what was admitted.
+    /// Returns the ticket of a request whose token proves its dialog, which was admitted before.
     pub(crate) fn admit_proven(&mut self, _: &VerifiedToken) -> Ticket {
         self.tickets.give(Novelty::Part)
     }
 
-    /// A response goes back, of this proxy or of a member or next hop.
+    /// Records a response of this proxy, a member or a next hop.
     pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, by: Challenger, status: u16) {
         self.retries.answered(tokens, message, by, status);
     }
 
-    /// The limit that keeps a source from beginning more now.
+    /// Returns the limit that a source has reached now, if any.
     pub(crate) fn exceeded(&self, now: Instant, source: IpAddr) -> Option<(Exceeded, Refusal)> {
         self.rates.exceeded(now, source).map(|exceeded| (exceeded, self.rates.refusal()))
     }

@@ -1,4 +1,4 @@
-//! The neighbours with which overload control is exchanged, and what is known of each.
+//! The neighbours with which overload control is exchanged, and the state of each.
 
 use crate::outcome::rejection::{Refused, refused};
 use base::{Instant, Peer};
@@ -9,42 +9,41 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::{Method, OverloadAlgorithm};
 
-/// What a request gets for which the next hop has asked not to be sent it (RFC 7339 §5.10: without Retry-After).
+/// Refusal of a request that the limit of its next hop excludes (RFC 7339 §5.10: without Retry-After).
 pub(crate) const NEXT_HOP_OVERLOADED: Refused = refused(503, "Next Hop Overloaded");
 
-/// Responses of a neighbour without an answer to our offer after which it is told that it gives none.
+/// Responses without an answer to the offer after which a neighbour is reported as not answering.
 const UNANSWERED: u64 = 100;
 
-/// Responses in a row with an answer to our offer after which a neighbour is believed. One that answers does so in each
-/// response (RFC 7339 §4.2). One that passes our Via on as it is may have a callee behind it that writes an answer there,
-/// and its responses to others have none.
+/// Responses in a row with an answer to the offer after which a neighbour's feedback is used. A neighbour that answers
+/// does so in each response (RFC 7339 §4.2). If a neighbour only copies the Via, a callee behind it may write an answer
+/// there, but responses of other callees have none.
 pub(super) const BELIEVED: u64 = 8;
 
 /// Overload control with one neighbour, as a shard sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NeighbourReport {
-    /// Where it is.
+    /// Address of the neighbour.
     pub address: SocketAddr,
-    /// What it has asked for of the process, as far as that holds now: this part of the requests at most, or so many a
-    /// second.
+    /// The limit that the neighbour has asked the process for and that still holds: a share of the requests, or a rate
+    /// per second.
     pub limit: Option<Limit>,
-    /// Whether it leaves requests unanswered, so that only one at a time is sent.
+    /// Whether the neighbour leaves requests unanswered, so that only one at a time is sent.
     pub is_silent: bool,
-    /// Whether it has ever answered our offer.
+    /// Whether the neighbour has ever answered the offer.
     pub answers: bool,
-    /// Its responses since it did last.
+    /// Responses since the last answer to the offer.
     pub unanswered: u64,
-    /// Requests for it that came to its limit.
+    /// Requests to the neighbour that its limit was asked about.
     pub offered: u64,
-    /// Requests that its limit held back: another server got them, or a 503.
+    /// Requests that its limit refused: another server got them, or the caller got a 503.
     pub refused: u64,
-    /// Requests from it that offered to keep to feedback.
+    /// Requests from the neighbour that offered to follow feedback.
     pub received: u64,
 }
 
 impl NeighbourReport {
-    /// Adds what another shard of the process has with the same neighbour. Each shard hears of limits by itself; the
-    /// first of them is shown.
+    /// Adds the report of another shard of the process. Each shard learns limits by itself; the first limit is shown.
     pub fn merge(&mut self, other: &Self) {
         self.limit = self.limit.or(other.limit);
         self.is_silent |= other.is_silent;
@@ -55,18 +54,17 @@ impl NeighbourReport {
         self.received += other.received;
     }
 
-    /// Whether it has never answered our offer, and had occasion to.
+    /// Returns whether the neighbour had occasion to answer the offer, and never did.
     pub fn ignores_offer(&self) -> bool {
         !self.answers && self.unanswered >= UNANSWERED
     }
 }
 
-/// What is counted of a neighbour.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
-    /// Whether it has ever answered our offer.
+    /// Whether the neighbour has ever answered the offer.
     pub(super) answers: bool,
-    /// Its responses in a row that did.
+    /// Responses in a row with an answer to the offer.
     pub(super) answered: u64,
     pub(super) unanswered: u64,
     pub(super) offered: u64,
@@ -75,7 +73,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// It has responded. Returns whether it is now certain that it does not answer our offer.
+    /// Counts a response. Returns whether it is now certain that the neighbour does not answer the offer.
     pub(super) fn note(&mut self, is_answer: bool) -> bool {
         if is_answer {
             (self.answers, self.unanswered) = (true, 0);
@@ -91,23 +89,23 @@ impl Known {
 /// Feedback of a shard with its neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    /// What is used with those who offer it.
+    /// The algorithm that is used with neighbours that offer it.
     pub(super) algorithm: OverloadAlgorithm,
-    /// Whether the local law leaves those alone who keep to feedback: they are told its acceptance probability, and
-    /// would be refused twice (Overload paper, VII-A).
+    /// Whether the local law exempts senders that follow feedback. They receive its acceptance probability, so their
+    /// requests would be refused twice (Overload paper, VII-A).
     pub(super) spares: bool,
-    /// How many shards share what a neighbour sends.
+    /// Number of shards that share the traffic of a neighbour.
     pub(super) shards: u32,
-    /// What a shard's numbers begin at: the time of its zero, in units of `oc-seq`.
+    /// Sequence number at [`Instant::ZERO`]: the Unix time in units of `oc-seq`.
     pub(super) epoch: u64,
     pub(super) known: BTreeMap<Peer, Known>,
 }
 
-/// `oc-seq` counts 10 microseconds where it is a time.
+/// Unit of `oc-seq` as a time: 10 microseconds.
 const SEQUENCE_UNIT: Duration = Duration::from_micros(10);
 
 impl Neighbours {
-    /// Those of a shard with these laws, if they have feedback with a name on the wire.
+    /// Creates the state for a shard with these laws; `None` without feedback that has a name on the wire.
     pub(super) fn of(laws: &overload::OverloadSettings, shards: usize, epoch_unix: u64) -> Option<Self> {
         let algorithm = match laws.feedback {
             FeedbackLaw::Hop(Law::Loss(_)) => OverloadAlgorithm::Loss,
@@ -124,7 +122,7 @@ impl Neighbours {
         })
     }
 
-    /// What is known of one; none if there is no room for another.
+    /// Returns the counts of a neighbour; `None` if there is no room for another neighbour.
     pub(super) fn known(&mut self, at: Peer) -> Option<&mut Known> {
         if self.known.len() >= NEIGHBOURS_MAX && !self.known.contains_key(&at) {
             return None;
@@ -132,14 +130,14 @@ impl Neighbours {
         Some(self.known.entry(at).or_default())
     }
 
-    /// The number of feedback that has none.
+    /// Returns the sequence number for feedback without one.
     pub(super) fn sequence(&self, now: Instant) -> u64 {
         let since = now.saturating_since(Instant::ZERO).as_nanos() / SEQUENCE_UNIT.as_nanos();
         self.epoch + since as u64
     }
 }
 
-/// A limit for so many times the traffic. A fraction is the same for each part of it.
+/// Returns a limit for `by` times the traffic. A fraction stays the same.
 pub(super) fn scaled(limit: Limit, by: f64) -> Limit {
     match limit {
         Limit::Rate(rate) => Limit::Rate(rate * by),
@@ -147,12 +145,11 @@ pub(super) fn scaled(limit: Limit, by: f64) -> Limit {
     }
 }
 
-/// The class of a request of a dialog.
 pub(crate) fn class_in_dialog(method: Method) -> MessageClass {
     MessageClass::of(RequestInfo { method, in_dialog: true, repeat: false, priority: false })
 }
 
-/// The class of a request outside dialogs that is no copy.
+/// Returns the class of a request outside dialogs that is no copy.
 pub(crate) fn class_of(method: Method, priority: bool) -> MessageClass {
     MessageClass::of(RequestInfo { method, in_dialog: false, repeat: false, priority })
 }

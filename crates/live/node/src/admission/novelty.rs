@@ -1,5 +1,5 @@
-//! Whether a request is new: a source is charged once for what it begins, not for retransmissions, nor for the same request once
-//! more with credentials.
+//! Whether a request is new. A source is charged once for a new request, and not for retransmissions or for the same
+//! request repeated with credentials.
 
 use crate::token::Tokens;
 use balance::{CallKey, Request};
@@ -12,39 +12,39 @@ use wire::{Message, Method};
 pub(crate) enum Novelty {
     /// It belongs to a dialog or to another request.
     Part,
-    /// It is the retransmission of a request that was charged and forwarded, and has no final answer.
+    /// A retransmission of a request that was charged and forwarded, and has no final response.
     Copy,
-    /// It is the retransmission of a request that was charged and then dropped without an answer. No server has had it.
+    /// A retransmission of a request that was charged and then dropped without a response. No server has received it.
     CopyOfDropped,
-    /// It follows a challenge (401, 407) or a 422 to a request that was charged, of the same method and to the same
+    /// A request that follows a challenge (401, 407) or a 422 to a charged request, with the same method and
     /// Request-URI.
     Retry(Challenger),
-    /// It is new: its source is charged.
+    /// A new request, for which its source is charged.
     New,
 }
 
 /// The element whose challenge or 422 a request follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Challenger {
-    /// This proxy's.
+    /// This proxy.
     Here,
-    /// That of a member or next hop.
+    /// A member or next hop.
     Behind,
 }
 
 impl Novelty {
-    /// Whether a request has been to no server yet: it takes its turn in a queue. One that a server has asked for is
-    /// served by that server.
+    /// Returns whether no server has received the request yet, so that it may wait in a queue. A retry that a server
+    /// asked for goes to that server.
     pub(crate) fn is_unserved(self) -> bool {
         matches!(self, Self::New | Self::CopyOfDropped | Self::Retry(Challenger::Here))
     }
 }
 
-/// The key that a retry shares with the request that was challenged, under a secret: another Request-URI makes it another
-/// transaction at the next hop.
+/// The key that a retry shares with the challenged request, hashed with a secret. Another Request-URI gives another
+/// key, since it is another transaction at the next hop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryKey {
-    /// Of its method and Request-URI.
+    /// Hash of method and Request-URI.
     asks: u64,
     call: CallKey,
     cseq: u32,
@@ -61,33 +61,33 @@ impl RetryKey {
     }
 }
 
-/// A call is a Call-ID and the tag of its caller. Some clients change their tag between a REGISTER and the same one
-/// with credentials.
+/// Returns the key of a call: a Call-ID and the tag of its caller. Only for INVITE does the tag count, since some
+/// clients change it before they repeat a REGISTER with credentials.
 fn call(key: CallKey, method: Method, from: u64) -> CallKey {
     key.begun_by(if method == Method::Invite { from } else { 0 })
 }
 
-/// Requests that may follow one that was charged: one with credentials for this proxy, and one with those for the
-/// server behind it as well. Where that server answers 422, too (RFC 4028 §7.3), the third one is charged.
+/// Requests that may follow a charged one: one with credentials for this proxy, and one that also has credentials for
+/// the server behind it. If that server also answers 422 (RFC 4028 §7.3), the third one is charged.
 const FOLLOWERS: u8 = 2;
 
-/// Calls of a shard that are remembered, in each of two generations: of 32 s at 2,000 a second.
+/// Calls in each of a shard's two generations: as many as come in 32 s at 2,000 a second.
 const GENERATION: usize = 65_536;
 
 /// The last request of a call that was new or followed.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     cseq: u32,
-    /// As in [`RetryKey`].
+    /// Hash of method and Request-URI, as in [`RetryKey`].
     asks: u64,
-    /// How many more may follow.
+    /// How many more requests may follow.
     followers: u8,
-    /// The element that has challenged it last.
+    /// The element that last challenged the request.
     asked_by: Option<Challenger>,
 }
 
-/// Recent requests that others may follow, in bounded memory. One that is forgotten is charged when it comes
-/// again, so no sender gains by pushing entries out.
+/// Recent requests that retries may follow, in bounded memory. A retry of a forgotten request is charged, so no sender
+/// gains by evicting entries.
 #[derive(Debug)]
 pub(super) struct Retries {
     calls: Recent<CallKey, Last>,
@@ -102,25 +102,25 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Requests are remembered from now on, if not before; or, with `None`, not at all.
+    /// Remembers requests from `from` on, or from earlier if they already are; `None`: stops.
     pub(super) fn remember(&mut self, from: Option<Instant>) {
         self.since = from.map(|from| self.since.unwrap_or(from));
     }
 
-    /// Since when requests are remembered; `None`: they are not.
+    /// Returns since when requests are remembered; `None`: they are not.
     pub(super) fn since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// The element whose challenge or 422 this request follows: it is the same request with credentials, or with a longer session (RFC
-    /// 3261 §22.2, RFC 4028 §7.3). Who could ask for anything else would have that for nothing.
+    /// Returns the element whose challenge or 422 this request follows: it is the same request with credentials, or
+    /// with a longer session (RFC 3261 §22.2, RFC 4028 §7.3). A different request would otherwise escape its charge.
     pub(super) fn followed(&self, key: &RetryKey) -> Option<Challenger> {
         let last = self.calls.get(&key.call)?;
         let is_same = key.asks == last.asks && key.cseq > last.cseq;
         last.asked_by.filter(|_| last.followers > 0 && is_same)
     }
 
-    /// A request is taken.
+    /// Records an admitted request.
     pub(super) fn take(&mut self, key: &RetryKey, novelty: Novelty) {
         let followers = match novelty {
             Novelty::Part | Novelty::Copy | Novelty::CopyOfDropped => return,
@@ -131,7 +131,7 @@ impl Retries {
         self.calls.insert(call, Last { cseq, asks, followers, asked_by: None });
     }
 
-    /// A response goes back to the request with this CSeq number of a call.
+    /// Records a response with this status to a request.
     pub(super) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, by: Challenger, status: u16) {
         if self.calls.is_empty() || !matches!(status, 401 | 407 | 422) {
             return;

@@ -12,46 +12,45 @@ use route::Network;
 use std::net::IpAddr;
 use wire::{Message, Method, OverloadParams};
 
-/// What a process does about more requests than it can serve.
+/// Settings of overload control.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverloadControl {
     /// The laws.
     pub laws: OverloadSettings,
-    /// Networks of neighbours: their Resource-Priority counts (RFC 4412 §9), and feedback goes to and comes from them
-    /// alone.
+    /// Networks of neighbours: their Resource-Priority counts (RFC 4412 §9), and feedback is exchanged only with them.
     pub neighbours: Box<[Network]>,
 }
 
 impl Default for OverloadControl {
-    /// New requests are taken by their wait, what finishes calls comes first, and nobody is a neighbour.
+    /// Returns control by waiting time, with priority for requests that finish calls, and without neighbours.
     fn default() -> Self {
         Self { laws: OverloadSettings::by_wait(), neighbours: Box::default() }
     }
 }
 
 impl OverloadControl {
-    /// The setting that loses calls above capacity, and why, if one is known to.
+    /// Returns the reason if a setting is known to lose calls above capacity.
     pub fn collapses(&self) -> Option<&'static str> {
         match self.laws.local {
             LocalLaw::None => Some(
                 "overload.local = \"none\": nothing is refused, and above capacity calls are set up late or not at all; \
-                 remove it (docs/overload/too-many-calls.md)",
+                 remove it (docs/overload.md)",
             ),
             LocalLaw::RetryAfter(_) => Some(
                 "overload.retry_after: neighbours go away and come back all at once; remove it \
-                 (docs/overload/retry-after.md)",
+                 (docs/overload.md)",
             ),
             _ => None,
         }
     }
 }
 
-/// New requests that came to the law of a shard, and those that it refused.
+/// Counts of new requests that reached the law of a shard, and of those that it refused.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OverloadCounts {
-    /// All.
+    /// All new requests.
     pub offered: u64,
-    /// Those that were refused.
+    /// Refused requests.
     pub refused: u64,
 }
 
@@ -62,14 +61,14 @@ impl core::ops::AddAssign for OverloadCounts {
     }
 }
 
-/// The overload control of a shard, as it is now.
+/// Present state of the overload control of a shard.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OverloadReport {
     /// The law.
     pub law: &'static str,
-    /// The share of new requests that it takes now, 0 to 1.
+    /// Share of new requests accepted now, 0 to 1.
     pub acceptance: f64,
-    /// How long a message that comes now is expected to wait.
+    /// Expected waiting time of a message that arrives now.
     pub wait: Duration,
     /// New requests without priority.
     pub usual: OverloadCounts,
@@ -80,7 +79,7 @@ pub struct OverloadReport {
 }
 
 impl OverloadReport {
-    /// Adds another shard: its counts, and the longer wait with its acceptance.
+    /// Adds the counts of another shard, and takes the longer wait and the lower acceptance.
     pub fn merge(&mut self, other: &Self) {
         self.usual += other.usual;
         self.priority += other.priority;
@@ -90,38 +89,36 @@ impl OverloadReport {
     }
 }
 
-/// The guard of a shard.
 pub(crate) struct Overload {
     control: OverloadControl,
     pub(super) guard: Guard<Peer>,
     turn: TurnControl,
-    /// What is said to neighbours and taken from them, if anything is.
+    /// Feedback with neighbours, if there is any.
     pub(super) feedback: Option<Box<Neighbours>>,
     rng: Rng,
-    /// How long the thread had been busy in all when the laws began. `None`: it has not said so since.
+    /// Total busy time of the thread when the laws started. `None`: not reported yet.
     busy_before: Option<Duration>,
     usual: OverloadCounts,
     priority: OverloadCounts,
-    /// Where the counts of late begin, and those of the time before that.
+    /// Start of the recent counts.
     recent_since: Instant,
     recent: [OverloadCounts; 2],
 }
 
-/// Why a new request was not taken.
 pub(crate) struct OverloadRefusal {
     pub(crate) rejection: Rejection,
-    /// Whether it was let in, as far as the proxies behind go.
+    /// Whether the local law refused the request, and not the share of its origin.
     pub(crate) is_by_law: bool,
 }
 
-/// Of so long are the counts of late, and twice as long at most.
+/// Length of the recent counts, which cover at most twice this time.
 const RECENT: Duration = Duration::from_secs(5);
 
-/// What a message takes until that is measured.
+/// Estimated work of one message, until it is measured.
 const MEAN: Duration = Duration::from_micros(20);
 
 impl Overload {
-    /// One without any law. `seed`: of the shares that it draws.
+    /// Creates overload control without any law. `seed` starts the random generator.
     pub(super) fn new(seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
         let off = OverloadControl { laws: OverloadSettings::default(), neighbours: Box::default() };
@@ -140,8 +137,8 @@ impl Overload {
         }
     }
 
-    /// Changes the laws. Laws that stay keep what they have learned. `shards` share what neighbours send; `epoch_unix`
-    /// is the Unix time of [`Instant::ZERO`].
+    /// Changes the laws. Laws that stay keep their state. `shards` is the number of shards that share the traffic of
+    /// neighbours; `epoch_unix` is the Unix time of [`Instant::ZERO`].
     pub(crate) fn configure(
         &mut self,
         now: Instant,
@@ -157,52 +154,49 @@ impl Overload {
         self.control = control.clone();
     }
 
-    /// The requests of this class to come have waited so long in the sockets and queue of the thread, where so many wait
-    /// still. Requests with priority come first and probes last, so that their waits do not tell how long others wait.
+    /// Records the waiting time of the next requests of this class in the sockets and queue of the thread, and the
+    /// number of requests still waiting. Requests with priority come first and probes last, so their waits say nothing
+    /// about other requests.
     pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize, class: MessageClass) {
         self.turn.on_waited(&mut self.guard, now, waited, class);
         self.guard.on_queue(queue);
     }
 
-    /// The thread has been busy for so long in all.
     pub(crate) fn busy(&mut self, now: Instant, busy: Duration) {
         let before = *self.busy_before.get_or_insert(busy);
         self.guard.tick(now, busy.saturating_sub(before));
     }
 
-    /// The wait from which on a new request is late.
+    /// Returns the waiting time from which on a new request is late.
     pub(crate) fn late(&self) -> Duration {
         self.control.laws.late()
     }
 
-    /// Whether the Resource-Priority of whoever sends by this flow counts.
+    /// Returns whether the Resource-Priority of this sender counts.
     pub(crate) fn may_have_priority(&self, ip: IpAddr, is_member: bool) -> bool {
         is_member || self.is_neighbour(ip)
     }
 
-    /// The rules of the queue in front of the shard.
     pub(crate) fn triage(&self) -> Option<Triage> {
         self.control.laws.triage
     }
 
-    /// When the laws want to know how busy the thread was.
+    /// Returns when the laws need the busy time of the thread.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.guard.deadline()
     }
 
-    /// Whether no law refuses anything.
     pub(crate) fn is_off(&self) -> bool {
         self.guard.is_off()
     }
 
-    /// Whether it takes everything now.
     pub(crate) fn takes_all(&self, now: Instant) -> bool {
         let is_late = |triage: Triage| self.guard.wait(now) >= triage.reject_after;
         self.guard.is_off()
             || (self.guard.acceptance(now) >= 1.0 && !self.control.laws.triage.is_some_and(is_late))
     }
 
-    /// Whether a new request of this class, which came by this flow, is taken.
+    /// Decides whether a new request of this class from this flow is accepted.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -228,7 +222,7 @@ impl Overload {
         })
     }
 
-    /// Puts the counts of late aside where they are old enough.
+    /// Starts new recent counts if the present ones are old enough.
     fn roll(&mut self, now: Instant) {
         let age = now.saturating_since(self.recent_since);
         if age >= RECENT {
@@ -237,18 +231,18 @@ impl Overload {
         }
     }
 
-    /// Whether the configuration names an address as that of a neighbour.
+    /// Returns whether the configuration names an address as a neighbour.
     pub(super) fn is_neighbour(&self, ip: IpAddr) -> bool {
         self.control.neighbours.iter().any(|network| network.contains(ip))
     }
 
-    /// The feedback with the neighbour at the other end of a flow, if there is one.
+    /// Returns the feedback with the neighbour at the other end of a flow, if there is one.
     pub(super) fn with(&self, flow: Flow) -> Option<&Neighbours> {
         let neighbours = self.feedback.as_deref()?;
         self.is_neighbour(flow.peer.ip()).then_some(neighbours)
     }
 
-    /// Whether the sender of a request is a neighbour, and offers to keep to the feedback that is used here.
+    /// Returns whether the sender of a request is a neighbour that offers to follow the feedback used here.
     pub(super) fn keeps_to_feedback(&self, flow: Flow, message: &Message<'_>) -> bool {
         self.with(flow).is_some_and(|neighbours| {
             let offered = OverloadParams::of(message.top_via(), message.bytes());
@@ -256,13 +250,14 @@ impl Overload {
         })
     }
 
-    /// Whether the local law leaves a request alone, since its sender refuses in our place.
+    /// Returns whether the local law exempts a request, since its sender refuses requests in place of this proxy.
     fn is_spared(&self, flow: Flow, message: &Message<'_>) -> bool {
         self.feedback.as_ref().is_some_and(|feedback| feedback.spares)
             && self.keeps_to_feedback(flow, message)
     }
 
-    /// An emergency call (RFC 5031 §4.1), or a Resource-Priority of somebody who may ask for that (RFC 4412 §9).
+    /// Returns whether a request is an emergency call (RFC 5031 §4.1), or has a Resource-Priority from a sender that
+    /// may use it (RFC 4412 §9).
     pub(crate) fn has_priority(&self, message: &Message<'_>, flow: Flow, is_member: bool) -> bool {
         let asks = || message.header("Resource-Priority").is_some_and(is_above_routine);
         let method = message.method().unwrap_or(Method::Other);
@@ -270,12 +265,11 @@ impl Overload {
             || (self.may_have_priority(flow.peer.ip(), is_member) && asks())
     }
 
-    /// The law, the share of new requests that it takes, and how long messages wait.
+    /// Returns the law, the share of new requests that it accepts, and the expected waiting time of messages.
     pub(crate) fn standing(&self, now: Instant) -> (&'static str, f64, Duration) {
         (self.guard.law(), self.guard.acceptance(now), self.guard.wait(now))
     }
 
-    /// What is to be told of it.
     pub(crate) fn report(&mut self, now: Instant) -> OverloadReport {
         self.roll(now);
         let [mut recent, before] = self.recent;
@@ -291,5 +285,4 @@ impl Overload {
     }
 }
 
-/// The reason phrase of a refusal by the law.
 const OVERLOADED: &str = "Overloaded";

@@ -1,10 +1,10 @@
-//! Tickets: a request that may begin something holds one until its outcome is known.
+//! Tickets: a request that may be new holds one until its outcome is known.
 
 use super::novelty::Novelty;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// How tickets ended.
+/// How a ticket ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
     Settled,
@@ -13,8 +13,8 @@ enum Ending {
     Lost,
 }
 
-/// The gate's permission for a request: nothing is forwarded without one. Like a lease it is not `Clone`, and it ends once, since
-/// ending it takes it. Tickets of requests that begin something are counted; one that is dropped instead counts as lost.
+/// The gate's permission to forward a request. Like a lease it is not `Clone`, and it ends once, since ending it
+/// consumes it. Tickets of new requests are counted; a counted ticket that is dropped instead counts as lost.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     novelty: Novelty,
@@ -28,28 +28,26 @@ struct Count {
 }
 
 impl Ticket {
-    /// The relation of its request to earlier ones.
     pub(crate) fn novelty(&self) -> Novelty {
         self.novelty
     }
 
-    /// Whether it is counted.
     pub(crate) fn is_counted(&self) -> bool {
         self.count.is_some()
     }
 
-    /// The request has its final response from whoever got it.
+    /// Ends the ticket of a request with a final response from another element.
     pub(crate) fn settle(self) {
         self.end(Ending::Settled);
     }
 
-    /// The request has a refusal of this proxy, or none that anybody hears of.
+    /// Ends the ticket of a request that this proxy refused or dropped.
     pub(crate) fn refuse(self) {
         self.end(Ending::Refused);
     }
 
-    /// The request went on without a transaction: nobody here waits for its response, but the lease of its session,
-    /// if it has one.
+    /// Ends the ticket of a request that went on without a transaction. Only the lease of its session, if it has one,
+    /// waits for the response.
     pub(crate) fn pass(self) {
         self.end(Ending::Passed);
     }
@@ -67,7 +65,7 @@ impl Drop for Count {
     }
 }
 
-/// The tickets of a shard: how many it has given, and how those ended that are no more.
+/// The tickets of a shard: the number given, and how they ended.
 #[derive(Clone, Debug, Default)]
 pub struct TicketCounts {
     given: u64,
@@ -75,7 +73,7 @@ pub struct TicketCounts {
 }
 
 impl TicketCounts {
-    /// A ticket; it counts if its request is new, and if no other one has counted for its first copy.
+    /// Creates a ticket. It is counted if its request is new, and no ticket of its first copy was counted.
     pub(super) fn give(&mut self, novelty: Novelty) -> Ticket {
         let counts = matches!(novelty, Novelty::New | Novelty::CopyOfDropped | Novelty::Retry(_));
         self.given += u64::from(counts);
@@ -87,32 +85,32 @@ impl TicketCounts {
         self.ended[ending as usize].load(Ordering::Relaxed)
     }
 
-    /// Given so far.
+    /// Returns the number of tickets given.
     pub fn given(&self) -> u64 {
         self.given
     }
 
-    /// Requests with a final response from whoever got them.
+    /// Returns the number of requests with a final response from another element.
     pub fn settled(&self) -> u64 {
         self.of(Ending::Settled)
     }
 
-    /// Requests that this shard refused or dropped after they were admitted.
+    /// Returns the number of requests that this shard refused or dropped after admission.
     pub fn refused(&self) -> u64 {
         self.of(Ending::Refused)
     }
 
-    /// Requests that went on without a transaction.
+    /// Returns the number of requests that went on without a transaction.
     pub fn passed(&self) -> u64 {
         self.of(Ending::Passed)
     }
 
-    /// Requests of which nobody has heard again.
+    /// Returns the number of requests with an unknown outcome.
     pub fn lost(&self) -> u64 {
         self.of(Ending::Lost)
     }
 
-    /// Requests that are under way: they wait, or their transaction does.
+    /// Returns the number of requests in progress: waiting, or with an open transaction.
     pub fn open(&self) -> u64 {
         self.given - self.settled() - self.refused() - self.passed() - self.lost()
     }

@@ -1,5 +1,5 @@
-//! The edge proxy between clients and a registrar behind it (RFC 5626 §5): a request whose Route names the connection of a
-//! client, as the Path of a REGISTER has done, is sent over that connection.
+//! The edge proxy between clients and a registrar behind it (RFC 5626 §5). A request whose Route names the connection
+//! of a client, as the Path of its REGISTER did, is sent over that connection.
 
 use crate::address::client_flow::ClientFlow;
 use crate::message::validate::check_extensions;
@@ -10,25 +10,25 @@ use crate::token::KeyIndex;
 use balance::Direction;
 use base::Flow;
 
-/// How a request goes to a client by its connection.
+/// Next hop of a request to a client by its connection.
 pub(crate) struct FlowHop {
     pub(crate) hop: Flow,
     /// Hash of the routing decision (RFC 5393 §4.2).
     pub(crate) routing: u32,
 }
 
-/// §5.3: decides about a request whose Route names a client's connection. `None`: it names none, or the client's own, and goes
-/// on as any other does.
+/// §5.3: returns the next hop of a request whose Route names a client's connection. `None`: it names none or the
+/// sender's own, or begins no transaction, so it goes on like any other request.
 pub(crate) fn plan_by_flow(site: &Site, arrival: &Arrival<'_>) -> Result<Option<FlowHop>, Rejection> {
     let Some(token) = arrival.route.flow else { return Ok(None) };
-    // §5.3.1: SHOULD be 403 where the token was tampered with.
+    // §5.3.1: a token that was tampered with SHOULD get 403.
     let forbidden = refused(403, "Forbidden");
     let (port, client) = site.tokens.read_flow(token, site.unix()).ok_or(forbidden)?;
     let is_its_own = ClientFlow::of(arrival.flow, &site.topology, false) == Some(client);
     if is_its_own || !arrival.begins_transaction() {
         return Ok(None);
     }
-    // The Path must not let others call the client past routes and passwords.
+    // Otherwise others could use the Path to call the client without routing rules and authentication.
     site.topology.slot_of(arrival.flow).ok_or(forbidden)?;
     let hop = client.way(&site.topology.ports, port).ok_or(refused(430, "Flow Failed"))?;
     arrival.check_hop(hop)?;

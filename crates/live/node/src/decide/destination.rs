@@ -17,17 +17,17 @@ use route::{Query, Service, Target};
 use std::net::SocketAddr;
 use wire::{Method, SipUri};
 
-/// The destination of a request, with all that forwarding needs.
+/// The destination of a request, with everything that forwarding needs.
 pub(crate) struct Destination<'m> {
     /// The request in the balancer's terms, with its pool and the member of its dialog.
     pub(crate) request: Request<'m>,
-    /// The rule of the request, by its index.
+    /// Index of the rule of the request.
     pub(crate) rule: Option<usize>,
-    /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
+    /// Hash of the routing decision for this proxy's Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
-    /// The new remote target of its sender, noted for the time after the node has left the pool.
+    /// The new remote target of the sender, needed after the node has left the pool.
     pub(crate) refreshed: Option<TargetRefresh>,
-    /// Whether its sender has registered from where it came, over UDP: known once a store has been asked.
+    /// Whether the sender has registered from its source address over UDP, known after a store has answered.
     pub(crate) is_registered: bool,
     pub(crate) to: To,
 }
@@ -35,26 +35,26 @@ pub(crate) struct Destination<'m> {
 /// The receiver of a request.
 #[derive(Clone, Copy)]
 pub(crate) enum To {
-    /// The registrar.
     Registrar,
     /// The contacts of the user that its Request-URI names.
     Contacts,
-    /// The address that a stranger's Request-URI or Route names, without a transaction: a listed one.
+    /// The address that the Request-URI or Route of a non-member names, without a transaction. The rule lists its
+    /// network.
     Address(Flow),
-    /// A next hop, or a member that gets the request with a transaction; the policy chooses.
+    /// A next hop, or a member that gets the request with a transaction, chosen by the policy.
     Onward,
-    /// The next hop that its first copy, or its INVITE, went to before its pool became another one.
+    /// The next hop of its first copy or of its INVITE, from before a change of its pool.
     Followed(Slot),
-    /// A member, without a transaction: that of its dialog or session, or the one that the policy chooses.
+    /// A member, without a transaction: the member of its dialog or session, or one chosen by the policy.
     Member,
-    /// The target of its Route or Request-URI: a member sends it out of its pool. Or the reason why it goes nowhere.
+    /// The target of the Route or Request-URI of a member's request that leaves the pool, or the reason why it cannot.
     Outside(Result<Flow, Rejection>),
-    /// Nobody: the request has a To tag, and nothing proves its dialog.
+    /// None: the request has a To tag, and nothing proves its dialog.
     Orphan,
 }
 
 impl To {
-    /// The way where no pool decides.
+    /// Returns the next hop if it is not chosen from a pool.
     pub(crate) fn outside(self) -> Option<Flow> {
         if let Self::Outside(Ok(flow)) | Self::Address(flow) = self { Some(flow) } else { None }
     }
@@ -63,17 +63,17 @@ impl To {
 /// The context that a request belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DialogContext {
-    /// None: the request is new.
+    /// No dialog: the request is new.
     New,
-    /// A dialog, by its token or since a member sends it; or an INVITE whose ACK or CANCEL it is.
+    /// A dialog, proved by its token or its sender, a member. Or the INVITE that an ACK or CANCEL belongs to.
     Dialog,
-    /// A call in the session table, which is with this member.
+    /// A call of the session table, with this member.
     Session(Slot),
-    /// A dialog that nobody here knows.
+    /// A dialog unknown to this process.
     Orphan,
 }
 
-/// Where a request goes. Changes nothing but counters; a host name that it goes to may be asked for.
+/// Returns the destination of a request. Changes only counters, but may start the look-up of a host name.
 pub(crate) fn destination<'m>(
     step: &mut Step<'_>,
     arrival: &Arrival<'m>,
@@ -83,25 +83,25 @@ pub(crate) fn destination<'m>(
 ) -> Result<Destination<'m>, Rejection> {
     let message = arrival.message;
     let context = context_of(step, arrival, &mut request);
-    // The ACK to a failure has a To tag, and goes as its INVITE went.
+    // The ACK to a failure has a To tag, and goes by the rule of its INVITE.
     let goes_by_rule = context == DialogContext::New || arrival.method == Method::Ack;
     let has_rule = arrival.held().is_none() && !is_for_registrar && goes_by_rule;
     let rule = if has_rule { rule_of(step, arrival)? } else { None };
     let pool = rule.and_then(|rule| step.site.routes.pools(rule)?.first(arrival.call.0)).map(PoolId);
     let is_located = rule.is_some_and(|rule| step.site.routes.is_located(rule));
-    // A member whose calls go by a rule to a pool or to a user is a caller as any other.
+    // A member is handled like any caller if a rule leads its calls to a pool or a user.
     let sender = arrival.member.filter(|_| pool.is_none() && !is_located && !is_for_registrar);
     request.direction = direction_of(step, arrival, sender)?;
     let leaves = request.direction == Direction::FromPool;
     request.pinned = request.pinned.or(sender.filter(|_| leaves));
     request.pool = pool.unwrap_or_else(|| pool_of_dialog(step, context, &request));
-    // What a removed node sends on to others is checked below.
+    // Requests that a removed node sends out of the pool are checked below.
     if pool.is_some() && !is_for_registrar && has_left(step, arrival) && step.is_new(&request) {
         return Err(refused(403, "Forbidden").into());
     }
     let relays = rule
         .filter(|rule| arrival.member.is_none() && step.site.routes.rule(*rule).target == Target::RequestUri);
-    // A transaction that began under the previous routes ends under them.
+    // A transaction that started under the previous routes finishes under them.
     let followed = followed(step, arrival, &request);
     let remembered = || {
         let branch = mark_of(step, arrival, Direction::ToPool, 0);
@@ -142,8 +142,8 @@ pub(crate) fn destination<'m>(
     Ok(Destination { request, rule, routing, refreshed, is_registered: false, to })
 }
 
-/// Checks whether a request that goes on over TLS alone finds nothing else where it goes (RFC 5630 §5.3). It may be
-/// tried with each member of the pools of its rule.
+/// Checks that a SIPS request reaches only hops over TLS (RFC 5630 §5.3). It may be tried with each member of the pools
+/// of its rule.
 fn check_sips(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -153,7 +153,7 @@ fn check_sips(
 ) -> Result<(), Refused> {
     let hop = |slot: Slot| step.site.topology.node(slot);
     match to {
-        // The way out has been checked, and contacts are looked at one by one.
+        // The flow to the outside has been checked, and each contact is checked on its own.
         To::Registrar | To::Contacts | To::Address(_) | To::Orphan | To::Outside(_) => Ok(()),
         To::Followed(slot) => arrival.check_hop(hop(slot)),
         To::Member | To::Onward => {
@@ -169,32 +169,31 @@ fn check_sips(
     }
 }
 
-/// The next hop that a request without a token, or its INVITE, went to before its pool became another one.
+/// Returns the next hop that a request without a token, or its INVITE, went to before its pool changed.
 fn followed(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Option<Slot> {
     let may_be = request.pinned.is_none() && (!request.in_dialog || request.method == Method::Ack);
     arrival.hop().filter(|_| may_be)?.member(step.balancer)
 }
 
-/// The mark of the branch that a request goes on with.
+/// Returns the mark for the branch of a forwarded request.
 fn mark_of(step: &Step<'_>, arrival: &Arrival<'_>, direction: Direction, routing: u32) -> u32 {
     let transaction = Transaction::new(arrival.message, arrival.message.top_via(), arrival.target);
     step.site.tokens.mark(&transaction, direction, routing)
 }
 
-/// The pool of a request that no rule leads: that of the member its dialog or session is with, else the first one.
+/// Returns the pool of a request without a rule: the pool of its dialog's or session's member, or else the first pool.
 fn pool_of_dialog(step: &Step<'_>, context: DialogContext, request: &Request<'_>) -> PoolId {
     let of_session = if let DialogContext::Session(slot) = context { Some(slot) } else { None };
     request.pinned.or(of_session).map_or(step.pools.first(), |slot| step.pools.of(slot))
 }
 
-/// Whether the node that sent a request is no member any more.
+/// Returns whether the node that sent a request is a former member.
 fn has_left(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
     arrival.member.is_some_and(|slot| !step.balancer.nodes()[slot.index()].member)
 }
 
-/// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves
-/// nothing: such a request counts as new where there are next hops only, with all that holds for new ones, or goes
-/// nowhere.
+/// Returns the dialog context of a request. A To tag alone proves nothing, since any sender can invent one. Without
+/// proof, a request counts as new if there are only next hops; otherwise it goes nowhere.
 fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut Request<'_>) -> DialogContext {
     if !request.in_dialog {
         return DialogContext::New;
@@ -204,14 +203,14 @@ fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut Request<'_>)
     if arrival.member.is_some() || (!is_of_unknown && is_led) {
         return DialogContext::Dialog;
     }
-    // With a token of a node that is no more, a call in the table is another branch, with a node that does not
+    // If the token names a removed node, a session in the table is another branch of the call, at a node that does not
     // know this dialog.
     if let Some(session) = step.balancer.session_of(request).filter(|_| !is_of_unknown) {
         return DialogContext::Session(session.slot);
     }
-    // A CANCEL begins nothing, and its INVITE may be known to somebody (RFC 3261 §16.10).
+    // A CANCEL begins nothing, and another element may know its INVITE (RFC 3261 §16.10).
     let may_be_known = request.method == Method::Cancel && !is_of_unknown;
-    // Where users prove who they are, a To tag that somebody made up would stand for a password.
+    // If users have to authenticate, an invented To tag must not replace the password.
     let is_balanced = step.site.settings.forwards_orphans && step.site.realm.is_none();
     if may_be_known || is_balanced {
         request.in_dialog = false;
@@ -220,7 +219,7 @@ fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut Request<'_>)
     DialogContext::Orphan
 }
 
-/// The rule of a request that no dialog leads, if there are rules. What members send may have none.
+/// Returns the rule of a request that no dialog directs, if there are rules. A member's request may have none.
 pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<usize>, Rejection> {
     let Arrival { flow, message, route, .. } = arrival;
     let routes = &step.site.routes;
@@ -241,7 +240,7 @@ pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<u
     match rule.target {
         Target::Answer(_) => return Err(Refuser::Answer(index).into()),
         Target::Silence => return Err(Refuser::Silence(index).into()),
-        // Whoever is no member has nothing sent to where he likes.
+        // A sender that is no member may not have requests sent to any address.
         Target::RequestUri if !from_member && rule.conditions.hosts.is_empty() => {
             return Err(Refuser::Relay(index).into());
         }
@@ -251,14 +250,14 @@ pub(crate) fn rule_of(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<Option<u
     Ok(Some(index))
 }
 
-/// Which side of the dialog sent a request. The token knows by the tags; without one, the source tells.
+/// Returns the direction of a request within its dialog, by the tags of its token, or by its source if it has none.
 fn direction_of(step: &Step<'_>, arrival: &Arrival<'_>, sender: Option<Slot>) -> Result<Direction, Refused> {
     let by_source = if sender.is_some() { Direction::FromPool } else { Direction::ToPool };
     let Some(held) = arrival.held() else { return Ok(by_source) };
     if held.by_initiator != held.token.outbound {
         return Ok(Direction::ToPool);
     }
-    // What comes from the pool goes wherever its Request-URI says: only the node itself may ask for that.
+    // A request from the pool goes wherever its Request-URI says, so only the node itself may send one.
     let topology = &step.site.topology;
     let node = topology.slot(held.token.node).map(|slot| topology.node(slot).peer.ip());
     if node == Some(arrival.flow.peer.ip()) {
@@ -268,8 +267,8 @@ fn direction_of(step: &Step<'_>, arrival: &Arrival<'_>, sender: Option<Slot>) ->
     }
 }
 
-/// The way of a stranger's request to the address that it names. No name is looked up, and neither a Route nor
-/// `maddr` leads out of the networks of the rule, or back to us.
+/// Returns the flow of a non-member's request to the address that it names. No name is looked up, and neither Route nor
+/// `maddr` may lead out of the networks of the rule or back to this proxy.
 fn way_to_address(step: &mut Step<'_>, arrival: &Arrival<'_>, rule: usize) -> Result<Flow, Rejection> {
     let target = arrival.route.target(arrival.message);
     let hosts = &step.site.routes.rule(rule).conditions.hosts;
@@ -289,7 +288,7 @@ fn way_to_address(step: &mut Step<'_>, arrival: &Arrival<'_>, rule: usize) -> Re
     way_to(step, arrival, target)
 }
 
-/// The way of what a member sends to others than its pool.
+/// Returns the flow of a member's request that leaves the pool.
 fn way_out(step: &mut Step<'_>, arrival: &Arrival<'_>, rule: Option<usize>) -> Result<Flow, Rejection> {
     let route = &arrival.route;
     if route.next.is_none() && is_about_us(step.site, arrival.message) {
@@ -303,7 +302,7 @@ fn way_out(step: &mut Step<'_>, arrival: &Arrival<'_>, rule: Option<usize>) -> R
         None => route.target(arrival.message),
     };
     let held = arrival.held().filter(|held| held.is_senders());
-    // The client that the node of its dialog answers may have no other way to it than its connection.
+    // The client in the dialog may be reachable only by its connection.
     if let Some(by) = held.and_then(|held| step.site.led(arrival.message, held, &target)?.flow)
         && let Some(way) = by.way(&step.site.topology.ports, arrival.route.far_side.unwrap_or(u16::MAX))
     {
@@ -313,7 +312,7 @@ fn way_out(step: &mut Step<'_>, arrival: &Arrival<'_>, rule: Option<usize>) -> R
     way_to(step, arrival, target)
 }
 
-/// The way to a target outside of the pools.
+/// Returns the flow to a target outside of the pools.
 fn way_to(step: &mut Step<'_>, arrival: &Arrival<'_>, target: target::Target<'_>) -> Result<Flow, Rejection> {
     let Site { names, topology, now, .. } = &mut *step.site;
     let preferred = arrival.route.far_side.unwrap_or(arrival.flow.listener);
@@ -322,8 +321,8 @@ fn way_to(step: &mut Step<'_>, arrival: &Arrival<'_>, target: target::Target<'_>
     Ok(way)
 }
 
-/// Where the sender is reached from now on. And what a member sends that was taken out has to be part of
-/// something.
+/// Returns the new remote target of the sender. Fails if a removed member sends a request that belongs to no known call
+/// or transaction.
 fn refresh_of(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -339,22 +338,22 @@ fn refresh_of(
     Ok(arrival.held().and_then(|held| targets.sender(tokens, message, held, flow, topology)))
 }
 
-/// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor
-/// does a CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
+/// Returns whether a request goes to a next hop, or on with a transaction. Requests within a dialog with a member do
+/// neither. A CANCEL or ACK without a transaction goes to the member that the balancer or a search finds.
 fn goes_onward(service: Service, request: &Request<'_>) -> bool {
     let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none();
     let begins = !matches!(request.method, Method::Ack | Method::Cancel);
     is_for_pool && (service.has_hops() || (service.has_transactions() && begins))
 }
 
-/// Whether a request ends what began under the previous configuration: it is of a transaction that is noted in the session table
-/// alone, or of a call there though its pool remembers none any more.
+/// Returns whether a request finishes a transaction or call that started under the previous configuration. Its
+/// transaction is only in the session table, or its call is there although the pool keeps no sessions any more.
 fn is_in_table(balancer: &Balancer, service: Service, request: &Request<'_>) -> bool {
     if service.counts_calls() { balancer.has_open(request) } else { is_remembered(balancer, request) }
 }
 
-/// Whether the balancer remembers the call of a request, or the transaction of one that begins a call. What spirals
-/// is of another transaction than the call that it has begun with.
+/// Returns whether the balancer remembers the call of a request, or the transaction of a request that begins a call. A
+/// spiral is another transaction than the one that began the call.
 pub(crate) fn is_remembered(balancer: &Balancer, request: &Request<'_>) -> bool {
     if balancer.is_idle() {
         false

@@ -1,4 +1,5 @@
-//! Next hops that limit the load that they are sent (RFC 7339): a member with room is chosen, and what none has room for is refused.
+//! Next hops that limit their load (RFC 7339): a member with room is chosen, and a request is refused if no member has
+//! room.
 
 use crate::admission::{NEXT_HOP_OVERLOADED, Novelty, class_in_dialog, class_of};
 use crate::decide::destination::is_remembered;
@@ -12,11 +13,10 @@ use overload::MessageClass;
 use route::Service;
 use wire::Method;
 
-/// Most members that are asked for one request. Nothing is sent to those that have no room: asking on costs little, and
-/// no server is any busier for it.
+/// Maximum number of members tried for one request. A try costs little, and sends nothing to the member.
 const MOST: usize = 8;
 
-/// What a neighbour's limit is to know of a request.
+/// Returns the class of a request for a neighbour's limit.
 pub(crate) fn class(balancer: &Balancer, request: &Request<'_>, novelty: Novelty) -> MessageClass {
     let is_about = matches!(request.method, Method::Ack | Method::Cancel);
     if request.in_dialog {
@@ -31,16 +31,16 @@ pub(crate) fn class(balancer: &Balancer, request: &Request<'_>, novelty: Novelty
     class_of(request.method, request.has_priority)
 }
 
-/// Whether the balancer takes note of a request: not for a pool without sessions, unless it remembers the call, or the transaction
-/// of what begins one, from before a change of the pool. Then that is to end there, too.
+/// Returns whether the balancer records a request. In a pool without sessions it does so only for calls and
+/// transactions from before a change of the pool, which must end there, too.
 pub(crate) fn is_noted(balancer: &Balancer, request: &Request<'_>, service: Service) -> bool {
     service.counts_calls() || is_remembered(balancer, request)
 }
 
-/// Asks the balancer who of a pool is to have a request. It takes note of that, but for a pool without sessions.
+/// Asks the balancer for the member that gets a request, and records it unless the pool has no sessions.
 ///
-/// What ties a request to a member decides whatever the pool is like: a dialog goes on as it began, also after a change of the
-/// configuration.
+/// A request that is tied to a member goes there whatever the settings of the pool. A dialog continues as it began,
+/// even after a change of the configuration.
 pub(crate) fn ask(
     balancer: &mut Balancer,
     now: Instant,
@@ -58,7 +58,8 @@ pub(crate) fn ask(
     }
 }
 
-/// Tells whether a request may be sent to what is no member. Each hop that it is asked about counts as sent to.
+/// Returns a function that decides whether a request may go to a hop that is no member. Each call counts for the limit
+/// of the hop.
 pub(crate) fn hop_filter<'a>(
     step: &'a mut Step<'_>,
     request: &Request<'_>,
@@ -69,8 +70,8 @@ pub(crate) fn hop_filter<'a>(
     move |hop| class.is_none_or(|class| overload.may_go(now, class, hop))
 }
 
-/// Asks for a member that may be sent a request of this class. One that the balancer would choose and that wants no
-/// more is passed over, for at most [`MOST`] others. `outside` is where the request goes if that is no member.
+/// Asks for a member that accepts a request of this class. Passes over at most [`MOST`] members that the balancer would
+/// choose but that accept no more. `outside` is the next hop if it is no member.
 pub(crate) fn ask_open(
     site: &mut Site,
     balancer: &mut Balancer,
@@ -100,9 +101,9 @@ pub(crate) fn ask_open(
                 return Ok(Decision::Forward { slot, why });
             }
             match balancer.request_to(now, request, slot) {
-                // Its last place has gone to somebody else meanwhile.
+                // Another request has taken the last place meanwhile.
                 Decision::NoServer => {}
-                // A limit of its own keeps the request from it.
+                // The member has reached its own limit.
                 decision @ Decision::AtLimit(_) => at_limit = Some(decision),
                 decision => return Ok(decision),
             }

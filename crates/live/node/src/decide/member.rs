@@ -1,4 +1,5 @@
-//! Which member of a pool gets a request: what the balancer decides, pool after pool, and the queues in front of them.
+//! Chooses the member of a pool for a request: the balancer's decision, pool by pool, and the queues in front of the
+//! pools.
 
 use crate::address::target::Target;
 use crate::admission::{NEXT_HOP_OVERLOADED, Novelty};
@@ -20,36 +21,34 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Method;
 
-/// RFC 3261 §21.5.4. Of a table that holds nothing but calls, some end in that time.
+/// Refusal while the session table is full (RFC 3261 §21.5.4). Some calls end within its Retry-After.
 const TOO_MANY_SESSIONS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Sessions") };
 
 pub(crate) const NO_SERVER: Refused = refused(503, "No Server Available");
 
-/// Every member that takes calls has too much to do.
+/// Refusal while every member that takes calls is at a limit.
 const SERVERS_BUSY: Refused = refused(503, "Servers Busy");
-/// As many seconds as callers that were refused together are spread over.
+/// Maximum Retry-After in seconds. Callers that are refused together are spread over this time.
 const RETRY_AFTER_MAX: u64 = 5;
 
-/// What is decided about a request to a pool.
+/// Decision about a request to a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Assignment {
-    /// This member of the pool gets it.
+    /// A member of the pool gets the request.
     Member {
-        /// The member.
         slot: Slot,
-        /// The pool: the first of its rule that takes the request.
+        /// The pool: the first pool of the rule that takes the request.
         pool: PoolId,
-        /// What decided.
         why: Why,
     },
-    /// Only a member knows where its INVITE went: all are asked.
+    /// Only a member knows where the INVITE went, so all members get the request.
     Search,
-    /// It waits in the queue of a pool.
+    /// The request waits in the queue of a pool.
     Waits,
 }
 
-/// The next hop of a request whose credentials may be verified there or behind. `None` where it may go to one that
-/// does not, or past one.
+/// Returns the next hop of a request, if credentials can be verified there or behind. `None`: the request may go to a
+/// hop that does not verify them, or bypass one.
 pub(crate) fn verifier(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -66,7 +65,7 @@ pub(crate) fn verifier(
     Some(step.site.topology.node(slot).peer)
 }
 
-/// Asks the balancer for a member, unless its Route has `named` one.
+/// Asks the balancer for a member, unless the Route has `named` one.
 pub(crate) fn assign(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -93,7 +92,7 @@ pub(crate) fn assign(
             Ok(decision) => without_search(decision, arrival),
             Err(Turn::Full(rejection)) => return Err(rejection),
             Err(Turn::Now(_) | Turn::Later) => {
-                // Its caller is told, should the wait take longer than he is patient.
+                // Sends a 100 to a caller that may have to wait long.
                 if step.queues.as_ref().is_some_and(|queues| queues.tells(pool)) {
                     trying(step.site, arrival.flow, arrival.message, step.out);
                 }
@@ -104,7 +103,7 @@ pub(crate) fn assign(
     conclude(step, decision, &Request { pool, ..*request }, service)
 }
 
-/// Whether the member that a request names wants no more (RFC 7339 §5.5).
+/// Fails if the limit of the member that a request names excludes it (RFC 7339 §5.5).
 fn check_hop(
     step: &mut Step<'_>,
     request: &Request<'_>,
@@ -120,7 +119,7 @@ fn check_hop(
     if may_go { Ok(()) } else { Err(NEXT_HOP_OVERLOADED) }
 }
 
-/// Asks for the pools of a request. A new call may have its turn in the queue of one, or later, or none.
+/// Tries the pools of a request. A new call may get its turn in a queue at once, wait, or be refused.
 fn ask_pools(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -142,7 +141,7 @@ fn ask_pools(
     let routes = Arc::clone(&site.routes);
     let chosen = choose(&routes, destination, first, |request| {
         let queue = queues.as_deref_mut().filter(|queues| queues.has(request.pool));
-        // Where nobody takes calls at all, none waits.
+        // If no member takes calls at all, no call waits.
         let queue = queue.filter(|_| balancer.has_takers(now, request.pool));
         let turn = match (waited, queue) {
             (Some((pool, waited)), Some(_)) if pool == request.pool => Some(waited.into()),
@@ -154,11 +153,11 @@ fn ask_pools(
         };
         let (overload, topology) = (&mut site.admission.overload, &site.topology);
         let class = limits_hops.then(|| limited::class(balancer, request, novelty));
-        // A member that has room may want no more all the same (RFC 7339 §5.5).
+        // A member with room may still refuse more load (RFC 7339 §5.5).
         let mut may_go = |slot| class.is_none_or(|class| overload.may_go(now, class, topology.node(slot)));
         let turn = turn.filter(|turn| if let Turn::Now(slot) = turn { may_go(*slot) } else { true });
         let decision = match (turn, class) {
-            // Where its last place has gone to somebody else meanwhile, another member has to do.
+            // If another call has taken the member's last place meanwhile, another member is chosen.
             (Some(Turn::Now(slot)), _) => match balancer.request_to(now, request, slot) {
                 Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
                 decision => decision,
@@ -189,7 +188,7 @@ fn ask_pools(
     chosen
 }
 
-/// Counts a decision, or says why the request is refused.
+/// Counts a decision, or refuses the request.
 fn conclude(
     step: &mut Step<'_>,
     decision: Decision,
@@ -230,16 +229,16 @@ fn conclude(
     }
 }
 
-/// Seconds of Retry-After for a request that is refused since all members of a pool have too much to do, by a keyed hash
-/// of its call. Callers that are refused together do not come back together.
+/// Returns the Retry-After in seconds for a request that is refused because all members of a pool are at a limit. A
+/// keyed hash of the call spreads callers that are refused together.
 fn retry_after(call: CallKey) -> u64 {
     let hash = (call.0 >> 64) as u64 ^ call.0 as u64;
     1 + hash % RETRY_AFTER_MAX
 }
 
-/// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for. What
-/// has lost its dialog goes to the member that it names as its target, if that is one; so does the ACK to a 2xx that has no
-/// Route of ours: [`is_ack_to_2xx`].
+/// Returns the member that the Route of a request names. Fails if it is no member of the request's pools. A request
+/// that has lost its dialog may name a member as its target. So may the ACK to a 2xx without a Route of this proxy
+/// ([`is_ack_to_2xx`]).
 pub(crate) fn named_member(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
@@ -265,12 +264,13 @@ pub(crate) fn named_member(
     Ok(named)
 }
 
-/// Whether a request takes its turn in the queue of its pool: an INVITE that begins a call and that no server has yet.
+/// Returns whether a request waits for its turn in a queue: an INVITE that begins a call and that no server has
+/// received.
 pub(crate) fn takes_turn(balancer: &Balancer, request: &Request<'_>, novelty: Novelty) -> bool {
     request.method == Method::Invite && novelty.is_unserved() && !balancer.has_open(request)
 }
 
-/// What is decided in the end. The token would have named the node of an ACK or CANCEL; a bad one earns no search.
+/// Replaces a search for the node of an ACK or CANCEL with a bad token. A good token would have named the node.
 pub(crate) fn without_search(decision: Decision, arrival: &Arrival<'_>) -> Decision {
     match decision {
         Decision::Search if arrival.route.token.is_some() => Decision::Orphan,
@@ -278,21 +278,21 @@ pub(crate) fn without_search(decision: Decision, arrival: &Arrival<'_>) -> Decis
     }
 }
 
-/// A member of the pool by a hash of the call alone, whatever its health is.
+/// Returns a member of the pool by a hash of the call alone, regardless of health.
 pub(crate) fn member_by_call(balancer: &Balancer, request: &Request<'_>) -> Option<Slot> {
     let members: Vec<_> = balancer.members(request.pool).collect();
     members.get((request.key.0 >> 64) as usize % members.len().max(1)).copied()
 }
 
-/// Whether an ACK that no dialog leads is that to a 2xx (RFC 3261 §13.2.2.4), from a client that has ignored our Record-Route: a
-/// transaction would have taken the ACK to a failure. It goes as its INVITE went, as far as anything tells; so does an ACK to a
-/// failure where there are no transactions (§17.1.1.3).
+/// Returns whether an ACK that no dialog directs is an ACK to a 2xx (RFC 3261 §13.2.2.4), from a client that ignored
+/// the Record-Route. A transaction would have absorbed the ACK to a failure. It follows its INVITE as far as known,
+/// like an ACK to a failure if there are no transactions (§17.1.1.3).
 fn is_ack_to_2xx(request: &Request<'_>, service: Service) -> bool {
     request.method == Method::Ack && request.pinned.is_none() && service.has_transactions()
 }
 
-/// The pool that is asked first about a request: the first one of its rule that takes it, as far as the rule lets it go on. Where
-/// none does, the first of all, whose members may be alive though nobody knows.
+/// Returns the pool to try first for a request: the first pool of its rule that takes it, as far as the rule allows
+/// passing on. If none does, the first of all, whose members may be alive again.
 pub(crate) fn first_pool(
     routes: &Routes,
     destination: &Destination<'_>,
@@ -303,14 +303,15 @@ pub(crate) fn first_pool(
     let pools = destination.rule.and_then(|rule| routes.pools(rule)).filter(|pools| pools.choices.len() > 1);
     let Some(pools) = pools else { return request.pool };
     let session = balancer.session_of(request);
-    // Who has asked for credentials gets them, though a pool before takes calls again.
+    // A request repeated with credentials goes to the node that asked for them, even if an earlier pool takes calls
+    // again.
     if let Some(session) = &session
         && let Some(pool) =
             pools.order(request.key.0).map(PoolId).find(|pool| balancer.is_of(*pool, session.slot))
     {
         return pool;
     }
-    // What one node has left unanswered is no trial of another.
+    // A request that one node left unanswered does not serve as a trial of another.
     let trials = session.is_none();
     for pool in pools.order(request.key.0).map(PoolId) {
         if balancer.takes(now, pool, request.method, &[], trials) {
@@ -324,7 +325,7 @@ pub(crate) fn first_pool(
     request.pool
 }
 
-/// The pools of a request before the first that is asked: nobody there takes it.
+/// Returns the pools of a request before the first that is tried, none of which takes it.
 pub(crate) fn passed_over<'r>(
     routes: &'r Routes,
     destination: &Destination<'_>,
@@ -339,7 +340,7 @@ pub(crate) fn passed_over<'r>(
         .take_while(move |pool| *pool != first)
 }
 
-/// Whether a pool is one of those that a request is for.
+/// Returns whether a pool is one of the request's pools.
 fn may_go_to(routes: &Routes, destination: &Destination<'_>, pool: PoolId) -> bool {
     let pools = destination.rule.and_then(|rule| routes.pools(rule));
     pools.map_or(pool == destination.request.pool, |pools| {
@@ -347,7 +348,8 @@ fn may_go_to(routes: &Routes, destination: &Destination<'_>, pool: PoolId) -> bo
     })
 }
 
-/// As what a request that goes to nobody of a pool may go on to another one. `is_full`: the pool is full rather than dead.
+/// Returns the condition under which a request that no member takes may go on to another pool. `is_full`: the pool is
+/// full and not dead.
 pub(crate) fn goes_on_as(decision: Decision, is_full: bool) -> Option<Outcome> {
     match decision {
         Decision::NoServer if !is_full => Some(Outcome::NoneAlive),
@@ -356,8 +358,9 @@ pub(crate) fn goes_on_as(decision: Decision, is_full: bool) -> Option<Outcome> {
     }
 }
 
-/// Asks for the pools of a request one after the other, from `first` on and as far as its rule lets it go on. `ask` tells what is
-/// decided for one, and as what the request may go on to the next. With the decision comes the pool that was asked last.
+/// Tries the pools of a request one after the other, starting with `first`, as far as its rule allows passing on. `ask`
+/// returns the decision for one pool, and the condition for going on to the next. Returns the decision and the last
+/// pool tried.
 pub(crate) fn choose<D>(
     routes: &Routes,
     destination: &Destination<'_>,

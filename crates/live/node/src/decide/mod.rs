@@ -1,5 +1,5 @@
-//! Where a request goes: by its dialog, its session or a rule (`destination.rs`), by the connection of a client (`client_flow.rs`),
-//! and to which member of a pool (`member.rs`).
+//! Chooses the destination of a request: by dialog, session or rule (`destination.rs`), by the connection of a client
+//! (`client_flow.rs`), and the member of a pool (`member.rs`).
 
 pub(crate) mod client_flow;
 pub(crate) mod destination;

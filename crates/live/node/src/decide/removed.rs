@@ -1,4 +1,4 @@
-//! Which requests of a removed node are still relayed: those of its calls and of its open transactions.
+//! Requests of a removed node that are still forwarded: those of its calls and of its open transactions.
 
 use crate::outcome::rejection::{Refused, refused};
 use crate::read::arrival::Arrival;
@@ -8,15 +8,14 @@ use base::{Instant, Recent};
 use core::time::Duration;
 use wire::Method;
 
-/// Failures a generation. A node that is taken out has calls that ring, and fewer of them fail.
+/// Failures in one generation. A removed node has ringing calls, and few of them fail.
 const FAILURES: usize = 4_096;
 
-/// How long a failure may come again and want another ACK: Timer H (RFC 3261 §17.2.1).
+/// Time in which a failure may be retransmitted and need another ACK: Timer H (RFC 3261 §17.2.1).
 const TIMER_H: Duration = Duration::from_secs(32);
 
-/// INVITEs of nodes that are no members any more, by call, CSeq number and [`crate::Tokens::mark`], and when a
-/// failure of them went back. To the balancer their transactions are over; their ACKs are still to come (RFC 3261
-/// §17.1.1.3).
+/// INVITEs of former members, by call, CSeq number and [`crate::Tokens::mark`], and when a failure response went back.
+/// For the balancer their transactions have ended, but their ACKs are still to come (RFC 3261 §17.1.1.3).
 #[derive(Debug)]
 pub(crate) struct Unacknowledged(Recent<(CallKey, u32, u32), Instant>);
 
@@ -38,7 +37,7 @@ fn is_member(balancer: &Balancer, slot: Slot) -> bool {
 }
 
 impl Unacknowledged {
-    /// A response goes back to a node, or comes from it.
+    /// Records a response to or from a node.
     pub(crate) fn note(&mut self, step: &Step<'_>, node: NodeId, response: &Response) {
         let Response { key, cseq, branch, .. } = *response;
         if response.direction == Direction::FromPool
@@ -50,8 +49,8 @@ impl Unacknowledged {
         }
     }
 
-    /// A member is trusted: what it sends goes wherever it says. One that was taken out may end what it had begun,
-    /// and have requests of its dialogs sent to whom the other party has named, as the token says.
+    /// Checks a request that a node sends out of the pool. A member may send it anywhere. A removed node may finish its
+    /// transactions, and send requests of its dialogs to the target that the other party has named in the token.
     pub(crate) fn check_removed(
         &self,
         step: &mut Step<'_>,

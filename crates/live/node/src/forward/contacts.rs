@@ -15,13 +15,13 @@ use base::{Flow, Peer, Transport};
 use location::{Aor, Binding};
 use wire::NameAddr;
 
-/// [16.5] A user without a contact is not there now. A user who does not exist is not told apart from that.
+/// [16.5] Refusal for a user without a contact. An unknown user gets the same response.
 pub(crate) const NO_CONTACT: Refused = refused(480, "Temporarily Unavailable");
 
-/// The user to whose contacts a request goes by this rule.
+/// Returns the user whose contacts a request of this rule goes to.
 pub(crate) fn sought(site: &Site, rule: Option<usize>, arrival: &Arrival<'_>) -> Result<Aor, Refused> {
     let Arrival { flow, message, route, .. } = arrival;
-    // [16.5] A Route that leads on is no request for the location service.
+    // [16.5] A request whose Route leads to another element is none for the location service.
     if route.next.is_some() {
         return Err(refused(403, "Forbidden"));
     }
@@ -30,8 +30,8 @@ pub(crate) fn sought(site: &Site, rule: Option<usize>, arrival: &Arrival<'_>) ->
     Aor::of(rewritten.as_deref().unwrap_or(received)).ok_or(refused(404, "Not Found"))
 }
 
-/// The contacts that can be reached, in the order in which they are tried. `resolved`: names whose look-up has ended;
-/// one without an address leads nowhere.
+/// Returns the reachable contacts in the order of tries. `resolved` are names whose look-up has ended; a contact whose
+/// name has no address is left out.
 pub(crate) fn contacts(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -51,11 +51,11 @@ pub(crate) fn contacts(
             continue;
         }
         match way(step, arrival, binding).and_then(|hop| Ok(arrival.check_hop(hop).map(|()| hop)?)) {
-            // What leads back to us goes in circles.
+            // A contact at this proxy would make a loop.
             Ok(hop) if step.site.topology.ports.is_own(hop.remote()) => {}
             Ok(hop) => {
                 let mut contact = contact(step.site, binding, hop);
-                // RFC 5626 §7: one contact of an instance at a time. The one that was refreshed last comes first.
+                // RFC 5626 §7: one contact of an instance at a time, the most recently refreshed first.
                 let instance = binding.instance().filter(|_| hop.connection.is_some());
                 let same = instances.iter().position(|known| instance.is_some() && *known == instance);
                 if let Some(at) = same {
@@ -66,7 +66,7 @@ pub(crate) fn contacts(
                     instances.push(instance);
                 }
             }
-            // The first one is preferred.
+            // The first unresolved name is preferred.
             Err(NoHop::Unresolved(name))
                 if matches!(none, NoHop::Refused(_)) && !resolved.contains(&name) =>
             {
@@ -78,7 +78,7 @@ pub(crate) fn contacts(
     if contacts.is_empty() { Err(none) } else { Ok(contacts) }
 }
 
-/// The contact of a binding that is reached this way.
+/// Returns the contact of a binding with this hop.
 fn contact(site: &Site, binding: &Binding, hop: Flow) -> Contact {
     let (uri, path, q) = (binding.uri.clone(), binding.path.clone(), binding.q);
     let by_udp = binding.source.is_some_and(|source| source.transport == Transport::Udp);
@@ -89,8 +89,8 @@ fn contact(site: &Site, binding: &Binding, hop: Flow) -> Contact {
     Contact { spare: spare.into_iter().collect(), ..contact }
 }
 
-/// The way to a client by a new connection, for when its own is gone: if its Contact is the address that it is at, so
-/// that no NAT is in between (RFC 5626 §5.3.1 has no more than its own).
+/// Returns a flow to a client by a new connection, for use when its own is gone. The Contact must be the client's
+/// address, so that no NAT is in between (RFC 5626 §5.3.1 provides only the client's connection).
 pub(crate) fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow> {
     let Target::Address(at) = *target else { return None };
     let is_there = at.transport == by.transport && target.is_at(by.peer);
@@ -98,7 +98,7 @@ pub(crate) fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow>
     ports.toward(by.listener, at).filter(|_| is_there && is_open)
 }
 
-/// The way to a contact: by its Path (RFC 3327 §5.4), else to where its REGISTER came from, else where it leads.
+/// Returns the next hop of a contact: by its Path (RFC 3327 §5.4), else the source of its REGISTER, else its URI.
 fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<Flow, NoHop> {
     let Site { topology, names, now, .. } = &mut *step.site;
     let flow = arrival.flow;
@@ -107,12 +107,12 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
         (Some(first), _) => Target::of(first.uri),
         (None, None) => Target::of(&binding.uri),
         (None, Some(source)) => {
-            // Only from the address that it was sent to does a NAT let anything back in.
+            // A NAT lets packets in only from the address that the REGISTER was sent to.
             let asked = topology.ports.advertised_at(Peer::new(source.transport, source.local));
             let to = Peer::new(source.transport, source.peer);
             let way = topology.ports.toward(asked.unwrap_or(flow.listener), to).ok_or(NO_CONTACT)?;
-            // By the connection of the REGISTER: nobody connects to a client behind a NAT (RFC 5626 §7). Another
-            // process, which has the other end, is another address: its numbers say nothing here.
+            // By the connection of the REGISTER, since a client behind a NAT accepts none (RFC 5626 §7). With another
+            // local address the connection belongs to another process, whose numbers mean nothing here.
             let by = Flow { connection: source.connection, ..way };
             if source.connection.is_none() || asked.is_some() {
                 return Ok(by);

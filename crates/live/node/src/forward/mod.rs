@@ -1,4 +1,4 @@
-//! The ways to forward a request: without keeping anything of it but its call's node, and with a transaction.
+//! Ways of forwarding a request: without a transaction and with one.
 
 pub(crate) mod contacts;
 pub(crate) mod onward;

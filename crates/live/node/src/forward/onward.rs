@@ -30,43 +30,43 @@ use route::Rule;
 use std::net::SocketAddr;
 use wire::{Edits, Message, Method};
 
-/// Whether we stay on the way of the dialog that a request begins.
+/// How this proxy stays on the path of the dialog that a request begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordRoute {
-    /// We do not.
+    /// It does not.
     No,
-    /// Its requests go on with transactions.
+    /// Requests of the dialog get transactions.
     WithTransactions,
-    /// Of an INVITE the state of its dialogs is kept as well.
+    /// Requests get transactions, and an INVITE's dialogs are kept as well.
     WithDialogs,
-    /// Its requests go on without.
+    /// Requests of the dialog get no transactions.
     Stateless,
-    /// They go to the member of a session that began then, without.
+    /// Requests go to the member of a session that began at this time, without transactions.
     Session(Instant),
 }
 
-/// What the response to a request tells of where the parties of a dialog are reached.
+/// Changes to the remote targets of a dialog by the response to a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Refresh {
     /// Whether the side that began the dialog sent the request.
     pub(crate) by_initiator: bool,
-    /// Where the request's sender is reached once it is accepted.
+    /// New target of the request's sender, valid once the request is accepted.
     pub(crate) sender: Option<TargetRefresh>,
-    /// [`target_hash`](crate::Tokens::target_hash) of where its receiver is reached, as far as is known: by the Request-URI,
-    /// or by the response before.
+    /// [`target_hash`](crate::Tokens::target_hash) of the receiver's target, as far as known: by the Request-URI, or by
+    /// the response before.
     pub(crate) receiver: Option<u32>,
-    /// Whether two responses have named different places: the token of one of them does not lead to the other's.
+    /// Whether two responses have named different targets, so that the token of one does not lead to the other's.
     pub(crate) has_varied: bool,
 }
 
 impl Refresh {
-    /// What changes nothing by itself.
+    /// Creates a value without changes.
     pub(crate) fn of(by_initiator: bool) -> Self {
         Self { by_initiator, sender: None, receiver: None, has_varied: false }
     }
 }
 
-/// Source of the branch of our Via.
+/// Source of the branch of this proxy's Via.
 #[derive(Clone, Copy)]
 pub(crate) enum ViaBranch {
     /// The serial number of the transaction.
@@ -74,45 +74,44 @@ pub(crate) enum ViaBranch {
     /// The request alone, which has no transaction.
     Stateless {
         kind: BranchKind,
-        /// Address of its responses (§18.2.2).
+        /// Address of the responses (§18.2.2).
         back: SocketAddr,
     },
 }
 
-/// How a request goes on.
+/// How a request is forwarded.
 #[derive(Clone, Copy)]
 pub(crate) struct Onward<'a> {
-    /// Ingress flow.
     pub(crate) from: Flow,
     /// Egress flow, unless the request is too long for UDP.
     pub(crate) hop: Flow,
-    /// Its Route header, as it was read on arrival or for `element`.
+    /// Route header, as read on arrival or for `element`.
     pub(crate) route: &'a RouteHeader<'a>,
-    /// Whose token our Record-Route has.
+    /// Owner of the token in this proxy's Record-Route.
     pub(crate) element: TokenOwner,
     pub(crate) rule: Option<&'a Rule>,
-    /// Whose contact it is for, if it is for a user.
+    /// The contact that the request is for, if it goes to a user.
     pub(crate) contact: Option<&'a Contact>,
-    /// Its part of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
+    /// Share of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
     pub(crate) breadth: Option<u8>,
     pub(crate) record_route: RecordRoute,
-    /// Of a request that begins something: whether its transaction is kept here.
+    /// For a request that begins a transaction: whether it is kept here.
     pub(crate) keeps: Option<bool>,
-    /// Whether it goes to every member, since nobody knows which one has its INVITE.
+    /// Whether the request goes to every member, since the member with its INVITE is unknown.
     pub(crate) is_search: bool,
-    /// What a neighbour is told of its sender.
+    /// Statement to a neighbour about the authentication of the sender.
     pub(crate) proof: AuthenticationMark,
-    /// Whether its sender has registered from where it came, over UDP.
+    /// Whether the sender has registered from its source address over UDP.
     pub(crate) is_registered: bool,
     /// Hash of the routing decision (RFC 5393 §4.2).
     pub(crate) routing: u32,
     pub(crate) branch: ViaBranch,
-    /// The key of the tokens in the header fields that we add.
+    /// Key of the tokens in added header fields.
     pub(crate) key: KeyIndex,
 }
 
 impl<'a> Onward<'a> {
-    /// A request without a transaction that goes to a next hop as it came.
+    /// Creates an unchanged request to a next hop without a transaction.
     pub(crate) fn of(arrival: &'a Arrival<'a>, hop: Flow, record_route: RecordRoute) -> Self {
         let kind = BranchKind::Hop { target: 0, by_initiator: true };
         Self {
@@ -134,7 +133,6 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Sends a request that has no transaction.
     pub(crate) fn send(
         &self,
         site: &mut Site,
@@ -152,8 +150,8 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Collects the edits of a request, and what `more` adds. Returns the flow that it leaves by, and the place of the branch
-    /// in the scratch, which holds our Via.
+    /// Collects the edits of a request, with those of `more`. Returns the flow that it leaves by, and the place of the
+    /// branch in the scratch, which holds this proxy's Via.
     pub(super) fn edit(
         &self,
         site: &mut Site,
@@ -174,11 +172,11 @@ impl<'a> Onward<'a> {
             Some(contact) => edit_for_contact(site, message, route, self.rule, contact),
             None => edit_by_rule(site, message, route, self.rule, self.from.listener),
         }
-        // Whoever has to verify them needs them.
+        // The proxy that verifies the credentials needs them.
         if self.proof != AuthenticationMark::Asked {
             drop_credentials(site, message, self.from);
         }
-        // A request by a Path needs a transaction, which a stateless pool has not.
+        // A request by a Path needs a transaction, which a stateless pool does not keep.
         if message.method() == Some(Method::Register) && self.contact.is_none() && !self.is_of_pool() {
             add_path(site, message, self.from, self.hop);
         }
@@ -189,7 +187,7 @@ impl<'a> Onward<'a> {
             self.record(site, message);
         }
         more(&mut site.edits);
-        // Step 8. The transport depends on the length, so that all other edits come before it.
+        // Step 8. The transport depends on the length, so the other edits come before it.
         let via = site.topology.ports[self.hop.listener].via.as_bytes();
         site.scratch.clear();
         site.scratch.extend_from_slice(via);
@@ -206,7 +204,7 @@ impl<'a> Onward<'a> {
         push_own_via(site, message, self.hop, branch)
     }
 
-    /// Whether it goes to a member of a stateless pool, or comes from one.
+    /// Returns whether the request goes to a member of a stateless pool, or comes from one.
     fn is_of_pool(&self) -> bool {
         matches!(self.branch, ViaBranch::Stateless { kind: BranchKind::Pool { .. }, .. })
     }
@@ -222,7 +220,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Appends the mark of state distribution to our Via of a request that begins something, for a neighbour; `keeps`: its
+    /// Appends the mark of state distribution to this proxy's Via, if the next hop is a neighbour. `keeps`: the
     /// transaction is kept here.
     fn write_mark(&self, site: &mut Site, message: &Message<'_>, keeps: bool, branch: Range<usize>) {
         let Some(sharing) = &site.sharing else { return };
@@ -236,7 +234,7 @@ impl<'a> Onward<'a> {
         };
         let mark = sharing.mark(message, self.from.peer);
         let mark = kept.iter().fold(mark, |mark, function| mark.with(*function));
-        // What the one before says of the sender is no longer so where this proxy has verified it, and else is said again.
+        // Replaces the previous proxy's statement about the sender by the one of this proxy.
         let mark = mark.without(Function::Authentication).asking(self.proof == AuthenticationMark::Asked);
         if self.proof != AuthenticationMark::Verified {
             return write_param(&mut site.scratch, Mark::PARAMETER, mark);
@@ -246,8 +244,8 @@ impl<'a> Onward<'a> {
         write_param(&mut site.scratch, vouch::PARAMETER, vouch);
     }
 
-    /// Records us with a token (§16.6 step 4), which leads the requests of the callee to the target that the caller has named,
-    /// or to the member that is the caller.
+    /// Adds a Record-Route with a token (§16.6 step 4). It leads the requests of the callee to the target that the
+    /// caller has named, or to the member that is the caller.
     fn record(&self, site: &mut Site, message: &Message<'_>) {
         let Self { from, hop, element, record_route, key, .. } = *self;
         let (node, outbound) = match self.branch {
@@ -269,7 +267,7 @@ impl<'a> Onward<'a> {
             RecordRoute::WithDialogs if message.method() == Some(Method::Invite) => Kept::Dialog,
             _ => Kept::Transactions,
         };
-        // §16.11: the same in a retransmission, so nothing of this moment may be in it.
+        // §16.11: a retransmission must get the same value, so the present time must not be part of it.
         let unix = match record_route {
             RecordRoute::Stateless => tokens.coarse(settings.unix(site.now)),
             RecordRoute::Session(began) => settings.unix(began),
@@ -291,7 +289,7 @@ impl<'a> Onward<'a> {
     }
 }
 
-/// §16.6 steps 2 and 6: the Request-URI becomes the contact, and its Path the Route.
+/// §16.6 steps 2 and 6: the Request-URI becomes the contact, and the contact's Path the Route.
 fn edit_for_contact(
     Site { edits, scratch, .. }: &mut Site,
     message: &Message<'_>,
@@ -308,8 +306,8 @@ fn edit_for_contact(
     }
 }
 
-/// Whether a token could lead the requests of a dialog. Of a proxy's, only the tags tell the sides apart: what a caller of RFC 2543
-/// begins without a From tag goes on from end to end.
+/// Returns whether a token can direct the requests of a dialog. With a proxy's token only the tags tell the sides
+/// apart. Without a From tag (RFC 2543), the requests of the dialog do not pass this proxy.
 fn may_be_led(message: &Message<'_>, element: TokenOwner) -> bool {
     element == TokenOwner::Pool || message.from_tag().is_some()
 }

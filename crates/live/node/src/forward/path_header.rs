@@ -1,4 +1,4 @@
-//! The Path header field in a REGISTER that goes on to a registrar: it names the connection of the client (RFC 5626 §5.1).
+//! The Path header field of a forwarded REGISTER, which names the connection of the client (RFC 5626 §5.1).
 
 use crate::address::client_flow::ClientFlow;
 use crate::message::validate::is_sips;
@@ -6,19 +6,20 @@ use crate::site::Site;
 use base::Flow;
 use wire::Message;
 
-/// Seconds that a binding usually lasts: where a client does not say how long, and registrars may grant so much where it
-/// asks for less.
+/// Usual duration of a binding in seconds. It applies if a client states none, and registrars may grant as much if a
+/// client asks for less.
 const USUAL_EXPIRES: u32 = 3_600;
 
-/// How much later than we pass it on a REGISTER may reach its registrar: 64*T1.
+/// Maximum delay of a REGISTER on the way to its registrar, in seconds: 64*T1.
 const ON_THE_WAY: u32 = 32;
 
-/// Seconds after which the bindings of a REGISTER have expired.
+/// Returns the time in seconds after which the bindings of a REGISTER have expired.
 fn longest_binding(message: &Message<'_>) -> u32 {
     message.longest_expires().unwrap_or_default().max(USUAL_EXPIRES).saturating_add(ON_THE_WAY)
 }
 
-/// Adds our URI with the flow of the client to its REGISTER, if we are the first hop and the client knows of Path.
+/// Adds a URI of this proxy with the flow of the client to a REGISTER, if this is the first hop and the client supports
+/// Path.
 #[cold]
 pub(crate) fn add_path(site: &mut Site, message: &Message<'_>, from: Flow, hop: Flow) {
     let is_first = !message.has_lower_vias() && message.header("Path").is_none();

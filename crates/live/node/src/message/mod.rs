@@ -1,4 +1,4 @@
-//! What a request says, and whether it is valid.
+//! Reading and validation of requests.
 
 pub(crate) mod route_header;
 pub(crate) mod validate;

@@ -1,5 +1,5 @@
-//! The header field Route (not the rules, which are in `routes.rs`): what of it is ours (RFC 3261 §16.4), and what
-//! becomes of it (§16.6 step 6).
+//! The header field Route (not the routing rules, which are in `routes.rs`): which values are this proxy's (RFC 3261
+//! §16.4), and how it is edited (§16.6 step 6).
 
 use crate::address::target::Target;
 use crate::address::topology::Topology;
@@ -7,21 +7,22 @@ use crate::token::owner::TokenOwner;
 use std::net::SocketAddr;
 use wire::{Edits, Message, SipUri};
 
-/// RFC 3261 §16.6 step 3.
+/// Default of Max-Forwards (RFC 3261 §16.6 step 3).
 const MAX_FORWARDS: u32 = 70;
 
-/// RFC 5393 §5.3.3: what is added where it is missing, and the most that is passed on.
+/// Default and maximum of Max-Breadth (RFC 5393 §5.3.3).
 const MAX_BREADTH: u8 = 60;
 
-/// A Route or Record-Route value of ours.
+/// A Route or Record-Route value of this proxy.
 pub(crate) struct OwnRoute<'a> {
     pub(crate) token: Option<&'a [u8]>,
-    /// The listener that it names.
+    /// The listener that the value names.
     listener: Option<u16>,
 }
 
 impl<'a> OwnRoute<'a> {
-    /// By its address; of a pool also that of another balancer of the site, by the parameter with the token.
+    /// Recognises a value of this proxy by its address. A pool's value of another balancer of the site is recognised by
+    /// the parameter with the token.
     pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         Self::with_token(topology, &uri, element, token_of(&uri, element))
@@ -39,12 +40,12 @@ impl<'a> OwnRoute<'a> {
     }
 }
 
-/// The token that a URI has for an element.
+/// Returns the token in a URI for an element.
 fn token_of<'a>(uri: &SipUri<'a>, element: TokenOwner) -> Option<&'a [u8]> {
     uri.param(element.param()).flatten()
 }
 
-/// The token that a URI has, for this element if one is given, and whose it is: a pool's unless only a proxy's is there.
+/// Returns the token in a URI and its owner. Without `element`, a pool's token takes precedence over a proxy's.
 fn any_token_of<'a>(uri: &SipUri<'a>, element: Option<TokenOwner>) -> (TokenOwner, Option<&'a [u8]>) {
     let first = element.unwrap_or(TokenOwner::Pool);
     let token = token_of(uri, first);
@@ -55,33 +56,34 @@ fn any_token_of<'a>(uri: &SipUri<'a>, element: Option<TokenOwner>) -> (TokenOwne
     }
 }
 
-/// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
+/// The Route header and the Request-URI, as they determine the way of a request (RFC 3261 §16.4).
 #[derive(Clone, Copy)]
 pub(crate) struct RouteHeader<'a> {
-    /// How many Route values on top are ours.
+    /// Number of this proxy's Route values on top.
     ours: usize,
-    /// The next one, which is not.
+    /// The next Route value of another element.
     pub(crate) next: Option<&'a [u8]>,
-    /// A strict router put our URI into the Request-URI; this last Route value belongs there.
+    /// The last Route value, if a strict router put a URI of this proxy into the Request-URI. It is the true
+    /// Request-URI.
     pub(crate) last: Option<&'a [u8]>,
-    /// The token in the first URI of ours that has one.
+    /// The token in the first URI of this proxy with a token.
     pub(crate) token: Option<&'a [u8]>,
-    /// The element whose token it is.
+    /// The owner of the token.
     pub(crate) owner: TokenOwner,
-    /// What names a client's connection in the first URI of ours that does (RFC 5626 §5.3): we put it into a Path.
+    /// Name of a client's connection in the first URI of this proxy with one (RFC 5626 §5.3), from a Path of this
+    /// proxy.
     pub(crate) flow: Option<&'a [u8]>,
-    /// The listener that the last Route value of ours names: the one that the far side knows (RFC 5658 §4).
+    /// The listener in this proxy's last Route value, which the far side knows (RFC 5658 §4).
     pub(crate) far_side: Option<u16>,
 }
 
 impl<'a> RouteHeader<'a> {
-    /// §16.4: which Route values are ours, and what the next one is. Where there are tokens of both kinds, the first one
-    /// counts.
+    /// §16.4: finds this proxy's Route values and the next one. With tokens of both kinds, the first one counts.
     pub(crate) fn read(topology: &Topology, message: &Message<'a>) -> Self {
         Self::scan(topology, message, None)
     }
 
-    /// As [`read`](Self::read), as this element sees it: tokens of others say nothing.
+    /// Reads the header as this element sees it, without tokens of other elements.
     pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: TokenOwner) -> Self {
         Self::scan(topology, message, Some(element))
     }
@@ -92,8 +94,8 @@ impl<'a> RouteHeader<'a> {
         let mut info =
             Self { ours: 0, next: None, last: None, token: None, owner, flow: None, far_side: None };
         let mut left = usize::MAX;
-        // A strict router replaced the Request-URI by what we put into Record-Route, and put that last. That one has
-        // parameters, and most others have none.
+        // A strict router replaced the Request-URI by the Record-Route URI of this proxy, and appended the Request-URI
+        // as the last Route. A Record-Route URI has parameters, and most other URIs have none.
         if message.has_routes()
             && uri.contains(&b';')
             && let Ok(parsed) = SipUri::parse(uri)
@@ -126,34 +128,34 @@ impl<'a> RouteHeader<'a> {
         info
     }
 
-    /// Whether a proxy reads the header like this: the tokens of a pool say nothing to it.
+    /// Returns whether a proxy reads the header in the same way, since it ignores the tokens of a pool.
     pub(crate) fn is_proxys(&self) -> bool {
         self.token.is_none() || self.owner == TokenOwner::Proxy
     }
 
-    /// The Request-URI, wherever it stands.
+    /// Returns the true Request-URI, which a strict router may have moved.
     pub(crate) fn uri(&self, message: &Message<'a>) -> &'a [u8] {
         self.last.or(message.uri()).unwrap_or_default()
     }
 
-    /// Where the request goes by itself: to the next Route value, else the Request-URI (§16.6 step 7).
+    /// Returns the target by the header alone: the next Route value, or the Request-URI (§16.6 step 7).
     pub(crate) fn target(&self, message: &Message<'a>) -> Target<'a> {
         Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
     }
 
-    /// The Route values that are not ours, from [`next`](Self::next) on.
+    /// Returns the Route values of other elements, from [`next`](Self::next) on.
     pub(crate) fn behind(&self, message: &Message<'a>) -> impl Iterator<Item = &'a [u8]> {
         message.routes().skip(self.ours).map(|value| value.uri)
     }
 
-    /// Whether nothing is left but a Request-URI that means us.
+    /// Returns whether there is no further Route value, and the Request-URI names this proxy.
     pub(crate) fn leads_to_us(&self, topology: &Topology, message: &Message<'a>) -> bool {
         let uri = self.last.or(message.uri()).and_then(|uri| SipUri::parse(uri).ok());
         self.next.is_none() && uri.is_some_and(|uri| uri.param("maddr").is_none() && topology.is_ours(&uri))
     }
 
-    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served. The
-    /// Request-URI becomes `rewritten`, if there is that.
+    /// §16.4 and §16.6 step 6: removes this proxy's Route values, and handles strict routers before and behind this
+    /// proxy. `rewritten` replaces the Request-URI, if given.
     pub(crate) fn edit(
         &self,
         message: &Message<'_>,
@@ -187,9 +189,9 @@ impl<'a> RouteHeader<'a> {
     }
 }
 
-/// Notes the source in the topmost Via (§18.2.1) and counts the hop (§16.6 step 3): an absent Max-Forwards counts as
-/// 70 and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. `breadth` is
-/// what this branch has of it: where there is one branch at a time, [`max_breadth`], all of it.
+/// Notes the source in the topmost Via (§18.2.1), and decrements Max-Forwards (§16.6 step 3); if absent, it counts as
+/// 70 and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered if too large. `breadth` is the share of
+/// this branch: all of [`max_breadth`], if there is one branch at a time.
 pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edits: &mut Edits) {
     edits.mark_received(message, from);
     let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);
@@ -199,7 +201,7 @@ pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edi
     }
 }
 
-/// The Max-Breadth of a request (RFC 5393 §5.3.3).
+/// Returns the Max-Breadth of a request (RFC 5393 §5.3.3).
 pub(crate) fn max_breadth(message: &Message<'_>) -> u8 {
     let breadth = message.max_breadth().and_then(|(branches, _)| u8::try_from(branches).ok());
     breadth.filter(|&branches| branches <= MAX_BREADTH).unwrap_or(MAX_BREADTH)

@@ -1,4 +1,4 @@
-//! Is a request valid (RFC 3261 §16.3)? The same for every way of forwarding.
+//! Validation of requests (RFC 3261 §16.3), the same for every way of forwarding.
 
 use crate::address::ports::Ports;
 use crate::address::topology::Topology;
@@ -10,27 +10,28 @@ use crate::token::branch::{self, Routing};
 use base::Transport;
 use wire::{Message, Method, Via, scheme_of};
 
-/// URI schemes that whoever is behind us may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI
-/// says.
+/// URI schemes that elements behind this proxy may understand (RFC 3261 §16.3 step 2).
 const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
 
-/// The longest payload of a UDP datagram over IPv4, in bytes: 65,535 less the headers of IP and UDP. It is the limit for
-/// IPv6 too, since whoever takes a request over the one may forward it over the other.
+/// Maximum payload of a UDP datagram over IPv4 in bytes: 65,535 less the headers of IP and UDP. It is the limit for
+/// IPv6 too, since a request received over IPv6 may be forwarded over IPv4.
 pub(crate) const LARGEST: usize = Transport::Udp.longest();
 
-/// The most bytes that a request gains on its way through: a Via and two Record-Routes with IPv6 addresses, transports
-/// and tokens that name connections are 470, a mark for the next proxy 16, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI
-/// that becomes a Route a dozen. What a response gains is less than the Via that it loses.
+/// Maximum bytes that forwarding adds to a request. A Via and two Record-Routes with IPv6 addresses, transports and
+/// tokens with connections take 470 bytes, a mark for the next proxy 16. `received`, `rport`, Max-Forwards and
+/// Max-Breadth take 92, the brackets around a Request-URI that becomes a Route a dozen. A response gains less than the
+/// Via that it loses.
 pub(crate) const ADDED: usize = 640;
 
-/// Whether there is room for what forwarding adds, and so many bytes beside (§21.5.14).
+/// Checks that there is room for the additions of forwarding and `beside` more bytes (§21.5.14).
 pub(crate) fn check_room(message: &Message<'_>, beside: usize) -> Result<(), Refused> {
     let fits = message.bytes().len() + beside <= LARGEST - ADDED;
     if fits { Ok(()) } else { Err(refused(513, "Message Too Large")) }
 }
 
-/// Steps 1 to 3: syntax, scheme, Max-Forwards; and RFC 5393 §5.3.3: Max-Breadth, of which each branch needs one. And that
-/// there is room for what forwarding adds (§21.5.14): a datagram that cannot be sent would be waited for in vain.
+/// Steps 1 to 3: checks syntax, scheme and Max-Forwards. RFC 5393 §5.3.3: checks Max-Breadth, of which each branch
+/// needs one. Also checks the room for forwarding (§21.5.14), since no response would come to a datagram that cannot be
+/// sent.
 pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if let Some(fault) = message.fault() {
         return Err(refused(fault.status, fault.reason));
@@ -45,7 +46,7 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     if message.max_forwards().is_some_and(|(hops, _)| hops == 0) {
         return Err(refused(483, "Too Many Hops"));
     }
-    // RFC 5393 §5.4.1: it means nothing in a CANCEL.
+    // RFC 5393 §5.4.1: Max-Breadth means nothing in a CANCEL.
     if message.max_breadth().is_some_and(|(branches, _)| branches == 0)
         && message.method() != Some(Method::Cancel)
     {
@@ -54,21 +55,21 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What a SIPS request gets whose next hop is not reached over TLS (RFC 5630 §5.3).
+/// Refusal of a SIPS request whose next hop is not reached over TLS (RFC 5630 §5.3).
 pub(crate) const SIPS_NOT_ALLOWED: Refused = refused(480, "SIPS Not Allowed");
 
-/// Whether the scheme of a URI is SIPS.
+/// Returns whether the scheme of a URI is SIPS.
 pub(crate) fn is_sips(uri: &[u8]) -> bool {
     uri.split_at_checked(5).is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
-/// Whether a request has to go on over TLS: its Request-URI or its next Route value asks for that (RFC 3261 §16.6
+/// Returns whether a request must go on over TLS, because its Request-URI or next Route value is SIPS (RFC 3261 §16.6
 /// step 6, §26.2.2).
 pub(crate) fn asks_for_tls(message: &Message<'_>, route: &RouteHeader<'_>) -> bool {
     route.next.is_some_and(is_sips) || route.last.or(message.uri()).is_some_and(is_sips)
 }
 
-/// RFC 3261 §26.2.2: what asks for SIPS comes over TLS, and goes on over TLS. Also what comes from a member.
+/// RFC 3261 §26.2.2: checks that a SIPS request came over TLS, even from a member, and can go on over TLS.
 pub(crate) fn check_secure(
     message: &Message<'_>,
     route: &RouteHeader<'_>,
@@ -84,8 +85,8 @@ pub(crate) fn check_secure(
     Ok(())
 }
 
-/// Step 4 as RFC 5393 §4.2 has it: a Via of ours with the same routing decision below means that the request has come
-/// back. Returns the decision's hash, for our own Via.
+/// Step 4 (RFC 5393 §4.2): a Via of this proxy further down with the same routing decision is a loop. Returns the hash
+/// of the decision for this proxy's Via.
 pub(crate) fn check_loop(
     topology: &Topology,
     tokens: &Tokens,
@@ -93,7 +94,7 @@ pub(crate) fn check_loop(
     routing: &Routing<'_>,
     key: KeyIndex,
 ) -> Result<u32, Refused> {
-    // Another element of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
+    // Another element of the site before this one makes the same hash. The sent-by distinguishes its Via.
     let looped = |via: &Via<'_>| {
         let seen = via.branch.and_then(branch::peek_routing);
         seen.is_some_and(|seen| topology.ports.wrote(via) && tokens.is_routing(routing, seen))
@@ -105,7 +106,7 @@ pub(crate) fn check_loop(
     Ok(tokens.routing(routing, key))
 }
 
-/// Step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
+/// Step 5. A proxy must not forward a request that requires an extension unknown to it.
 pub(crate) fn check_extensions(message: &Message<'_>) -> Result<(), Refused> {
     if message.proxy_require().next().is_some()
         && !matches!(message.method(), Some(Method::Ack | Method::Cancel))

@@ -4,42 +4,41 @@ use balance::{PoolId, Why};
 use std::collections::BTreeMap;
 use wire::Discard;
 
-/// Why a message was dropped without an answer.
+/// Reason why a message was dropped without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
-    /// It is no SIP message that could be answered or forwarded.
+    /// No SIP message that could be answered or forwarded.
     Unreadable(Discard),
-    /// An ACK to an answer of ours, or one that would have been refused: an ACK is never answered
+    /// An ACK to a response of this process, or to a request that would have been refused. An ACK is never answered
     /// (RFC 3261 §17.1.1.3).
     Ack,
-    /// A response whose topmost Via is not ours, or whose token does not fit it.
+    /// A response whose topmost Via is not of this process, or whose token does not fit the response.
     ForeignResponse,
-    /// A response to a request that we sent of our own.
+    /// A response to a request that this process sent on its own account.
     NoWayBack,
-    /// A failure to a CANCEL that was sent to every node, of which another may yet have the INVITE.
+    /// A failure response to a CANCEL that was sent to every node. Another node may still have the INVITE.
     SearchMiss,
-    /// An ACK of an unknown INVITE that was not sent to every member: too many of them came, or it is too
-    /// long.
+    /// An ACK of an unknown INVITE that was not sent to every member: there were too many, or it is too long.
     SearchLimit,
-    /// An ACK to a user, of a dialog that nobody here knows.
+    /// An ACK to a user, of a dialog unknown to this process.
     Orphan,
-    /// There is no address to send it to: a Via names a host or no unicast address.
+    /// No address to send to: a Via names a host, or an address that is not unicast.
     NoTarget,
-    /// An answer of our own that would be much longer than its request, or that no datagram holds: it repeats header
-    /// fields of the request.
+    /// A response of this process that repeats header fields of the request, and would be much longer than the request
+    /// or too long for a datagram.
     TooLong,
-    /// A request to be refused without CSeq, to which no answer could be matched, or so short that it is none.
+    /// A refused request without CSeq, whose response could not be matched, or a request shorter than any valid one.
     Unanswerable,
-    /// A rule, an access list or a limit has it that its sender hears nothing.
+    /// A rule, an access list or a limit refuses the sender without an answer.
     Silenced,
-    /// It had to wait for a member with room, and the queue of its pool refuses silently.
+    /// The request had to wait for a member with room, and the queue of its pool refuses silently.
     QueueFull,
-    /// It goes to a host name that is being asked for: its repetition will find the address.
+    /// The request goes to a host name that is being looked up. Its retransmission will find the address.
     Unresolved,
 }
 
 impl Drop {
-    /// Every reason, in declaration order.
+    /// All reasons, in the order of declaration.
     pub const ALL: [Self; 18] = [
         Self::Unreadable(Discard::Empty),
         Self::Unreadable(Discard::KeepAlive),
@@ -61,7 +60,7 @@ impl Drop {
         Self::Unresolved,
     ];
 
-    /// The label used in metrics.
+    /// Returns the label used in metrics.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Unreadable(discard) => discard.reason(),
@@ -81,7 +80,7 @@ impl Drop {
     }
 }
 
-/// Counts of a shard.
+/// Counts of messages of a shard.
 #[derive(Clone, Debug, Default)]
 pub struct ShardCounters {
     /// Requests received that could be read.
@@ -92,17 +91,17 @@ pub struct ShardCounters {
     pub requests_forwarded: u64,
     /// Responses forwarded.
     pub responses_forwarded: u64,
-    /// Requests answered by ourselves, by status and reason phrase, which says what was wrong.
+    /// Responses of this process, by status and reason phrase, which names the cause.
     pub replies: BTreeMap<(u16, &'static str), u64>,
     /// Messages dropped, by reason.
     pub drops: BTreeMap<&'static str, u64>,
-    /// Route tokens that were refused: forged, altered, of another call or site, too old, or of an unknown node.
+    /// Route tokens that were refused: forged, altered, too old, or of another call, another site or an unknown node.
     pub tokens_refused: u64,
-    /// New requests for which a pool had no member, by pool. Another pool may have taken one of them.
+    /// New requests for which a pool had no member, by pool. Another pool may have taken the request.
     pub without_takers: BTreeMap<PoolId, u64>,
-    /// New requests that were refused since every member of the pool had too much to do: by pool, and by the limit.
+    /// New requests refused because every member of the pool was at a limit, by pool and limit.
     pub at_limit: BTreeMap<(PoolId, &'static str), u64>,
-    /// Requests by what decided where they go, as [`Why::ALL`] lists it.
+    /// Requests by the reason of their destination, in the order of [`Why::ALL`].
     pub decisions: [u64; Why::ALL.len()],
 }
 
@@ -117,7 +116,7 @@ impl ShardCounters {
 
     /// Adds the counts of another shard.
     pub fn merge(&mut self, other: &Self) {
-        // Without `..`, so that the compiler asks for each new count.
+        // Without `..`, so that the compiler reports each new count that is missing here.
         let Self {
             requests,
             responses,

@@ -1,4 +1,4 @@
-//! Failed requests, for the log; told only on demand.
+//! Failed requests for the log, reported only on demand.
 
 use crate::outcome::counters::Drop;
 use base::Instant;
@@ -7,32 +7,32 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use wire::{Discard, Message};
 
-/// A request that failed, or a response that led nowhere.
+/// A request that failed, or a response that could not be forwarded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Method of the request; empty where it could not be read.
+    /// Method of the request; empty if it could not be read.
     pub method: Box<str>,
-    /// Of the message; empty where it could not be read.
+    /// Call-ID of the message; empty if it could not be read.
     pub call_id: Box<str>,
     /// The sender of the message.
     pub from: SocketAddr,
-    /// The failure.
+    /// Reason of the failure.
     pub cause: FailureCause,
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureCause {
-    /// It got an answer of ours; the reason phrase names the rule.
+    /// This process refused the request. The reason phrase names the cause.
     Refused {
         /// Status code.
         status: u16,
         /// Reason phrase.
         reason: &'static str,
     },
-    /// It was dropped.
+    /// The message was dropped.
     Dropped(Drop),
-    /// The node or next hop that sent the message refused it.
+    /// The node or next hop that sent the response refused the request.
     Answered {
         /// Status code.
         status: u16,
@@ -50,21 +50,21 @@ impl Display for FailureCause {
 }
 
 impl FailureCause {
-    /// The failure that a response means: of an INVITE, and neither a challenge (401, 407) nor the end of a call that
-    /// was cancelled (487).
+    /// Returns the failure that a response to an INVITE reports. A challenge (401, 407) and the end of a cancelled call
+    /// (487) are no failures.
     pub(crate) fn of_response(response: &Message<'_>) -> Option<Self> {
         let is_invite = response.cseq().method == wire::Method::Invite;
         let status = response.status().filter(|status| is_invite && *status >= 400)?;
         (!matches!(status, 401 | 407 | 487)).then_some(Self::Answered { status })
     }
 
-    /// Whether it is worth a line: keep-alives are none, nor are the ACKs to our own answers.
+    /// Returns whether the failure is worth a log line. Keep-alives and ACKs to responses of this process are not.
     pub(crate) fn is_news(self) -> bool {
         !matches!(self, Self::Dropped(Drop::Ack | Drop::Unreadable(Discard::Empty | Discard::KeepAlive)))
     }
 }
 
-/// Most characters of a Call-ID that are told.
+/// Maximum length of a reported Call-ID, in bytes.
 const LONGEST: usize = 128;
 
 impl Failure {
@@ -80,7 +80,7 @@ impl Failure {
     }
 }
 
-/// Tells of something that may happen with every datagram at most once a second.
+/// Limits reports of an event that every datagram may cause to one a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Throttle {
     told: Option<Instant>,
@@ -90,7 +90,7 @@ pub(crate) struct Throttle {
 impl Throttle {
     const EACH: Duration = Duration::from_secs(1);
 
-    /// It has happened; how often since this was last told, if it is to be told now.
+    /// Counts the event. Returns the number of events since the last report, if a report is due now.
     pub(crate) fn note(&mut self, now: Instant) -> Option<u64> {
         self.count += 1;
         if self.told.is_some_and(|told| now.saturating_since(told) < Self::EACH) {

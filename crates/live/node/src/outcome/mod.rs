@@ -1,5 +1,4 @@
-//! The results of a step, for the caller of the shard: its outcome, effects beside messages, questions to stores, counts, and
-//! refusals.
+//! The results of a step for the caller of the shard: outcome, events, questions to stores, counts and refusals.
 
 pub(crate) mod counters;
 pub(crate) mod event;
@@ -8,11 +7,11 @@ pub(crate) mod pause;
 pub(crate) mod question;
 pub(crate) mod rejection;
 
-/// What comes of an input. Where it went is in the outbox.
+/// Result of an input. Messages are in the outbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It was handled.
+    /// The input was handled.
     Handled,
-    /// It was a request that overload control has refused.
+    /// The input was a request that overload control refused.
     Overloaded,
 }

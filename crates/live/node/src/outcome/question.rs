@@ -4,10 +4,10 @@ use base::UnixTime;
 use digest_auth::{Algorithm, Secret};
 use location::Reply;
 
-/// A question to a store, to be answered with [`Answer`](crate::ShardInput::Answer) and its number.
+/// A question to a store. Its answer is an [`Answer`](crate::ShardInput::Answer) with the same number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question {
-    /// Its number at this shard.
+    /// Number of the question at this shard.
     pub number: u64,
     /// The question itself.
     pub about: StoreQuery,
@@ -16,15 +16,15 @@ pub struct Question {
 /// A question to a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreQuery {
-    /// About bindings.
+    /// A question about bindings.
     Location(location::Ask),
-    /// The secret of a user.
+    /// A question for the secret of a user.
     User {
-        /// The name to the letter.
+        /// Exact name of the user.
         name: Box<[u8]>,
-        /// The realm that it belongs to.
+        /// Realm of the user.
         realm: Box<[u8]>,
-        /// The algorithm of a hashed password.
+        /// Algorithm of a hashed password.
         algorithm: Algorithm,
     },
 }
@@ -32,12 +32,12 @@ pub enum StoreQuery {
 /// The answer of a store.
 #[derive(Clone, Debug)]
 pub enum StoreAnswer {
-    /// About bindings, with the date by the clock of the store, which all its proxies share.
+    /// Answer about bindings, with the date by the clock of the store, which all its proxies share.
     Location(Reply, UnixTime),
-    /// The secret of a user, `None` for an unknown user; or an error, while the users cannot be asked for.
+    /// Secret of a user; `None` for an unknown user. An error means that the store of users is unavailable.
     User(Result<Option<Secret>, UsersUnavailable>),
 }
 
-/// The users cannot be asked for now.
+/// The store of users is unavailable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsersUnavailable;

@@ -1,45 +1,43 @@
-//! What a request gets that is not forwarded: an answer of this proxy, the answer of a rule, or nothing.
+//! Refusals of requests: a response of this process, the response of a rule, or no response.
 
 use crate::outcome::counters::Drop;
 use base::Instant;
 use route::Refusal;
 
-/// A refusal of our own in place of forwarding: status and reason phrase.
+/// A refusal by this process: status and reason phrase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
     pub(crate) reason: &'static str,
-    /// Seconds of Retry-After (RFC 3261 §20.33).
+    /// Retry-After in seconds (RFC 3261 §20.33).
     pub(crate) retry_after: Option<u64>,
 }
 
-/// A refusal without Retry-After.
+/// Returns a refusal without Retry-After.
 pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
     Refused { status, reason, retry_after: None }
 }
 
-/// What a new request gets from a process that has stopped by `end` (§21.5.4).
+/// Returns the refusal of a new request by a process that stops by `end` (§21.5.4).
 pub(crate) fn refused_until(end: Instant, now: Instant) -> Refused {
     let seconds = end.saturating_since(now).as_secs() + 1;
     Refused { retry_after: Some(seconds), ..refused(503, "Service Unavailable") }
 }
 
-/// What a request gets from us in place of being forwarded.
+/// A response of this process to a request that is not forwarded.
 #[derive(Clone, Copy)]
 pub(crate) enum OwnResponse<'a> {
-    /// A failure.
     Refused(Refused),
     /// 100: the request waits here.
     Trying,
     /// 200 to the CANCEL of a request that waited here.
     Cancelled,
-    /// 200 to an OPTIONS about ourselves.
+    /// 200 to an OPTIONS about this proxy.
     Capabilities,
-    /// What a rule says.
     ByRule(&'a route::Answer),
-    /// What the registrar says, and whether the sender of the request has proved to know a password.
+    /// A response of the registrar, and whether the sender of the request has proved to know a password.
     OfRegistrar(&'a ::location::Answer, bool),
-    /// 422 (RFC 4028 §6), and the least session interval in seconds.
+    /// 422 (RFC 4028 §6) with the minimum session interval in seconds.
     SessionTooShort(u32),
     /// A challenge (RFC 3261 §22).
     Challenge(&'a ::location::Answer),
@@ -64,7 +62,7 @@ impl<'a> OwnResponse<'a> {
         }
     }
 
-    /// What it is counted as: the reason phrase, unless that is a rule's.
+    /// Returns the label in counts: the reason phrase, or a fixed label for the response of a rule.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.reason,
@@ -91,16 +89,14 @@ impl<'a> OwnResponse<'a> {
     }
 }
 
-/// Why a request is not forwarded now.
+/// Reason why a request is not forwarded now.
 #[derive(Clone, Copy)]
 pub(crate) enum Rejection {
-    /// It gets an answer of ours.
     Answered(OwnResponse<'static>),
     /// Overload control refuses it.
     Overloaded(Refused),
-    /// A list or a rule refuses it.
+    /// An access list or a rule refuses the request.
     By(Refuser),
-    /// It gets nothing.
     Dropped(Drop),
 }
 
@@ -116,28 +112,29 @@ impl From<Refuser> for Rejection {
     }
 }
 
-/// The list or rule of the configuration that refuses a request.
+/// The access list or rule of the configuration that refuses a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refuser {
-    /// The access list of a listener, by its index.
+    /// The access list of the listener with this index.
     Listener(u16),
-    /// The access list of a rule, by its index.
+    /// The access list of the rule with this index.
     Rule(usize),
-    /// The answer of a rule, by its index.
+    /// The response of the rule with this index.
     Answer(usize),
-    /// A rule that sends a request where its Request-URI leads: for members of pools, or into its networks.
+    /// The rule with this index, which sends requests to their Request-URI: for members of pools, or into its networks
+    /// only.
     Relay(usize),
-    /// A rule that answers nobody.
+    /// The rule with this index, which gives no response.
     Silence(usize),
-    /// No rule is for the request.
+    /// No rule matches the request.
     NoRule,
 }
 
-/// Its sender is to be authenticated here, and nobody can be.
+/// Refusal of a sender that must be authenticated, if neither this proxy nor the next hop verifies credentials.
 pub(crate) const NOBODY_VERIFIES: Refused =
     Refused { retry_after: Some(1), ..refused(503, "Nobody Verifies Credentials") };
 
-/// What a sender gets who may not do what it asks for.
+/// Returns the rejection that an access list or a rate limit asks for.
 pub(crate) fn refuse(refusal: Refusal) -> Rejection {
     match refusal {
         Refusal::Forbidden => refused(403, "Forbidden").into(),

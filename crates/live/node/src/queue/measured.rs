@@ -1,4 +1,4 @@
-//! Capacities of members from their times to the first answer to an INVITE: without a monitor beside the member, or
+//! Capacities of members, from their times to the first response to an INVITE. Used if the member has no monitor, or
 //! while the monitor is silent.
 
 use balance::Slot;
@@ -7,31 +7,31 @@ use core::time::Duration;
 use elastic::estimate::{Estimator, Settings, Window};
 use std::collections::BTreeMap;
 
-/// Cloud paper, section IV-A.
+/// Length of a window (Cloud paper, section IV-A).
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The measurements of a member in the current window.
+/// Measurements of one member in the current window.
 #[derive(Clone)]
 struct Member {
     estimator: Estimator,
-    /// Calls that it got.
+    /// Calls delivered in this window.
     calls: u64,
-    /// And in the window before.
+    /// Calls delivered in the window before.
     calls_before: u64,
     answers: Vec<Duration>,
-    /// Calls of these windows whose first answer has not come. Further answers are to other calls: an INVITE that
-    /// comes again with credentials, or a call of another pool.
+    /// Calls of both windows without a first response. Further responses belong to other calls: an INVITE repeated with
+    /// credentials, or a call of another pool.
     unanswered: u64,
-    /// It has answered nothing in the window before.
+    /// Whether the member answered nothing in the window before.
     was_silent: bool,
 }
 
-/// The members of a pool.
+/// Measurements of the members of a pool.
 #[derive(Clone)]
 pub(super) struct Measured {
     settings: Settings,
     members: BTreeMap<Slot, Member>,
-    /// The end of the window; none where nothing is going on.
+    /// End of the window; `None` without traffic.
     ends: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ impl Measured {
         self.ends
     }
 
-    /// A new member, which has the initial capacity, or the one that it has shown before.
+    /// Adds a member with its last measured capacity, or the initial capacity if it is new. Returns the capacity.
     pub(super) fn enter(&mut self, now: Instant, slot: Slot, learned: Option<f64>) -> f64 {
         let begin = || Estimator::new(now, self.settings);
         let estimator =
@@ -60,23 +60,22 @@ impl Measured {
         self.members.entry(slot).or_insert(member).estimator.capacity()
     }
 
-    /// Whether calls have shown the capacity of a member.
+    /// Returns whether the capacity of a member has been measured.
     pub(super) fn is_learned(&self, slot: Slot) -> bool {
         self.members.get(&slot).is_some_and(|member| member.estimator.is_learned())
     }
 
-    /// The capacities of members that calls have shown.
+    /// Returns the measured capacities.
     pub(super) fn learned(&self) -> impl Iterator<Item = (Slot, f64)> + '_ {
         let learned = self.members.iter().filter(|(_, member)| member.estimator.is_learned());
         learned.map(|(slot, member)| (*slot, member.estimator.capacity()))
     }
 
-    /// Another server has taken this slot.
     pub(super) fn remove(&mut self, slot: Slot) {
         self.members.remove(&slot);
     }
 
-    /// A member gets a call.
+    /// Records a call delivered to a member.
     pub(super) fn delivered(&mut self, now: Instant, slot: Slot) {
         if let Some(member) = self.members.get_mut(&slot) {
             member.calls += 1;
@@ -85,7 +84,7 @@ impl Measured {
         }
     }
 
-    /// A member has answered for the first time, after so long.
+    /// Records a member's first response to a call, and the time it took.
     pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
         let Some(member) = self.members.get_mut(&slot) else { return };
         if member.unanswered > 0 {
@@ -95,7 +94,7 @@ impl Measured {
         }
     }
 
-    /// A call that this member got does not count for it.
+    /// Uncounts a call that was delivered to this member.
     pub(super) fn taken_back(&mut self, slot: Slot) {
         if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
             member.unanswered -= 1;
@@ -104,7 +103,7 @@ impl Measured {
         }
     }
 
-    /// The capacities that follow from a window, if one is over.
+    /// Returns the capacities after a window, if one is over.
     pub(super) fn capacities(&mut self, now: Instant) -> Vec<(Slot, f64)> {
         let Some(ends) = self.ends.filter(|ends| *ends <= now) else { return Vec::new() };
         let length = WINDOW + (now - ends);
@@ -121,13 +120,12 @@ impl Measured {
 }
 
 impl Member {
-    /// Ends its window of this length.
     fn end(&mut self, length: Duration) -> Window {
         let mut answers = core::mem::take(&mut self.answers);
         answers.sort_unstable();
-        // Nearest rank.
+        // 95th percentile by nearest rank.
         let at = (answers.len() * 95).div_ceil(100).saturating_sub(1);
-        // A call that is unanswered for two windows took that long at least.
+        // A call without a response for two windows took at least one of them.
         let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0 && self.unanswered > 0;
         let p95 = answers.get(at).copied();
         let goodput = answers.len() as f64 / length.as_secs_f64();
@@ -143,7 +141,7 @@ impl Member {
 mod tests {
     use super::*;
 
-    /// An INVITE that comes again with credentials is answered, too, but does not count as additional capacity.
+    /// An INVITE that is repeated with credentials is answered, too, but does not count as additional capacity.
     #[test]
     fn what_was_not_delivered_is_no_goodput() {
         let at = Instant::from_millis;
@@ -151,7 +149,7 @@ mod tests {
         let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
         let start = measured.enter(at(0), slot, None);
         for second in 0..20 {
-            // Half of the calls that it may get; each is challenged and comes again.
+            // Half of the calls that it may get; each is challenged and repeated.
             for call in 0..25 {
                 measured.delivered(at(1_000 * second + call), slot);
                 measured.answered(at(1_000 * second + call), slot, Duration::from_micros(100));
@@ -165,7 +163,7 @@ mod tests {
         assert!(measured.capacities(at(60_000)).is_empty());
     }
 
-    /// Or a member whose calls are never sent would pass for one that stands still.
+    /// Otherwise a member whose calls are never sent would appear to stand still.
     #[test]
     fn what_was_taken_back_says_nothing() {
         let at = Instant::from_millis;

@@ -1,7 +1,8 @@
-//! The front-end queue of a pool (Cloud paper, sections IV-C and V-B): a new call waits here until a member has room for it.
+//! The front-end queue of a pool (Cloud paper, sections IV-C and V-B): a new call waits here until a member has room
+//! for it.
 //!
-//! What belongs to a session never waits. A call that waits is kept as it came in, and is taken up again from the beginning
-//! with the member that has pulled it; copies of it go no further, and a CANCEL takes it out.
+//! Requests of a session never wait. A waiting call is stored as received, and is decided again from the beginning with
+//! the member that has pulled it. Its copies are absorbed, and a CANCEL removes it.
 //!
 //! - `queues.rs`: the queues of all pools,
 //! - `pool.rs`: the queue of one pool, its members and their capacities,

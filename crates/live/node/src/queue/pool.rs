@@ -12,52 +12,52 @@ use elastic::queue::{
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
 
-/// Half of T1: a caller that is not answered by then will soon send its INVITE again (RFC 3261 §17.1.1.2). A caller
-/// that may wait for longer gets 100 (§17.2.1: within 200 ms).
+/// Half of T1. A caller without a response soon after this time sends its INVITE again (RFC 3261 §17.1.1.2). A caller
+/// that may wait longer gets a 100 (§17.2.1: within 200 ms).
 const HALF_T1: Duration = Duration::from_millis(250);
 
-/// The announcement of a member.
+/// Capacity that a member has announced.
 pub(crate) struct Announced {
-    /// The node in the slot at that time.
+    /// The node that was in the slot at that time.
     pub(super) id: NodeId,
     pub(super) at: Instant,
-    /// Calls a second, from all shards together.
+    /// Calls per second, for all shards together.
     pub(super) capacity: f64,
 }
 
-/// The announcements of members, over all shards.
+/// Announcements of members, for all shards together.
 #[derive(Default)]
 pub(super) struct Announcements {
     pub(super) known: BTreeMap<Slot, Announced>,
-    /// Those that the queues have not taken yet.
+    /// Announcements that the queues have not used yet.
     pub(super) news: Vec<(Slot, f64)>,
 }
 
-/// A queue in front of a pool.
+/// Settings of the queue in front of a pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QueueSetup {
-    /// How calls wait, over all shards.
+    /// Settings of waiting, for all shards together.
     pub settings: QueueSettings,
     /// The source of a member's capacity.
     pub source: CapacitySource,
-    /// Bounds and initial value of the capacity, and the law by which it follows from response times.
+    /// Bounds and initial value of the capacity, and the law that computes it from response times.
     pub capacity: Settings,
 }
 
 /// The source of a member's capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacitySource {
-    /// The configuration: the most.
+    /// The configured maximum.
     Fixed,
-    /// A monitor beside it, by way of [`ShardInput::Capacity`](crate::ShardInput::Capacity). While that is silent,
-    /// its response times as well.
+    /// A monitor beside the member, by [`ShardInput::Capacity`](crate::ShardInput::Capacity), and its response times
+    /// while the monitor is silent.
     Announced,
-    /// Its response times, as they are seen here.
+    /// The member's response times, measured here.
     Responses,
 }
 
 impl QueueSetup {
-    /// The part of one of so many shards.
+    /// Returns the share of one of `shards` shards.
     fn share(&self, shards: usize) -> Self {
         let shards = shards.max(1);
         let part = |capacity: f64| capacity / shards as f64;
@@ -65,7 +65,7 @@ impl QueueSetup {
         let length = LengthSettings { delay, least, most: most.div_ceil(shards) };
         let validity = match self.source {
             CapacitySource::Announced => self.settings.validity,
-            // A configured capacity is never out of date.
+            // A configured capacity never expires.
             CapacitySource::Fixed | CapacitySource::Responses => Duration::MAX,
         };
         let capacity = Settings {
@@ -73,7 +73,7 @@ impl QueueSetup {
             minimum: part(self.capacity.minimum),
             ..self.capacity
         };
-        // Answers are seen here, whatever the source of the capacity.
+        // Responses are measured here, whatever the source of the capacity.
         let threshold = Some(self.capacity.threshold);
         let accrual = match self.settings.accrual {
             Accrual::Answers { most } => Accrual::Answers { most: part(most) },
@@ -83,7 +83,7 @@ impl QueueSetup {
         Self { settings, source: self.source, capacity }
     }
 
-    /// The part of an announced capacity for a shard with this share.
+    /// Returns this shard's part of an announced capacity.
     fn part(&self, announced: f64, shards: usize) -> f64 {
         (announced / shards.max(1) as f64).min(self.capacity.maximum)
     }
@@ -92,36 +92,36 @@ impl QueueSetup {
 /// The state of a queue.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct QueueReport {
-    /// Calls that wait.
+    /// Number of waiting calls.
     pub waiting: usize,
     /// Counts of calls.
     pub counts: QueueCounts,
-    /// The members that take calls or have announced anything.
+    /// Members that take calls or have announced a capacity.
     pub members: Vec<QueueMember>,
 }
 
-/// A member as a queue sees it.
+/// State of a member at a queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueMember {
-    /// Where it is.
+    /// Slot of the member.
     pub slot: Slot,
-    /// New calls a second that it can take.
+    /// Capacity in new calls per second.
     pub capacity: f64,
-    /// Calls that it got from the queue and has not answered at all, if they count on its bound.
+    /// Calls from the queue without any response, if they count for the member's limit.
     pub unanswered: usize,
-    /// Unanswered calls from which on it gets no other one.
+    /// Number of unanswered calls from which on the member gets no other call.
     pub unanswered_most: f64,
-    /// Whether its announcements stay out.
+    /// Whether its announcements have stopped.
     pub is_silent: bool,
-    /// Whether it takes calls now, at a shard at least.
+    /// Whether the member takes calls now, at one shard at least.
     pub is_open: bool,
-    /// Whether that capacity was set, announced of late or shown by calls, at every shard. If not, it is the initial
-    /// capacity of a member, or the rest of a silent one.
+    /// Whether the capacity was configured, recently announced or measured, at every shard. Otherwise it is the initial
+    /// capacity, or the remaining capacity of a silent member.
     pub is_known: bool,
 }
 
 impl QueueReport {
-    /// Adds that of another shard.
+    /// Adds the report of another shard.
     pub fn merge(&mut self, other: &Self) {
         self.waiting += other.waiting;
         self.counts.offered += other.counts.offered;
@@ -148,42 +148,42 @@ impl QueueReport {
     }
 }
 
-/// The outcome that a new call would have at a queue.
+/// Decision of a queue about a new call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueTurn {
-    /// This member has room for it.
+    /// This member has room for the call.
     Member(Slot),
-    /// No member has room: it waits.
+    /// No member has room, so the call waits.
     Waits,
-    /// The queue is full: the call is refused, or another pool of its route gets it.
+    /// The queue is full: the call is refused, or goes to another pool of its route.
     Full,
 }
 
-/// Most bytes of messages that wait in a queue at a shard: a datagram may be a hundred times as long as an INVITE.
+/// Maximum bytes of waiting messages in a queue at a shard. A datagram may be a hundred times as long as an INVITE.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Requests of a queue to its shard.
+/// Actions of a queue for its shard.
 pub(super) type Due<T = Box<Waiter>> = Effect<TransactionKey, T, Slot>;
 
-/// The queue of one pool at one shard. Each waiting call is a `T`.
+/// The queue of one pool at one shard. `T` is a waiting call.
 pub(super) struct PoolQueue<T = Box<Waiter>> {
-    /// Of this shard.
+    /// Share of this shard.
     setup: QueueSetup,
     shards: usize,
-    /// The nodes in the slots of its members: another server may have the slot of a node that left.
+    /// Nodes by the slots of the members. Another server may take the slot of a node that left.
     ids: BTreeMap<Slot, NodeId>,
     front: FrontQueue<TransactionKey, T, Slot>,
     measured: Measured,
-    /// Learned capacities of members, from here or another process: calls a second of all shards.
+    /// Measured capacities of members, from here or another process, in calls per second for all shards together.
     learned: BTreeMap<NodeId, f64>,
-    /// Of the messages that wait.
+    /// Bytes of the waiting messages.
     bytes: usize,
     /// Actions for the next turn.
     effects: Vec<Due<T>>,
 }
 
 impl PoolQueue {
-    /// The part of one of so many shards. `learned`: capacities that members have shown before.
+    /// Creates the queue of one of `shards` shards. `learned` are earlier measured capacities.
     pub(super) fn new(setup: &QueueSetup, shards: usize, learned: BTreeMap<NodeId, f64>) -> Self {
         let setup = setup.share(shards);
         let (front, measured) = (FrontQueue::new(setup.settings), Measured::new(setup.capacity));
@@ -191,7 +191,7 @@ impl PoolQueue {
         Self { setup, shards, ids, front, measured, learned, bytes: 0, effects: Vec::new() }
     }
 
-    /// The learned capacities, for a queue in its place.
+    /// Returns the measured capacities, for a queue that replaces this one.
     pub(super) fn learned(&self) -> BTreeMap<NodeId, f64> {
         let shown = self.measured.learned();
         let of_all =
@@ -201,17 +201,16 @@ impl PoolQueue {
         learned
     }
 
-    /// A member has shown this capacity, in calls a second, to another process.
+    /// Records a capacity in calls per second that another process has measured.
     pub(super) fn learn(&mut self, now: Instant, id: NodeId, capacity: f64) {
         self.learned.insert(id, capacity);
         let slot = self.ids.iter().find(|(_, known)| **known == id).map(|(slot, _)| *slot);
-        // It begins anew.
+        // The member starts again with the new capacity.
         if let Some(slot) = slot.filter(|slot| !self.measured.is_learned(*slot)) {
             self.leave(now, slot);
         }
     }
 
-    /// Whether waiting callers get 100.
     pub(super) fn tells(&self) -> bool {
         self.setup.settings.bound > HALF_T1
     }
@@ -234,42 +233,41 @@ impl PoolQueue {
         Instant::earliest(self.front.deadline(), self.measured.deadline())
     }
 
-    /// Whether there is something to do for it now.
+    /// Returns whether the queue has work to do now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         !self.front.is_empty() || self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// A member has answered a call for the first time.
+    /// Records a member's first response to a call.
     pub(super) fn answered(&mut self, now: Instant, FirstAnswer { slot, sent, took }: FirstAnswer) {
         self.front.answered(now, slot, sent);
         self.measured.answered(now, slot, took);
     }
 
-    /// Another member has a call as well that this one got at `sent` and has left unanswered.
+    /// Records that another member also has a call, which this member got at `sent` and has not answered.
     pub(super) fn moved(&mut self, member: Slot, sent: Instant) {
         self.front.moved(member, sent);
     }
 
-    /// A call that a member got at `sent` counts no more as one that it has not answered.
+    /// Stops counting a call that a member got at `sent` as unanswered.
     pub(super) fn taken_back(&mut self, now: Instant, slot: Slot, sent: Instant) {
         if self.front.taken_back(now, slot, sent) {
             self.measured.taken_back(slot);
         }
     }
 
-    /// A member has answered anything.
     pub(super) fn answers(&mut self, now: Instant, slot: Slot) {
         self.front.answers(now, slot);
     }
 
-    /// A member for a call of which nothing has to be kept.
+    /// Returns a member for a call that needs no place in the queue.
     pub(super) fn pull(&mut self, now: Instant) -> Option<Slot> {
         let slot = self.front.pull(now)?;
         self.measured.delivered(now, slot);
         Some(slot)
     }
 
-    /// The outcome that a new call of so many bytes would have now, found out on a copy.
+    /// Returns the decision about a new call of `length` bytes, computed on a copy of the queue.
     pub(super) fn turn(
         &self,
         now: Instant,
@@ -302,20 +300,19 @@ impl PoolQueue {
         match copy.front.offer(now, key, (), 0, &mut copy.effects) {
             Offer::Waiting if has_bytes => QueueTurn::Waits,
             Offer::Waiting | Offer::Refused => QueueTurn::Full,
-            // Whoever has room has pulled it, and a copy of a call that waits has been found before.
+            // A member with room has already pulled the call above, and a copy of a waiting call was found before.
             Offer::Delivered | Offer::Absorbed => QueueTurn::Waits,
         }
     }
 
-    /// Queues a call that no member has pulled, if there is room; if not, it comes back with the time after which its
-    /// caller may try again.
+    /// Queues a call that no member has pulled. If there is no room, returns it with the Retry-After for its caller.
     pub(super) fn offer(
         &mut self,
         now: Instant,
         key: TransactionKey,
         waiter: Box<Waiter>,
     ) -> Result<(), (Option<u32>, Box<Waiter>)> {
-        // Any number that callers do not choose.
+        // Any number that callers cannot choose.
         let random = key.0 as u64;
         let length = waiter.bytes.len();
         if self.bytes + length > BYTES_MAX {
@@ -323,7 +320,7 @@ impl PoolQueue {
         }
         self.bytes += length;
         match self.front.offer(now, key, waiter, random, &mut self.effects) {
-            // It is the last effect.
+            // The refusal is the last effect.
             Offer::Refused => match self.effects.pop() {
                 Some(Effect::Refuse { item, retry_after, .. }) => {
                     self.bytes -= length;
@@ -339,19 +336,17 @@ impl PoolQueue {
         }
     }
 
-    /// Whether a request is a copy of a waiting call.
+    /// Returns whether a request is a copy of a waiting call.
     pub(super) fn absorbs(&mut self, key: &TransactionKey) -> bool {
         self.front.absorbs(key)
     }
 
-    /// Takes a call out.
     pub(super) fn remove(&mut self, key: &TransactionKey) -> Option<Box<Waiter>> {
         let waiter = self.front.remove(key)?;
         self.bytes -= waiter.bytes.len();
         Some(waiter)
     }
 
-    /// The actions that are due.
     pub(super) fn effects(&mut self, now: Instant) -> Vec<Due> {
         self.front.tick(now, &mut self.effects);
         for effect in &self.effects {
@@ -363,7 +358,7 @@ impl PoolQueue {
         core::mem::take(&mut self.effects)
     }
 
-    /// Whether the capacity of a member is more than a beginning.
+    /// Returns whether the capacity of a member is more than an initial value.
     fn is_known(&self, slot: Slot, announced: &BTreeMap<Slot, Announced>) -> bool {
         match self.setup.source {
             CapacitySource::Fixed => true,
@@ -393,8 +388,8 @@ impl PoolQueue {
 }
 
 impl<T> PoolQueue<T> {
-    /// Takes over the members that take calls now, half-open ones as well if `trials` is set, with their loads,
-    /// announcements and measurements.
+    /// Updates the members that take calls now, with their loads, announcements and measurements. `trials`: with
+    /// half-open members.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -405,7 +400,7 @@ impl<T> PoolQueue<T> {
     ) {
         let takers: BTreeMap<_, _> =
             balancer.takers(now, pool, trials).into_iter().map(|taker| (taker.slot, taker)).collect();
-        // Nearly always all that are known take calls.
+        // Nearly always, all known members take calls.
         let is_gone =
             |slot: &Slot| !takers.contains_key(slot) && !balancer.members(pool).any(|member| member == *slot);
         let gone: Vec<_> = self.ids.keys().copied().filter(is_gone).collect();
@@ -438,7 +433,7 @@ impl<T> PoolQueue<T> {
         }
     }
 
-    /// A member that is new to the queue; it may have announced something before.
+    /// Adds a member to the queue. It may have announced a capacity before.
     fn enter(&mut self, now: Instant, slot: Slot, known: Option<&Announced>) {
         let of_all = self.ids.get(&slot).and_then(|id| self.learned.get(id)).copied();
         let learned = of_all.map(|capacity| self.setup.part(capacity, self.shards));
@@ -458,7 +453,7 @@ impl<T> PoolQueue<T> {
         }
     }
 
-    /// A member has announced so many calls a second, from all shards.
+    /// Uses the capacity that a member has announced, in calls per second for all shards together.
     pub(super) fn announce(&mut self, now: Instant, slot: Slot, capacity: f64) {
         if self.setup.source == CapacitySource::Announced && self.front.has_member(slot) {
             let capacity = self.setup.part(capacity, self.shards);
@@ -472,7 +467,6 @@ impl<T> PoolQueue<T> {
     }
 }
 
-/// The call that it is about.
 fn item(due: &Due) -> &Waiter {
     match due {
         Effect::Deliver { item, .. } | Effect::Refuse { item, .. } => item,

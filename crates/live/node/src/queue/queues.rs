@@ -14,31 +14,30 @@ use transaction::TransactionKey;
 
 pub(crate) const CALL_WAITS_TOO_LONG: Refused = refused(503, "No Server Has Room");
 
-/// The queues of a shard.
 pub(crate) struct Queues {
-    /// By the number of their pool.
+    /// Queues by the number of their pool.
     pools: Vec<Option<PoolQueue>>,
-    /// The settings that they were made from.
+    /// Settings of these queues.
     wanted: Vec<Option<Arc<QueueSetup>>>,
-    /// The announcements of members, over all shards.
+    /// Announcements of members, for all shards together.
     announced: Announcements,
-    /// Calls that waited in queues that are gone, or were set up anew.
+    /// Calls that waited in queues that were removed or replaced.
     released: Vec<Waiter>,
-    /// Members have changed, and may take waiting calls.
+    /// Whether members have changed and may take waiting calls.
     is_stale: bool,
-    /// The member of this pool gets a call in this step.
+    /// The member of this pool that gets a call in this step.
     given: Option<(PoolId, Slot)>,
     shards: usize,
 }
 
-/// The decision of a queue about a new call.
+/// Decision of a queue about a new call.
 #[derive(Clone, Copy)]
 pub(crate) enum Turn {
-    /// This member takes it.
+    /// This member takes the call.
     Now(Slot),
-    /// It waits.
+    /// The call waits.
     Later,
-    /// The queue is full; the response to its caller.
+    /// The queue is full, with the response to the caller.
     Full(Rejection),
 }
 
@@ -51,11 +50,11 @@ impl From<Waited> for Turn {
     }
 }
 
-/// The calls that leave the queues in a step.
+/// Calls that leave the queues in one step.
 pub(crate) struct Served {
     /// Calls that a member has room for, or that have waited too long, with their pool.
     pub(crate) due: Vec<(PoolId, Waited, Waiter)>,
-    /// Calls that waited in queues that are gone, or were set up anew.
+    /// Calls that waited in queues that were removed or replaced.
     pub(crate) released: Vec<Waiter>,
 }
 
@@ -72,44 +71,44 @@ impl Queues {
         }
     }
 
-    /// Whether a pool has one.
     pub(crate) fn has(&self, pool: PoolId) -> bool {
         self.pools.get(pool.index()).is_some_and(Option::is_some)
     }
 
-    /// The calls that wait, as they came in.
+    /// Returns the messages of the waiting calls.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
         let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
         queues.chain(&self.released).map(|waiter| &*waiter.bytes)
     }
 
-    /// How many calls that wait hold a ticket.
+    /// Returns how many waiting calls hold a ticket.
     pub(crate) fn tickets(&self) -> usize {
         let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
         queues.chain(&self.released).filter(|waiter| waiter.progress.holds_ticket()).count()
     }
 
-    /// Whether waiting calls can go on before the next input: their copies are to find them at their new place.
+    /// Returns whether waiting calls can go on before the next input, so that their copies find them at their new
+    /// place.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale || !self.released.is_empty()
     }
 
-    /// Another member has a call as well that this one, of this pool, got at `sent` and has left unanswered.
+    /// Records that another member also has a call, which this member got at `sent` and has not answered.
     pub(crate) fn moved(&mut self, pool: PoolId, member: Slot, sent: Instant) {
         if let Some(queue) = self.of(pool) {
             queue.moved(member, sent);
         }
     }
 
-    /// A call that a member got at `sent` could not be sent, or is over.
+    /// Records that a call for a member, given at `sent`, could not be sent or is over.
     pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: Slot, sent: Instant) {
         if let Some(queue) = self.of(pool) {
             queue.taken_back(now, member, sent);
         }
     }
 
-    /// A datagram to this address that began with `quoted` did not arrive. If it was the 100 to a waiting call, the
-    /// caller is unreachable, and the call is dropped.
+    /// Handles an ICMP error for a datagram to this address that began with `quoted`. If it was the 100 of a waiting
+    /// call, the caller is unreachable, and the call is dropped.
     pub(crate) fn gone(&mut self, site: &Site, to: Flow, quoted: &[u8]) {
         let Site { topology, seen, tokens, .. } = site;
         let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
@@ -134,13 +133,13 @@ impl Queues {
         self.pools.get_mut(pool.index())?.as_mut()
     }
 
-    /// A member has answered anything: it does not stand still.
+    /// Records any response of a member, which shows that it does not stand still.
     pub(crate) fn answers(&mut self, now: Instant, slot: Slot) {
         self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot));
     }
 
-    /// Settles the call that was given to a member in this step: unless the member has the call by now, and the
-    /// balancer waits for its answer, the call no longer counts as unanswered by the member.
+    /// Settles the call that was given to a member in this step. Unless the member has it and the balancer waits for
+    /// the response, it no longer counts as unanswered.
     pub(crate) fn settle(&mut self, now: Instant, has_it: impl FnOnce(Slot) -> bool) {
         if let Some((pool, slot)) = self.given.take()
             && !has_it(slot)
@@ -156,7 +155,7 @@ impl Queues {
         self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
     }
 
-    /// The outcome that a new call would have now at the queue of a pool, if the pool has one.
+    /// Returns the decision of a pool's queue about a new call, if the pool has a queue.
     pub(crate) fn turn(
         &self,
         now: Instant,
@@ -169,7 +168,6 @@ impl Queues {
         Some(queue.turn(now, pool, key, length, balancer, &self.announced))
     }
 
-    /// Offers a new call to the queue of its pool.
     pub(crate) fn offer(
         &mut self,
         now: Instant,
@@ -199,24 +197,24 @@ impl Queues {
         }
     }
 
-    /// Whether callers that wait for this pool get 100.
+    /// Returns whether callers that wait for this pool get a 100.
     pub(crate) fn tells(&self, pool: PoolId) -> bool {
         self.pools.get(pool.index()).and_then(Option::as_ref).is_some_and(PoolQueue::tells)
     }
 
-    /// Whether an INVITE is a copy of a call that waits, and if so, whether its caller is told that it waits.
+    /// Returns whether an INVITE is a copy of a waiting call; `Some(true)` if its caller gets a 100.
     pub(crate) fn absorbs(&mut self, key: TransactionKey) -> Option<bool> {
         let absorbs = |queue: &mut PoolQueue| queue.absorbs(&key).then(|| queue.tells());
         self.pools.iter_mut().flatten().find_map(absorbs)
     }
 
-    /// Takes the call out that this CANCEL is for.
+    /// Removes the call that this CANCEL is for.
     pub(crate) fn cancel(&mut self, key: TransactionKey) -> Option<Waiter> {
         self.pools.iter_mut().flatten().find_map(|queue| queue.remove(&key)).map(|waiter| *waiter)
     }
 
-    /// Takes over which pools have queues, by their number, at one of so many shards. Calls in queues that were set
-    /// up anew are taken up again. Returns whether any pool has one, or calls still wait.
+    /// Sets which pools have queues, by number of the pool, at one of `shards` shards. Calls of replaced queues are
+    /// taken up again. Returns whether any pool has a queue, or calls still wait.
     pub(crate) fn configure(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) -> bool {
         let mut before = core::mem::take(&mut self.pools);
         if (&self.wanted, self.shards) == (&wanted, shards) {
@@ -241,19 +239,18 @@ impl Queues {
         self.has_any() || !self.released.is_empty()
     }
 
-    /// Whether any pool has a queue.
     pub(crate) fn has_any(&self) -> bool {
         self.pools.iter().flatten().next().is_some()
     }
 
-    /// A member has announced how many new calls a second it can take, from all shards together.
+    /// Records a capacity that a member has announced, in calls per second for all shards together.
     pub(crate) fn announce(&mut self, now: Instant, slot: Slot, id: NodeId, capacity: f64) {
         self.announced.known.insert(slot, Announced { id, at: now, capacity });
         self.announced.news.push((slot, capacity));
         self.is_stale = true;
     }
 
-    /// A member of this pool has shown to take so many new calls a second, from all shards together, while another process asked it.
+    /// Records a capacity that another process has measured, in calls per second for all shards together.
     pub(crate) fn learn(&mut self, now: Instant, pool: PoolId, id: NodeId, capacity: f64) {
         if let Some(queue) = self.of(pool) {
             queue.learn(now, id, capacity);
@@ -261,7 +258,7 @@ impl Queues {
         }
     }
 
-    /// Takes out the calls that members have room for by now, and the calls that have waited too long.
+    /// Removes the calls that members have room for, and the calls that have waited too long.
     pub(crate) fn serve(&mut self, now: Instant, balancer: &mut Balancer) -> Served {
         for answer in balancer.first_answers() {
             self.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, answer));
@@ -288,19 +285,19 @@ impl Queues {
         Served { due, released }
     }
 
-    /// The member of this pool gets a call in this step.
+    /// Records that the member of this pool gets a call in this step.
     pub(crate) fn gives(&mut self, pool: PoolId, member: Slot) {
         self.given = Some((pool, member));
     }
 
-    /// The states of the queues, by the number of their pool.
+    /// Returns the states of the queues, by the number of their pool.
     pub(crate) fn reports(&self, now: Instant) -> Vec<Option<QueueReport>> {
         let report = |queue: &PoolQueue| queue.report(now, &self.announced.known);
         self.pools.iter().map(|queue| queue.as_ref().map(report)).collect()
     }
 }
 
-/// The response to a caller for which no member has room: 503, or nothing where there is no Retry-After.
+/// Returns the response to a caller for which no member has room: 503, or none without Retry-After.
 fn full(retry_after: Option<u32>) -> Rejection {
     match retry_after {
         Some(seconds) => Refused { retry_after: Some(u64::from(seconds)), ..CALL_WAITS_TOO_LONG }.into(),

@@ -1,5 +1,4 @@
-//! A request as it arrived: its form is checked, and what the rest of its way asks about is read once (RFC 3261
-//! §16.3).
+//! A received request: checks of its form, and its fields, which are read once (RFC 3261 §16.3).
 
 use crate::address::ports::Ports;
 use crate::message::route_header::RouteHeader;
@@ -18,52 +17,50 @@ use std::net::SocketAddr;
 use transaction::ServerKey;
 use wire::{Message, Method, request_source_target};
 
-/// The result of verifying the token in the Route of a request within a dialog.
+/// Result of verifying the token in the Route of a request within a dialog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TokenProof {
     /// There is no token, or it is not valid.
     None,
     /// The token of a pool is valid, and its node is known.
     Token(VerifiedToken),
-    /// The token of a proxy is valid, and was given to the sender: the request goes to the remote target of the
-    /// dialog.
+    /// The token of a proxy is valid and the sender's own: the request goes to the remote target of the dialog.
     Proxy(VerifiedToken),
-    /// The token of a pool is valid, but its node is not known.
+    /// The token of a pool is valid, but its node is unknown.
     UnknownNode,
 }
 
-/// A message, and the flow that it came by.
 #[derive(Clone, Copy)]
 pub(crate) struct Inbound<'m> {
     pub(crate) flow: Flow,
     pub(crate) message: &'m Message<'m>,
 }
 
-/// A request as it arrived, with its fields and its sender.
+/// A received request with its fields and its sender.
 pub(crate) struct Arrival<'m> {
-    /// The flow that it came by.
+    /// Ingress flow of the request.
     pub(crate) flow: Flow,
     pub(crate) message: &'m Message<'m>,
     pub(crate) method: Method,
     pub(crate) call: CallKey,
     pub(crate) route: RouteHeader<'m>,
     pub(crate) proof: TokenProof,
-    /// Whether it goes on over TLS alone.
+    /// Whether the request must go on over TLS.
     pub(crate) is_sips: bool,
-    /// The member that sent it. A request of a next hop is handled like one of any caller.
+    /// The member that sent the request. Requests of next hops are handled like the requests of any caller.
     pub(crate) member: Option<Slot>,
-    /// The address that its responses go to (§18.2.2).
+    /// Address that the responses go to (§18.2.2).
     pub(crate) target: SocketAddr,
-    /// What it is matched by (RFC 3261 §17.2.3), if anything has asked.
+    /// Key of the transaction (RFC 3261 §17.2.3), if already computed.
     pub(crate) key: Option<ServerKey>,
-    /// The same for what is remembered of requests.
+    /// Key of the record of requests, if already computed.
     pub(crate) seen: Option<RequestKey>,
-    /// Its first copy, or the INVITE of an ACK or CANCEL, if that was here and its transaction is not kept.
+    /// Record of the first copy, or of the INVITE of an ACK or CANCEL, if its transaction is not kept.
     pub(crate) earlier: Option<Earlier>,
 }
 
 impl<'m> Arrival<'m> {
-    /// Reads a request. Changes nothing but counters.
+    /// Reads a request. Changes only counters.
     pub(crate) fn read(
         site: &mut Site,
         pools: &Pools,
@@ -92,7 +89,7 @@ impl<'m> Arrival<'m> {
             seen: None,
             earlier: None,
         };
-        // What a token proves to be of a dialog has left no trace but a refusal.
+        // For a request whose dialog is proved by a token, only a refusal can be on record.
         if !site.seen.is_empty() && (!arrival.is_proven() || method == Method::Invite) {
             let key = site.seen.request_key(&site.tokens, message, known, flow.peer);
             let counts = |earlier: &Earlier| !arrival.is_proven() || earlier.refused().is_some();
@@ -101,35 +98,34 @@ impl<'m> Arrival<'m> {
         arrival
     }
 
-    /// Whether a token proves that it is of a dialog.
+    /// Returns whether a token proves the dialog of the request.
     fn is_proven(&self) -> bool {
         matches!(self.proof, TokenProof::Token(_) | TokenProof::Proxy(_))
     }
 
-    /// The refusal that its first copy got, if it is an INVITE.
     pub(crate) fn refused(&self) -> Option<Refused> {
         self.earlier.as_ref().and_then(Earlier::refused).filter(|_| self.method == Method::Invite)
     }
 
-    /// Where its first copy, or the INVITE of an ACK or CANCEL, went without a transaction.
+    /// Returns where the first copy, or the INVITE of an ACK or CANCEL, went without a transaction.
     pub(crate) fn hop(&self) -> Option<&Hop> {
         self.earlier.as_ref().and_then(Earlier::hop)
     }
 
-    /// The key of what goes on without a transaction: that of the time when its first copy came, since all copies have one
-    /// branch (RFC 3261 §16.11).
+    /// Returns the key for a branch without a transaction: the key that was current when the first copy came, since all
+    /// copies have one branch (RFC 3261 §16.11).
     pub(crate) fn key(&self, site: &Site) -> KeyIndex {
         let first = self.earlier.as_ref().filter(|_| self.hop().is_some()).map(|earlier| earlier.first);
-        // Nothing is remembered of an ACK or CANCEL: without its INVITE it has the current key each time.
+        // An ACK or CANCEL is not recorded. Without its INVITE it always gets the current key.
         if first.is_none() && !self.begins_transaction() {
             return KeyIndex::CURRENT;
         }
         site.key_since(|| first.unwrap_or(site.now))
     }
 
-    /// Checks whether its sender may send requests here: a member, the sender of a valid token, or a sender that the
-    /// access list of the listener admits. This comes before all other checks, since the access list may ask for
-    /// silence.
+    /// Checks whether the sender may send requests here: a member, the sender of a valid token, or a sender that the
+    /// access list of the listener admits. This comes before all other checks, since the access list may forbid a
+    /// response.
     pub(crate) fn lets_in(&self, access: &[Access]) -> Result<(), Rejection> {
         let is_let_in = self.is_proven() || self.member.is_some();
         let list = access.get(usize::from(self.flow.listener)).filter(|_| !is_let_in);
@@ -141,7 +137,7 @@ impl<'m> Arrival<'m> {
         }
     }
 
-    /// Checks its form (§16.3).
+    /// Checks the form of the request (§16.3).
     pub(crate) fn check(&self, ports: &Ports) -> Result<(), Refused> {
         check_form(self.message)?;
         if self.is_sips {
@@ -151,17 +147,16 @@ impl<'m> Arrival<'m> {
         }
     }
 
-    /// Checks whether it may go this way, if it goes on over TLS alone.
+    /// Checks whether a request that must go on over TLS may go to this hop.
     pub(crate) fn check_hop(&self, hop: Flow) -> Result<(), Refused> {
         if self.is_sips && !hop.transport.is_secure() { Err(SIPS_NOT_ALLOWED) } else { Ok(()) }
     }
 
-    /// The message, and the flow that it came by.
     pub(crate) fn inbound(&self) -> Inbound<'m> {
         Inbound { flow: self.flow, message: self.message }
     }
 
-    /// The valid token of a pool, if there is one.
+    /// Returns the valid token of a pool, if there is one.
     pub(crate) fn held(&self) -> Option<&VerifiedToken> {
         match &self.proof {
             TokenProof::Token(held) => Some(held),
@@ -169,12 +164,11 @@ impl<'m> Arrival<'m> {
         }
     }
 
-    /// Whether it begins a transaction of its own, as all do but an ACK and a CANCEL.
     pub(crate) fn begins_transaction(&self) -> bool {
         !matches!(self.method, Method::Ack | Method::Cancel)
     }
 
-    /// The request as the balancer sees it, as far as that follows from the message and its token.
+    /// Returns the request in the balancer's terms, as far as message and token determine it.
     pub(crate) fn request(&self, site: &Site) -> Request<'m> {
         let held = self.held();
         Request {
@@ -196,13 +190,13 @@ impl<'m> Arrival<'m> {
     }
 }
 
-/// Verifies the token, if there is one, of a request within a dialog.
+/// Verifies the token of a request within a dialog, if there is one.
 fn prove(site: &mut Site, message: &Message<'_>, route: &RouteHeader<'_>) -> TokenProof {
     let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return TokenProof::None };
     site.ledger.charge(Operation::VerifyToken);
     let proof = match site.tokens.read_route(route.owner, text, message, site.unix()) {
         Some(held) if route.owner == TokenOwner::Proxy => {
-            // Only the tags tell the sides apart: without one in From, which RFC 3261 §8.1.1.3 asks for, nobody can.
+            // Only the tags tell the sides apart, so From must have a tag (RFC 3261 §8.1.1.3).
             let from = message.from_tag();
             let is_senders = held.is_senders() && from.is_some() && from != message.to_tag();
             if is_senders { TokenProof::Proxy(held) } else { TokenProof::None }

@@ -1,4 +1,4 @@
-//! A request as it arrived, and what it has gained since.
+//! A received request, and its progress through the pipeline.
 
 pub(crate) mod arrival;
 pub(crate) mod progress;

@@ -1,4 +1,4 @@
-//! Authentication of requests (RFC 3261 §22): challenges and the check of credentials.
+//! Authentication of requests (RFC 3261 §22): challenges and verification of credentials.
 
 use super::place::client;
 use super::services::{Registrar, keep_answer};
@@ -18,7 +18,8 @@ use location::{Answer, Aor};
 use wire::{Host, Message, NameAddr};
 
 impl Registrar {
-    /// Challenges a REGISTER, or asks a store about its credentials. It goes on where users need not authenticate.
+    /// Challenges a REGISTER, or asks a store about its credentials. The request goes on if users need not
+    /// authenticate.
     pub(crate) fn authenticate(
         &mut self,
         step: &mut Step<'_>,
@@ -29,8 +30,8 @@ impl Registrar {
         self.act(step, arrival, Role::Registrar, examined, progress)
     }
 
-    /// The same for a caller, unless that is known to be somebody's work: of a proxy before, or of one behind, where
-    /// authentication is shared out.
+    /// Authenticates a caller, unless a proxy before has done so or a proxy behind has to, if authentication is shared
+    /// out.
     pub(crate) fn authenticate_caller(
         &mut self,
         step: &mut Step<'_>,
@@ -43,7 +44,7 @@ impl Registrar {
             return Ok(Stage::GoesOn);
         }
         let to = verifier(step, arrival, destination);
-        // Whoever shares out nothing has users of its own, whom a neighbour does not know.
+        // A proxy that shares out nothing has its own users, whom a neighbour does not know.
         if matches!(progress.proof, Proof::Before)
             && leaves_credentials(step.site, message, flow.peer, to, CredentialsFor::NobodyAnyMore)
         {
@@ -70,7 +71,7 @@ impl Registrar {
         self.act(step, arrival, Role::Proxy, examined, progress)
     }
 
-    /// Looks at the credentials of a request. Where nobody has to authenticate, none are asked for.
+    /// Examines the credentials of a request. Asks for none if users need not authenticate.
     fn examine(&mut self, site: &Site, arrival: &Arrival<'_>, role: Role) -> Examined {
         let Arrival { flow, message, .. } = *arrival;
         let (_, place) = client(flow, message, &self.trusted);
@@ -80,7 +81,6 @@ impl Registrar {
         authenticator.examine(site.now, site.date(), request, message.headers(role.credentials_header()))
     }
 
-    /// Does what there is to do about the credentials of a request.
     fn act(
         &mut self,
         step: &mut Step<'_>,
@@ -114,8 +114,8 @@ impl Registrar {
         Ok(Stage::Done)
     }
 
-    /// [22.1-1] 401 of a registrar, 407 of a proxy. Where all challenges together are too long for a stranger, the last
-    /// goes alone, which every client knows.
+    /// [22.1-1] Sends a 401 of a registrar or a 407 of a proxy. If all challenges together are too long for an
+    /// unverified sender, only the last one is sent, which every client supports.
     fn challenge(
         &mut self,
         step: &mut Step<'_>,
@@ -135,7 +135,7 @@ impl Registrar {
         step.answer(flow, message, OwnResponse::Challenge(&answer));
     }
 
-    /// A user's secret is known, or that there is no such user.
+    /// Verifies credentials with the user's secret; `None`: there is no such user.
     pub(super) fn settle(
         &mut self,
         step: &mut Step<'_>,
@@ -147,7 +147,7 @@ impl Registrar {
     ) -> Stage {
         let Inbound { flow, message } = inbound;
         let (from, _) = client(flow, message, &self.trusted);
-        // A reload has ended authentication meanwhile: the request is taken up as it would be now.
+        // A reload has ended authentication meanwhile, so the request goes on without it.
         let Some(authenticator) = &mut self.authenticator else { return Stage::GoesOn };
         let verdict = authenticator.settle(step.site.date(), claim, secret);
         if let Some(judgement) = authenticator.take_judgement() {
@@ -173,7 +173,7 @@ impl Registrar {
             let wrong = WrongPassword::new(claim.needs().user, from);
             step.out.event(ShardEvent::WrongPassword(Box::new(wrong)));
         }
-        // A repetition of these credentials is no other guess.
+        // A retransmission with these credentials must not count as another guess.
         let sent = step.out.transmits().len();
         self.challenge(step, inbound, role, stale);
         progress.refuse();
@@ -181,7 +181,7 @@ impl Registrar {
         Stage::Done
     }
 
-    /// A caller whose From names a user of ours has to be that user: callees trust From.
+    /// Checks that a caller whose From names a user of this registrar is that user, since callees trust From.
     pub(crate) fn check_from(
         &self,
         site: &Site,
@@ -191,7 +191,7 @@ impl Registrar {
         let Some(user) = progress.user() else { return Ok(()) };
         let settings = self.decisions.settings();
         let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
-        // Whoever is called does not look at the port; and an address or name of ours is as good as a domain.
+        // Callees ignore the port, and an address or name of this proxy counts as a domain.
         let is_own = |host: &[u8]| Host::parse(host).is_some_and(|host| site.topology.is_our_host(host));
         let is_domain = |host: &[u8]| {
             settings.domains.iter().any(|domain| bare(domain) == bare(host)) || is_own(bare(host))
@@ -203,7 +203,7 @@ impl Registrar {
     }
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 fn bare(host: &[u8]) -> &[u8] {
     match host.iter().rposition(|&byte| byte == b':') {
         Some(colon) if !host.ends_with(b"]") => &host[..colon],

@@ -1,4 +1,4 @@
-//! Requests for users of the registrar: their contacts are looked up first (RFC 3261 §16.5).
+//! Look-ups of contacts for requests to users of the registrar (RFC 3261 §16.5).
 
 use super::services::Registrar;
 use super::waiting::Pending;
@@ -17,7 +17,7 @@ use location::{Aor, Ask};
 use wire::NameAddr;
 
 impl Registrar {
-    /// Asks the store for the bindings of the address-of-record that a request is for.
+    /// Asks the store for the bindings of a request's address-of-record.
     pub(crate) fn look_up(
         &mut self,
         step: &mut Step<'_>,
@@ -29,7 +29,7 @@ impl Registrar {
         self.ask(step, arrival.inbound(), about, Pending::Location, progress)
     }
 
-    /// Has a request wait for the address of its contact's host name, which has been asked for.
+    /// Has a request wait for the address of its contact's host name, whose look-up has started.
     pub(crate) fn wait_for_name(
         &mut self,
         step: &Step<'_>,
@@ -42,8 +42,8 @@ impl Registrar {
         Ok(())
     }
 
-    /// The address-of-record of a caller that may be behind a NAT: it begins a dialog over UDP, directly and with another
-    /// Contact than its source. `None`: its Contact is to be believed, or its connection is known.
+    /// Returns the address-of-record of a caller that may be behind a NAT: it begins a dialog directly over UDP, with a
+    /// Contact other than its source. `None`: its Contact is reachable, or its connection is known.
     pub(crate) fn caller(&self, site: &Site, arrival: &Arrival<'_>) -> Option<Aor> {
         let Arrival { flow, message, .. } = *arrival;
         let is_direct =
@@ -55,7 +55,8 @@ impl Registrar {
         Aor::of(from.uri).filter(|_| self.decisions.serves(from.uri))
     }
 
-    /// Asks the store whether a caller has registered from where it calls from. Where nothing can be asked, it goes on.
+    /// Asks the store whether a caller has registered from its source address. If no question is possible, the request
+    /// goes on.
     pub(crate) fn look_up_caller(
         &mut self,
         step: &mut Step<'_>,

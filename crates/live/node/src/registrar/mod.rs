@@ -1,7 +1,7 @@
 //! The registrar (RFC 3261 §10.3), the location of its users (§16.5), and their authentication (§22).
 //!
-//! Nothing here blocks. A request that needs an answer from a store is kept, its [`Question`](crate::Question) leaves as an event, and
-//! the request is read and decided again with what the answer says ([`Progress`](crate::read::progress::Progress)).
+//! Nothing here blocks. A request that needs an answer of a store is kept, and its [`Question`](crate::Question) leaves
+//! as an event. After the answer the request is read and decided again ([`Progress`](crate::read::progress::Progress)).
 
 mod authenticate;
 mod locate;

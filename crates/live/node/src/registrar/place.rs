@@ -1,4 +1,4 @@
-//! The address of a client that authenticates, and whether its user has registered from there.
+//! The address of a client that authenticates, and whether its user has registered from that address.
 
 use super::services::Registrar;
 use super::waiting::Pending;
@@ -14,19 +14,18 @@ use route::Network;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, NameAddr, Rport, request_source_target};
 
-/// The client of a request that came by this flow, and its place.
+/// Returns the client of a request that came by this flow, and its place.
 ///
-/// A trusted proxy says in the Via below its own where the request came from (RFC 3261 §18.2.1: it adds `received`
-/// wherever the sent-by is not that address). If that is a trusted proxy as well, the next Via is asked, and so on. A
-/// request that such a proxy sends of its own accord, or whose Via names a host alone, says nothing: the clients
-/// there cannot be told apart.
+/// A trusted proxy states the source of the request in the Via below its own (RFC 3261 §18.2.1: it adds `received` if
+/// the sent-by differs from the address). If the source is a trusted proxy as well, the next Via counts, and so on. If
+/// the proxy itself sent the request, or a Via has only a host name, the client is unknown: clients there cannot be
+/// told apart.
 pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> (SocketAddr, Place) {
     let edge = flow.peer.ip().to_canonical();
     let is_trusted = |ip| trusted.iter().any(|network| network.contains(ip));
     if !is_trusted(edge) {
-        // Where its answers go, nonces too: who has answered one is there. `maddr` may name another address
-        // (§18.2.2).
-        // By a connection they go back the same way.
+        // The address that responses go to, nonces included, so a sender that answers a nonce is there. `maddr` may
+        // name another address (§18.2.2). Over a connection, responses go back by the connection.
         let by_via = request_source_target(message.top_via(), flow.peer);
         let to = by_via.filter(|_| !flow.transport.is_reliable()).unwrap_or(flow.peer);
         return (flow.peer, to.ip().to_canonical().into());
@@ -45,15 +44,16 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
     unknown
 }
 
-/// The host at an address. An IPv6 host chooses its addresses from a network of 64 bits: the limits to guessing count
-/// such a network as one host, too.
+/// Returns the host at an address. An IPv6 host may use a whole network of 64 bits, so the limits to password guessing
+/// count the network as one host.
 fn host(ip: IpAddr) -> Network {
     let ip = ip.to_canonical();
     Network::around(ip, if ip.is_ipv4() { 32 } else { 64 })
 }
 
-/// The address that a user registers from, by a live binding: the client's address, if the REGISTER came from its
-/// host, or came through the proxy in front of it for a contact there; else that proxy, which tells less.
+/// Returns the address that a user has registered from, by a live binding. It is the client's address if the REGISTER
+/// came from that host, or came through its proxy for a contact on that host. Otherwise it is the proxy's address,
+/// which is less precise.
 fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
     let live = record.bindings().into_iter().filter(|binding| binding.is_live(date));
     let hosts = |binding: &Binding| (binding.origin().map(host), binding.contact_address().map(host));
@@ -69,8 +69,8 @@ fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
 }
 
 impl Registrar {
-    /// A user has no try left at the place of this request. The user's bindings may say that the user is at home
-    /// there: what was known of users is lost with the process, and what is in the store is not.
+    /// Asks the store for the bindings of a user who has no password attempt left at this place. They may show that the
+    /// user is at home there. The records of this process are lost with it, and those of the store are not.
     pub(super) fn ask_for_home(
         &mut self,
         step: &mut Step<'_>,
@@ -92,7 +92,8 @@ impl Registrar {
         Ok(Stage::Done)
     }
 
-    /// The bindings of a user who has no try left are known: a live one from here lets the request be judged.
+    /// Uses the bindings of a user who has no attempt left: with a live binding from this place, the credentials are
+    /// checked.
     pub(super) fn learn_home(
         &mut self,
         Inbound { flow, message }: Inbound<'_>,
@@ -108,7 +109,7 @@ impl Registrar {
         }
     }
 
-    /// Takes what another shard of this process has found out about passwords
+    /// Uses the result of another shard of this process about passwords
     /// ([`ShardEvent::Judgement`](crate::ShardEvent::Judgement)).
     pub(crate) fn hear(&mut self, judgement: Judgement) {
         if let Some(authenticator) = &mut self.authenticator {
@@ -116,7 +117,7 @@ impl Registrar {
         }
     }
 
-    /// Whether an address-of-record is that of a user of the realm.
+    /// Returns whether an address-of-record belongs to a user of the realm.
     fn is_address_of(&self, user: &[u8], aor: &Aor) -> bool {
         let Some(authenticator) = &self.authenticator else { return false };
         let realm = authenticator.settings().realm.clone();

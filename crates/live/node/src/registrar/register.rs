@@ -1,4 +1,4 @@
-//! A REGISTER, from one answer of the store to the next (RFC 3261 §10.3).
+//! Processing of a REGISTER, with one step for each answer of the store (RFC 3261 §10.3).
 
 use super::services::{Registrar, keep_answer};
 use super::waiting::Pending;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use wire::Message;
 
 impl Registrar {
-    /// Takes a REGISTER whose sender is known, if that is asked for.
+    /// Starts a REGISTER whose sender is authenticated, if required.
     pub(crate) fn register(
         &mut self,
         step: &mut Step<'_>,
@@ -38,7 +38,6 @@ impl Registrar {
         }
     }
 
-    /// The store has answered.
     pub(super) fn go_on_registering(
         &mut self,
         step: &mut Step<'_>,
@@ -73,7 +72,7 @@ impl Registrar {
         }
     }
 
-    /// Answers, and keeps the answer: the request cannot be taken a second time.
+    /// Answers a REGISTER, and keeps the response, since the request must not be processed twice.
     fn answer_register(
         &mut self,
         step: &mut Step<'_>,
@@ -93,8 +92,8 @@ impl Registrar {
     }
 }
 
-/// Tells once that a REGISTER came through a proxy that calls go back to, as the address that it came from, though the contact
-/// is elsewhere and no Path says that the proxy knows the way on (RFC 3327 §5.1).
+/// Reports once that calls will go back to a proxy that may not know the contact. A REGISTER came through that proxy
+/// for a contact elsewhere, without Path (RFC 3327 §5.1).
 fn look_for_path(step: &mut Step<'_>, peer: SocketAddr, message: &Message<'_>) {
     if step.site.is_pathless_told || !message.has_lower_vias() {
         return;

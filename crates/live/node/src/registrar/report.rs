@@ -3,55 +3,54 @@
 use location::Purpose;
 use std::collections::BTreeMap;
 
-/// Outcomes of requests to the registrar and to its users. Retransmissions are not counted again.
+/// Counts of requests to the registrar and to its users, by outcome. Retransmissions are not counted again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RegistrarCounters {
-    /// REGISTER requests that added contacts, or refreshed them.
+    /// REGISTER requests that added or refreshed contacts.
     pub granted: u64,
     /// REGISTER requests that removed contacts and added none.
     pub removed: u64,
-    /// REGISTER requests that asked which contacts there are.
+    /// REGISTER requests that asked for the contacts.
     pub fetched: u64,
-    /// REGISTER requests that were refused, challenges aside, by status code.
+    /// Refused REGISTER requests without challenges, by status code.
     pub refused: BTreeMap<u16, u64>,
-    /// Of log-ins.
+    /// Counts of log-ins.
     pub log_ins: LogIns,
-    /// Of look-ups.
+    /// Counts of look-ups.
     pub look_ups: LookUps,
 }
 
-/// Outcomes of requests that need authentication.
+/// Counts of requests that need authentication, by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogIns {
-    /// Requests without credentials for us: they were challenged.
+    /// Requests without credentials for this proxy, which were challenged.
     pub challenged: u64,
-    /// The credentials were right.
+    /// Requests with valid credentials.
     pub accepted: u64,
-    /// A wrong password, or no such user.
+    /// Requests with a wrong password or an unknown user.
     pub refused: u64,
-    /// Challenged again for a nonce that is too old or was used before; the password may be right.
+    /// Requests challenged again since the nonce was too old or already used. The password may be right.
     pub stale: u64,
-    /// Refused unchecked: too many wrong passwords from this source, or for this user.
+    /// Requests refused unchecked after too many wrong passwords from this source, or for this user.
     pub banned: u64,
-    /// Refused unchecked: too many checks from this source, or for this user, were under way.
+    /// Requests refused unchecked during too many checks for this source or user.
     pub busy: u64,
-    /// The store of users gave no answer.
+    /// Requests for which the store of users gave no answer.
     pub failed: u64,
 }
 
-/// Outcomes of requests to a user, whose contacts are looked up.
+/// Counts of requests to users, whose contacts are looked up, by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LookUps {
-    /// There are contacts.
+    /// Requests to users with contacts.
     pub found: u64,
-    /// The user has no contact.
+    /// Requests to users without contact.
     pub not_found: u64,
-    /// The store of registrations gave no answer.
+    /// Requests for which the store of registrations gave no answer.
     pub failed: u64,
 }
 
 impl RegistrarCounters {
-    /// A REGISTER has got its answer.
     pub(super) fn registered(&mut self, purpose: Option<Purpose>, status: u16) {
         match purpose {
             Some(Purpose::Add) if status == 200 => self.granted += 1,
@@ -83,10 +82,10 @@ impl RegistrarCounters {
     }
 }
 
-/// The state of the registrar.
+/// State of the registrar.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RegistrarReport {
-    /// Outcomes of requests.
+    /// Counts of requests.
     pub counters: RegistrarCounters,
     /// Requests that wait for the answer of a store or of the DNS.
     pub waiting: usize,

@@ -1,4 +1,4 @@
-//! Continues a request when the store or the DNS has answered, or too much time has passed.
+//! Continues a request after an answer of the store or the DNS, or after a timeout.
 
 use super::services::{Registrar, STORE_SILENT, USERS_SILENT};
 use super::waiting::{Pending, WaitEnd};
@@ -12,7 +12,7 @@ use base::Flow;
 use location::{Reply, targets};
 
 impl Registrar {
-    /// A request waits no more: it has its answer, or none, or its caller has hung up (`is_cancelled`).
+    /// Continues a waiting request, with an answer or without, or ends it if its caller has cancelled it.
     pub(crate) fn resume(
         &mut self,
         step: &mut Step<'_>,
@@ -60,7 +60,8 @@ impl Registrar {
     }
 }
 
-/// Whether a user has registered from there over UDP, by the answer of a store. Without one a call goes on all the same.
+/// Returns whether a user has registered from this address over UDP, by the answer of a store. Without an answer the
+/// call goes on all the same.
 fn has_registered(from: Flow, end: &WaitEnd) -> bool {
     let WaitEnd::Answered(StoreAnswer::Location(Reply::Read(Ok(Some(record))), date)) = end else {
         return false;

@@ -1,4 +1,4 @@
-//! What a registrar does about a request before it is forwarded: registration, authentication, and the look-up of its caller.
+//! Work of the registrar before a request is forwarded: registration, authentication, and the look-up of the caller.
 
 use crate::decide::destination::{Destination, To};
 use crate::outcome::counters::Drop;
@@ -15,7 +15,7 @@ use wire::Method;
 
 const UNKNOWN_DIALOG: Refused = refused(481, "Call/Transaction Does Not Exist");
 
-/// The services of the registrar: authentication of the sender, where a route asks for it, and the registrar.
+/// Authenticates the sender, if a route requires it, and serves REGISTER requests.
 pub(crate) fn serve(
     step: &mut Step<'_>,
     registrar: Option<&mut Registrar>,
@@ -27,7 +27,7 @@ pub(crate) fn serve(
     let is_for_registrar = matches!(destination.to, To::Registrar);
     let is_new = arrival.message.to_tag().is_none();
     let is_asked = is_asked(step.site, arrival.message, arrival.flow.peer);
-    // The ACK to a challenge has the Via of its INVITE (RFC 3261 §17.1.1.3), and takes its way.
+    // The ACK to a challenge has the Via of its INVITE (RFC 3261 §17.1.1.3), and follows it.
     let can_verify = is_new && registrar.as_ref().is_some_and(|registrar| registrar.realm().is_some());
     if is_asked && !can_verify && !(arrival.method == Method::Ack && arrival.hop().is_some()) {
         return Err(NOBODY_VERIFIES.into());
@@ -38,11 +38,11 @@ pub(crate) fn serve(
     if registrar.is_none() && !is_located {
         return Ok(Stage::GoesOn);
     }
-    // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
+    // [22.1-3] Neither ACK nor CANCEL is challenged. Requests of known transactions or dialogs were handled before.
     let is_about = !arrival.begins_transaction();
     let from_member = arrival.member.is_some();
     let is_passed = match registrar.as_ref().map(|registrar| registrar.forward()) {
-        // Nobody remembers where the INVITE went: the same question has the same answer.
+        // There is no record of the INVITE's hop, but the same look-up gives the same result.
         Some(Forward::Stateless) => true,
         Some(Forward::Distributed) => matches!(arrival.hop(), Some(Hop::Contact(_))),
         Some(Forward::Transaction | Forward::Dialog) | None => false,
@@ -51,7 +51,7 @@ pub(crate) fn serve(
         return Ok(Stage::GoesOn);
     }
     if !is_new || is_about {
-        // A To tag that somebody made up would stand for a password.
+        // An invented To tag must not replace a password.
         let is_doubtful = step.site.realm.is_some()
             && arrival.held().is_none()
             && !from_member
@@ -69,7 +69,7 @@ pub(crate) fn serve(
     }
     let Some(registrar) = registrar else { return Ok(Stage::GoesOn) };
     if is_for_registrar {
-        // A neighbour vouches for a caller, and not for who may register.
+        // A neighbour vouches for a caller, but not for the right to register.
         if progress.user().is_none() && registrar.authenticate(step, arrival, progress)? == Stage::Done {
             return Ok(Stage::Done);
         }
@@ -83,8 +83,8 @@ pub(crate) fn serve(
     Ok(Stage::GoesOn)
 }
 
-/// Asks a store where a caller is reached that begins a dialog with another Contact than its source, if we may stay
-/// on the way of the dialog.
+/// Asks a store for the target of a caller that begins a dialog with a Contact other than its source. Does so only if
+/// this proxy may stay on the path of the dialog.
 pub(crate) fn find_caller(
     step: &mut Step<'_>,
     registrar: Option<&mut Registrar>,
@@ -102,8 +102,8 @@ pub(crate) fn find_caller(
     registrar.look_up_caller(step, arrival, aor, progress)
 }
 
-/// Whether a request belongs to a call in the session table, so that its To tag stands for no password: it is of a
-/// dialog that has been answered, or can begin nothing (RFC 3262 §3, RFC 3311 §5.1).
+/// Returns whether a request belongs to a call in the session table, so that an invented To tag cannot replace the
+/// password. It belongs to an answered dialog, or can begin nothing (RFC 3262 §3, RFC 3311 §5.1).
 fn is_of_session(balancer: &Balancer, request: &Request<'_>) -> bool {
     let begins_nothing = matches!(request.method, Method::Bye | Method::Prack | Method::Update);
     balancer.has_dialog(request) || (begins_nothing && balancer.session_of(request).is_some())

@@ -23,14 +23,14 @@ use wire::{Message, Method};
 /// Settings of the registrar.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RegistrarSettings {
-    /// The domains, and the limits of their registrar.
+    /// Domains and limits of the registrar.
     pub registrar: location::Settings,
     /// Digest authentication of users. `None`: anyone may register any address-of-record.
     pub authentication: Option<AuthenticationSettings>,
-    /// How requests to users are forwarded: without a transaction only to the preferred contact, since the proxy
-    /// could not choose among the answers of several.
+    /// How requests to users are forwarded. Without a transaction they go only to the preferred contact, since the
+    /// proxy could not choose among several responses.
     pub forward: Forward,
-    /// Networks of trusted proxies in front of clients: they name the source of a request and the identity of the
+    /// Networks of trusted proxies in front of clients, which state the source of a request and the identity of the
     /// caller.
     pub trusted: Box<[Network]>,
 }
@@ -40,19 +40,18 @@ pub struct RegistrarSettings {
 pub struct AuthenticationSettings {
     /// Realm and algorithms.
     pub digest: digest_auth::Settings,
-    /// How long nonces live, and where.
+    /// Lifetime and scope of nonces.
     pub nonces: NonceSettings,
-    /// Limits to guessing, over all shards.
+    /// Limits to password guessing, for all shards together.
     pub bans: BanSettings,
 }
 
-/// The secrets of the registrar at one shard.
 pub(crate) struct RegistrarSecrets {
-    /// The keys of nonces, which all proxies of the site share.
+    /// Keys of nonces, which all proxies of the site share.
     pub(crate) nonce_keys: NonceKeys,
-    /// Of this process and shard alone.
+    /// A random value of this process and shard alone.
     pub(crate) random: [u8; 16],
-    /// The key of the hash that bans are kept by, which all shards share.
+    /// Key of the hash for bans, which all shards share.
     pub(crate) ban_hash: [u64; 2],
 }
 
@@ -62,13 +61,13 @@ pub(crate) struct Registrar {
     pub(super) authenticator: Option<Authenticator>,
     waiting: Waiting,
     pub(super) verified: Verified,
-    /// How requests to users go on.
+    /// How requests to users are forwarded.
     forward: Forward,
     pub(super) trusted: Box<[Network]>,
     pub(super) counters: RegistrarCounters,
 }
 
-/// Nonces of a shard whose use is remembered: a client uses one for all its requests of five minutes.
+/// Nonces of a shard whose use is recorded. A client uses one nonce for all its requests of five minutes.
 const NONCES_MAX: usize = 65_536;
 
 const TOO_MANY: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Requests Wait") };
@@ -78,8 +77,8 @@ pub(crate) const STORE_SILENT: Refused =
     Refused { retry_after: Some(10), ..refused(503, "Store Does Not Answer") };
 
 impl Registrar {
-    /// The services with these settings, for one of `shards`. What is `kept` of them before a change goes on:
-    /// requests that wait, answers, nonces and bans.
+    /// Creates the registrar with these settings for one of `shards` shards. Keeps the state of `kept` from before a
+    /// change: waiting requests, nonces, bans and counts.
     pub(crate) fn set_up(
         kept: Option<Self>,
         settings: &RegistrarSettings,
@@ -99,10 +98,10 @@ impl Registrar {
                 return authenticator;
             }
             let word = |at| u64::from_le_bytes(core::array::from_fn(|byte| random[at + byte]));
-            // Another issuer each time: whoever begins anew does not know which counts were used.
+            // A new issuer each time, since a new process does not know which nonce counts were used.
             let issuer = (word(0) as u32).wrapping_add((now.as_nanos() / 1_000_000) as u32);
             let nonces = Nonces::new(nonce_keys, issuer, wanted.nonces);
-            // The same at all shards, which tell each other what they have found out.
+            // The same key at all shards, which exchange their results.
             let bans = Bans::new(bans, ban_hash);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
@@ -124,19 +123,19 @@ impl Registrar {
         RegistrarReport { counters: self.counters.clone(), waiting: self.waiting.requests().len() }
     }
 
-    /// Whether calls go to where a REGISTER came from.
+    /// Returns whether calls go to the source of a REGISTER.
     pub(crate) fn reaches_sources(&self) -> bool {
         self.decisions.settings().reach == Reach::Source
     }
 
-    /// Whether a REGISTER is for the registrar: its Route and Request-URI lead here (RFC 3261 §10.2, §10.3 step 1).
+    /// Returns whether a REGISTER is for the registrar, by its Route and Request-URI (RFC 3261 §10.2, §10.3 step 1).
     pub(crate) fn serves(&self, message: &Message<'_>, route: &RouteHeader<'_>) -> bool {
         message.method() == Some(Method::Register)
             && route.next.is_none()
             && self.decisions.serves(route.uri(message))
     }
 
-    /// The realm whose credentials end here.
+    /// Returns the realm whose credentials are verified here.
     pub(crate) fn realm(&self) -> Option<&[u8]> {
         self.authenticator.as_ref().map(|authenticator| &*authenticator.settings().realm)
     }
@@ -145,17 +144,14 @@ impl Registrar {
         self.waiting.deadline()
     }
 
-    /// The requests that wait.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// How requests to users go on.
     pub(crate) fn forward(&self) -> Forward {
         self.forward
     }
 
-    /// Withdraws the question about a request.
     pub(super) fn withdraw(&mut self, pending: &Pending) {
         if let (Pending::User(claim, _), Some(authenticator)) = (pending, &mut self.authenticator) {
             authenticator.withdraw(claim);
@@ -174,7 +170,7 @@ impl Registrar {
         refused.into()
     }
 
-    /// Has a request wait for the answer to a question, with the progress that it has made.
+    /// Has a request wait for the answer to a question, with its progress.
     pub(super) fn ask(
         &mut self,
         step: &mut Step<'_>,
@@ -188,7 +184,7 @@ impl Registrar {
         Ok(())
     }
 
-    /// Has a request wait, with the progress that it has made; its number.
+    /// Has a request wait, with its progress. Returns the number of the question.
     pub(super) fn wait(
         &mut self,
         step: &Step<'_>,
@@ -204,7 +200,7 @@ impl Registrar {
         Ok(self.waiting.insert(step.site.now, key, waiter, pending))
     }
 
-    /// The request that waits for the answer with this number, or the next one that has waited too long.
+    /// Returns the request that waits for the answer with this number, or the next one that has waited too long.
     pub(crate) fn take(&mut self, now: Instant, number: Option<u64>) -> Option<PendingRequest> {
         match number {
             Some(number) => self.waiting.take(number),
@@ -212,12 +208,12 @@ impl Registrar {
         }
     }
 
-    /// The caller of this transaction has hung up; false if it does not wait.
+    /// Marks the request of this transaction as cancelled. Returns `false` if it does not wait.
     pub(crate) fn cancel(&mut self, key: TransactionKey) -> bool {
         self.waiting.cancel(key)
     }
 
-    /// The answer to a claim that is not looked at.
+    /// Counts and returns the refusal of unchecked credentials.
     pub(super) fn limited(&mut self, refusal: Refusal) -> Rejection {
         self.counters.log_ins.busy += u64::from(refusal == Refusal::Busy);
         self.counters.log_ins.banned += u64::from(refusal == Refusal::Banned);
@@ -228,12 +224,11 @@ impl Registrar {
 const BANNED: Refused = refused(403, "Too Many Wrong Passwords");
 const BUSY: Refused = Refused { retry_after: Some(1), ..refused(503, "Too Many Passwords At Once") };
 
-/// The answer to a claim that is not looked at.
 pub(super) fn limited(refusal: Refusal) -> Refused {
     if refusal == Refusal::Busy { BUSY } else { BANNED }
 }
 
-/// Keeps the answer that was sent after so many other messages, for repetitions of its request from there.
+/// Keeps the response that was sent after `sent` other messages, for retransmissions of its request from this source.
 pub(crate) fn keep_answer(step: &mut Step<'_>, from: SocketAddr, message: &Message<'_>, sent: usize) {
     let Site { seen, tokens, now, .. } = &mut *step.site;
     if let Some(answer) = step.out.transmits().get(sent) {

@@ -1,6 +1,6 @@
-//! Requests whose credentials were verified here recently: their copies have the same nonce count, and are no replays.
+//! Requests whose credentials were verified here recently. Their copies have the same nonce count, and are no replays.
 //!
-//! Needed where state is shared: the transaction, which would absorb the copies, may be at another proxy.
+//! Needed with shared-out state: the transaction, which would absorb the copies, may be at another proxy.
 
 use crate::read::arrival::{Arrival, Inbound};
 use crate::read::progress::User;
@@ -10,10 +10,9 @@ use crate::site::marks::shares_state;
 use base::{Instant, Recent};
 use core::hash::Hasher;
 
-/// Most requests that are remembered, twice, about 100 bytes each: those of 32 s at 1,000 a second.
+/// Requests in each of two generations, about 100 bytes each: as many as come in 32 s at 1,000 a second.
 const REQUESTS: usize = 32_768;
 
-/// Verified requests, and when that was.
 pub(crate) struct Verified(Recent<u64, (Instant, User)>);
 
 impl Default for Verified {
@@ -23,12 +22,12 @@ impl Default for Verified {
 }
 
 impl Verified {
-    /// The credentials of a request are this user's.
+    /// Records that the credentials of a request are this user's.
     pub(super) fn note(&mut self, site: &Site, inbound: Inbound<'_>, user: &User) {
         self.0.insert(key(site, inbound), (site.now, user.clone()));
     }
 
-    /// The user that has sent a request, if it is a copy.
+    /// Returns the user that sent a request, if the request is a copy.
     pub(super) fn user(&self, site: &Site, arrival: &Arrival<'_>) -> Option<User> {
         if !shares_state(site) {
             return None;
@@ -38,10 +37,11 @@ impl Verified {
     }
 }
 
-/// What copies have in common with each other, and with nothing else that a sender could use the credentials for.
+/// Returns a hash of the properties that copies share, and no other request for which a sender could use the
+/// credentials.
 fn key(site: &Site, Inbound { flow, message }: Inbound<'_>) -> u64 {
     let mut hasher = site.tokens.kept_hasher();
-    // The method is in the upper half.
+    // The method is in the upper half of the key.
     hasher.write_u128(site.seen.key(&site.tokens, message, None, flow.peer).0);
     let credentials = message.headers("Authorization").chain(message.headers("Proxy-Authorization"));
     let uri = message.uri().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Requests that wait for the answer of a store or of the DNS, within bounds.
+//! Requests that wait for the answer of a store or of the DNS, within limits.
 
 use crate::address::hop_name::HopName;
 use crate::outcome::question::StoreAnswer;
@@ -10,47 +10,42 @@ use location::Registration;
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
 
-/// How long a request waits. A client repeats its request for 32 s (RFC 3261 §17.1.1.2), and a caller hears nothing
-/// meanwhile: better it hears soon that something is wrong.
+/// Maximum wait of a request. A client retransmits its request for 32 s (RFC 3261 §17.1.1.2), but an early failure is
+/// better for the caller.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Most requests of a shard that wait, and most bytes of them: with a store that answers within a millisecond, ten thousand
-/// requests a second keep ten of them waiting.
+/// Maximum number and bytes of waiting requests of a shard. With a store that answers within a millisecond, ten
+/// thousand requests a second keep ten of them waiting.
 const REQUESTS_MAX: usize = 4_096;
 const BYTES_MAX: usize = 8 << 20;
 
 /// The question that a request waits for.
 pub(crate) enum Pending {
-    /// The secret of the user that its credentials claim.
+    /// The secret of the user in the credentials.
     User(Claim, Role),
-    /// The next step of its registration.
+    /// The next step of a registration.
     Register(Box<Registration>),
-    /// The bindings of the user that its credentials claim, to know where the user is at home.
+    /// The bindings of the user in the credentials, which show where the user is at home.
     Place(Box<[u8]>),
-    /// The bindings of its Request-URI.
+    /// The bindings of the Request-URI.
     Location,
-    /// The bindings of its From, to know whether its caller has registered from where it came.
+    /// The bindings of the From, which show whether the caller has registered from its source address.
     Caller,
-    /// The address of this host name, which is that of a contact.
+    /// The address of this host name of a contact.
     Name(HopName),
 }
 
-/// How a wait ends.
 pub(crate) enum WaitEnd {
-    /// A store has answered.
     Answered(StoreAnswer),
-    /// The DNS has answered.
     Resolved,
-    /// The request has waited too long.
     Expired,
 }
 
-/// A request that waits for an answer.
 pub(crate) struct PendingRequest {
     key: TransactionKey,
     pub(crate) waiter: Waiter,
     pub(crate) pending: Pending,
-    /// Whether its CANCEL has come meanwhile.
+    /// Whether a CANCEL has come.
     pub(crate) is_cancelled: bool,
     until: Instant,
 }
@@ -64,34 +59,34 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// No request waits. Numbers begin above all earlier numbers, whose answers may still come.
+    /// Creates the table without requests. Numbers begin above all earlier ones, whose answers may still come.
     pub(crate) fn new(now: Instant) -> Self {
         let (waiters, numbers) = (BTreeMap::new(), BTreeMap::new());
         Self { waiters, numbers, last: now.as_nanos(), bytes: 0 }
     }
 
-    /// The requests that wait, as they came in.
+    /// Returns the messages of the waiting requests.
     pub(crate) fn requests(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.waiters.values().map(|entry| &*entry.waiter.bytes)
     }
 
-    /// How many of them hold a ticket.
+    /// Returns how many requests hold a ticket.
     pub(crate) fn tickets(&self) -> usize {
         self.waiters.values().filter(|entry| entry.waiter.progress.holds_ticket()).count()
     }
 
-    /// The numbers of the requests that wait for the address of this name.
+    /// Returns the numbers of the requests that wait for the address of this name.
     pub(crate) fn of_name(&self, name: &HopName) -> Vec<u64> {
         let is_it = |pending: &Pending| matches!(pending, Pending::Name(of) if of == name);
         self.waiters.iter().filter(|(_, entry)| is_it(&entry.pending)).map(|(number, _)| *number).collect()
     }
 
-    /// Whether one more request of this length may wait.
+    /// Returns whether another request of this length may wait.
     pub(crate) fn has_room(&self, length: usize) -> bool {
         self.waiters.len() < REQUESTS_MAX && self.bytes + length <= BYTES_MAX
     }
 
-    /// Has a request wait from now on, and gives its question a number.
+    /// Adds a waiting request. Returns the number of its question.
     pub(crate) fn insert(
         &mut self,
         now: Instant,
@@ -108,18 +103,17 @@ impl Waiting {
         self.last
     }
 
-    /// Whether the transaction waits.
     pub(crate) fn has(&self, key: TransactionKey) -> bool {
         self.numbers.contains_key(&key)
     }
 
-    /// The caller has hung up; false if the transaction does not wait.
+    /// Marks a request as cancelled. Returns `false` if the transaction does not wait.
     pub(crate) fn cancel(&mut self, key: TransactionKey) -> bool {
         let entry = self.numbers.get(&key).and_then(|number| self.waiters.get_mut(number));
         entry.map(|entry| entry.is_cancelled = true).is_some()
     }
 
-    /// The request whose question has been answered; `None` if it waits no more.
+    /// Removes and returns the request with this number; `None` if it no longer waits.
     pub(crate) fn take(&mut self, number: u64) -> Option<PendingRequest> {
         let request = self.waiters.remove(&number)?;
         self.numbers.remove(&request.key);
@@ -127,13 +121,13 @@ impl Waiting {
         Some(request)
     }
 
-    /// The next request that has waited too long.
+    /// Removes and returns the next request that has waited too long.
     pub(crate) fn expired(&mut self, now: Instant) -> Option<PendingRequest> {
         let (&number, _) = self.waiters.first_key_value().filter(|(_, entry)| entry.until <= now)?;
         self.take(number)
     }
 
-    /// When the next one has waited too long.
+    /// Returns when the next request has waited too long.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.waiters.first_key_value().map(|(_, entry)| entry.until)
     }

@@ -1,5 +1,5 @@
-//! Answers of our own that copies of a request get again (RFC 3261 §17.2.2): of requests that must be processed only once, a
-//! REGISTER for its CSeq and credentials for their nonce count.
+//! Responses of this process that copies of a request get again (RFC 3261 §17.2.2). Kept for requests that must be
+//! processed only once: a REGISTER for its CSeq, and credentials for their nonce count.
 
 use base::{Flow, Instant};
 use core::time::Duration;
@@ -7,20 +7,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use transaction::TransactionKey;
 
-/// For how long a client sends a request again (64*T1, RFC 3261 §17.1.1.2).
+/// Time in which a client retransmits a request (64*T1, RFC 3261 §17.1.1.2).
 pub(crate) const COPIES_LAST: Duration = Duration::from_secs(32);
 
-/// Most bytes of answers of a shard. Beyond it the oldest go, and a repetition of theirs is taken for a new request.
+/// Maximum bytes of the responses of a shard. Above it the oldest are removed, and their retransmissions count as new
+/// requests.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Memory of an answer beside its bytes.
+/// Memory of a response besides its bytes.
 const ENTRY: usize = 160;
 
-/// What a retransmission has in common with its request.
+/// The properties that a retransmission shares with its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestPrint {
     key: TransactionKey,
-    /// Of the message, in bytes.
+    /// Length of the message in bytes.
     length: usize,
     source: IpAddr,
 }
@@ -37,17 +38,17 @@ struct Kept {
     answer: Box<[u8]>,
 }
 
-/// The answers of the last half minute.
+/// Responses of the last 32 s.
 #[derive(Default)]
 pub(crate) struct Answers {
     kept: BTreeMap<TransactionKey, Kept>,
-    /// In the order in which they were given.
+    /// In order of time.
     given: VecDeque<(Instant, TransactionKey)>,
     bytes: usize,
 }
 
 impl Answers {
-    /// Keeps the answer to a request.
+    /// Keeps the response to a request.
     pub(crate) fn keep(&mut self, now: Instant, of: RequestPrint, flow: Flow, answer: &[u8]) {
         self.bytes += answer.len() + ENTRY;
         if let Some(old) = self.kept.insert(of.key, Kept { of, flow, answer: answer.into() }) {
@@ -58,8 +59,9 @@ impl Answers {
         while self.bytes > BYTES_MAX && self.forget() {}
     }
 
-    /// The kept answer to a request of this key. None for a request of another length or from another address, which
-    /// is no retransmission: it must not have a long answer sent to an authenticated user.
+    /// Returns the flow of the response kept under a request's key, and the response. The response is `None` if the
+    /// request has another length or source. Such a request is no retransmission, and must not have a long response
+    /// sent to an authenticated user.
     pub(crate) fn get(&mut self, now: Instant, of: RequestPrint) -> Option<(Flow, Option<&[u8]>)> {
         while self.given.front().is_some_and(|&(given, _)| now.saturating_since(given) >= COPIES_LAST) {
             self.forget();
@@ -68,7 +70,7 @@ impl Answers {
         Some((kept.flow, (kept.of == of).then_some(&*kept.answer)))
     }
 
-    /// Forgets the oldest; false if there is none.
+    /// Removes the oldest response; returns `false` if there is none.
     fn forget(&mut self) -> bool {
         let Some((_, key)) = self.given.pop_front() else { return false };
         if let Some(kept) = self.kept.remove(&key) {

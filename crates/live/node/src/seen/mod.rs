@@ -1,8 +1,9 @@
-//! What became of recent requests: where they went without a transaction, that they were dropped, or how an INVITE was refused.
-//! Copies, CANCEL and ACK get the same (RFC 3261 §8.2.7, §16.11), also after the next hop has been removed, or the user has
-//! registered another contact. Where sources are charged, what was forwarded with a transaction is recorded as well.
+//! Results of recent requests: where they went without a transaction, that they were dropped, or how an INVITE was
+//! refused. Copies, CANCEL and ACK get the same result (RFC 3261 §8.2.7, §16.11), even if the next hop has been removed
+//! or the user has registered another contact. If sources are charged, requests forwarded with a transaction are
+//! recorded as well.
 //!
-//! Transactions, calls in the session table and waiting requests are found where they are kept, and not here.
+//! Transactions, calls in the session table and waiting requests are kept and found elsewhere.
 
 mod answers;
 
@@ -19,82 +20,81 @@ use std::sync::Arc;
 use transaction::{Keys, ServerKey, Side, TransactionKey, is_unique};
 use wire::{Message, Method, request_source_target, response_target};
 
-/// Requests that are remembered, in each of two generations: of 32 s (64*T1, RFC 3261 §17.1.1.2) at 4,000 a second.
+/// Requests in each of two generations: as many as come in 32 s (64*T1, RFC 3261 §17.1.1.2) at 4,000 a second.
 const GENERATION: usize = 131_072;
 
-/// Of those the ones that went to a user's contact, which takes memory, and most bytes of their contacts.
+/// Requests that went to a user's contact, in each of two generations, and the maximum bytes of their contacts.
 const CONTACTS: usize = 16_384;
 const CONTACT_BYTES: usize = 16 << 20;
 
-/// Refused INVITEs, in each of two generations: of 32 s at 2,000 a second.
+/// Refused INVITEs in each of two generations: as many as come in 32 s at 2,000 a second.
 const REFUSED: usize = 65_536;
 
-/// How often a client may send a request again: an INVITE six times (RFC 3261 §17.1.1.2), another one ten times (§17.1.2.2).
+/// How often a client may retransmit a request: an INVITE six times (RFC 3261 §17.1.1.2), others ten times (§17.1.2.2).
 const COPIES: u8 = 10;
 
-/// Where a request went without a transaction.
+/// The receiver of a request without a transaction.
 #[derive(Clone)]
 pub(crate) enum Hop {
-    /// To a member or next hop.
+    /// A member or next hop.
     Member(Slot),
-    /// To the contact of a user.
+    /// The contact of a user.
     Contact(Arc<Contact>),
-    /// To the address that it names.
+    /// The address that the request names.
     Address,
 }
 
 impl Hop {
-    /// The member or next hop, as long as that is a node in use.
+    /// Returns the member or next hop, if the node is still in use.
     pub(crate) fn member(&self, balancer: &Balancer) -> Option<Slot> {
         let Self::Member(slot) = *self else { return None };
         balancer.nodes().get(slot.index()).is_some_and(|node| node.member).then_some(slot)
     }
 }
 
-/// What became of a request.
+/// Result of a request.
 #[derive(Clone)]
 pub(crate) enum Became {
-    /// It went on, there if without a transaction.
+    /// Forwarded. `Some`: without a transaction, to this hop.
     Forwarded(Option<Hop>),
-    /// It went nowhere, and its sender was told nothing.
+    /// Dropped without a response.
     Dropped,
-    /// An INVITE that was refused: a caller that has acknowledged a 503 would not know of a call that began with a late copy.
+    /// An INVITE that was refused. A late copy must not begin a call, of which a caller that has acknowledged a 503
+    /// would not know.
     Refused(Refused),
 }
 
 /// A request that was here before.
 #[derive(Clone)]
 pub(crate) struct Earlier {
-    /// When the first copy of it came.
+    /// When its first copy came.
     pub(crate) first: Instant,
     pub(crate) became: Became,
-    /// Since when its copies are free of charge, and how many more.
+    /// Since when copies are free of charge. `free` is the number of further free copies.
     free_since: Instant,
     free: u8,
 }
 
 impl Earlier {
-    /// Where it went without a transaction.
     pub(crate) fn hop(&self) -> Option<&Hop> {
         if let Became::Forwarded(hop) = &self.became { hop.as_ref() } else { None }
     }
 
-    /// How it was refused.
     pub(crate) fn refused(&self) -> Option<Refused> {
         if let Became::Refused(refused) = self.became { Some(refused) } else { None }
     }
 
-    /// Whether a copy that comes now is free of charge: only so many come, and not for ever.
+    /// Returns whether a copy that comes now is free of charge. Number and time of free copies are limited.
     pub(crate) fn is_free(&self, now: Instant) -> bool {
         self.free > 0 && now.saturating_since(self.free_since) < COPIES_LAST
     }
 }
 
-/// The key of a request here, computed once.
+/// The key of a request, computed once.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestKey {
     key: TransactionKey,
-    /// The Request-URI, hashed: what comes back with another one (a spiral, §16.3 step 4) is another request.
+    /// Hash of the Request-URI. A request that comes back with another one (a spiral, §16.3 step 4) is another request.
     uri: u64,
 }
 
@@ -104,10 +104,10 @@ impl RequestKey {
     }
 }
 
-/// The memory of a shard.
+/// Results of recent requests of a shard.
 pub(crate) struct Seen {
     pub(crate) keys: Keys,
-    /// Apart, since anybody can have many INVITEs refused: they displace nothing else.
+    /// Separate, since any sender can have many INVITEs refused and must not evict other entries.
     refused: Recent<TransactionKey, Earlier>,
     contacts: Recent<TransactionKey, Earlier>,
     /// Bytes of the contacts in the young generation.
@@ -131,14 +131,14 @@ impl Seen {
         }
     }
 
-    /// Whether no request is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.others.is_empty() && self.contacts.is_empty() && self.refused.is_empty()
     }
 
-    /// The key of a request, which an ACK to a failure and a CANCEL have in common with their INVITE: that of its transaction (RFC
-    /// 3261 §9.1, §17.1.1.3, §17.2.3), which is `known` if it was computed already, and all else that copies have in common. For a
-    /// branch is its client's choice, and some give one to several requests; that of an RFC 2543 client tells nothing.
+    /// Returns the key of a request, which a CANCEL and the ACK to a failure share with their INVITE. It combines the
+    /// key of the transaction (RFC 3261 §9.1, §17.1.1.3, §17.2.3), which is `known` if already computed, with all other
+    /// properties that copies share. The branch alone does not suffice, since some clients use one for several
+    /// requests, and a branch of an RFC 2543 client means nothing.
     pub(crate) fn key(
         &self,
         tokens: &Tokens,
@@ -157,7 +157,7 @@ impl Seen {
         combine(key, print(tokens, request, from))
     }
 
-    /// The same by the response: the Via of its client stands below ours.
+    /// Returns the same key for a response, in which the client's Via is below this proxy's Via.
     fn key_of_answered(&self, tokens: &Tokens, response: &Message<'_>) -> Option<TransactionKey> {
         let via = response.second_via()?;
         let below = self.keys.below(response, &via);
@@ -165,7 +165,7 @@ impl Seen {
         Some(combine(key, print_to(tokens, response, response_target(&via)?)))
     }
 
-    /// The same with the Request-URI, for [`recall`](Self::recall) and [`note`](Self::note).
+    /// Returns the key with the Request-URI, for [`recall`](Self::recall) and [`note`](Self::note).
     pub(crate) fn request_key(
         &self,
         tokens: &Tokens,
@@ -178,8 +178,8 @@ impl Seen {
         RequestKey { key: self.key(tokens, request, known, from), uri: hasher.finish() }
     }
 
-    /// What became of this request, or of the INVITE of an ACK or CANCEL, if it was here before. Copies of what has been answered
-    /// are not free.
+    /// Returns the result of an earlier copy of a request, or of the INVITE of an ACK or CANCEL. Copies of a request
+    /// with a final response are not free.
     pub(crate) fn recall(&self, key: RequestKey) -> Option<Earlier> {
         let tables = [&self.refused, &self.contacts, &self.others];
         let mut earlier = tables.into_iter().find_map(|table| table.get(&key.entry()))?.clone();
@@ -189,7 +189,7 @@ impl Seen {
         Some(earlier)
     }
 
-    /// A request, or a copy of one, has this outcome.
+    /// Records the result of a request or of a copy.
     pub(crate) fn note(&mut self, now: Instant, key: RequestKey, became: Became) {
         let earlier = self.recall(key);
         let first = earlier.as_ref().map_or(now, |earlier| earlier.first);
@@ -212,8 +212,8 @@ impl Seen {
         table.insert(key.entry(), Earlier { first, became, free_since, free });
     }
 
-    /// A request got its final response: a client sends no more copies, but for those of which an answer was lost, which are
-    /// charged.
+    /// Records the final response to a request. After it a client sends copies only if the response was lost, and these
+    /// are charged.
     pub(crate) fn answered(&mut self, now: Instant, tokens: &Tokens, response: &Message<'_>) {
         if let Some(key) = self.key_of_answered(tokens, response) {
             self.answered.insert(key, now);
@@ -221,7 +221,7 @@ impl Seen {
     }
 }
 
-/// A key that tells of the method alone; an ACK and a CANCEL have that of their INVITE.
+/// Returns a key for the method alone. ACK and CANCEL have the key of INVITE.
 fn key_of_method(method: Method) -> TransactionKey {
     let is_about = matches!(method, Method::Ack | Method::Cancel);
     TransactionKey::from_numbers(Side::Server, 0, if is_about { Method::Invite } else { method })
@@ -231,8 +231,9 @@ fn combine(key: TransactionKey, print: u64) -> TransactionKey {
     TransactionKey(key.0 ^ u128::from(print))
 }
 
-/// What the copies of a request have in common beside branch and Request-URI, under a secret: where their responses go, and what
-/// stays the same in a CANCEL and in the ACK to a failure (RFC 3261 §9.1, §17.1.1.3).
+/// Returns a hash under a secret of the properties that copies share besides branch and Request-URI. They are the
+/// target of the responses, and the fields that are the same in a CANCEL and in the ACK to a failure (RFC 3261 §9.1,
+/// §17.1.1.3).
 fn print(tokens: &Tokens, request: &Message<'_>, from: SocketAddr) -> u64 {
     print_to(tokens, request, request_source_target(request.top_via(), from).unwrap_or(from))
 }
@@ -268,7 +269,7 @@ mod tests {
         .into_bytes()
     }
 
-    /// Notes an INVITE of this number, as often as there are outcomes, each with the next number.
+    /// Notes INVITEs with numbers from `number` on, one for each result.
     fn note(seen: &mut Seen, tokens: &Tokens, number: usize, became: impl IntoIterator<Item = Became>) {
         for (at, became) in became.into_iter().enumerate() {
             let bytes = invite(number + at);

@@ -16,9 +16,8 @@ use balance::{PoolId, Sign};
 use base::{Flow, Operation, Transport};
 use wire::{Message, Method};
 
-/// Time has passed.
 pub(crate) fn expire(pipeline: &mut Pipeline<'_>) {
-    // Transactions first: what they find unanswered they can try elsewhere.
+    // Transactions first: requests that turn out unanswered can be sent elsewhere.
     if let Some(stateful) = pipeline.stateful.as_deref_mut() {
         stateful.expire(&mut pipeline.step);
     }
@@ -28,8 +27,8 @@ pub(crate) fn expire(pipeline: &mut Pipeline<'_>) {
     }
 }
 
-/// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9), or a
-/// connection is gone.
+/// Handles an ICMP error or a lost connection (RFC 3261 §16.9). `quoted` is the beginning of the datagram to `to` that
+/// did not arrive.
 pub(crate) fn unreachable(pipeline: &mut Pipeline<'_>, to: Flow, quoted: &[u8]) {
     if let Some(queues) = pipeline.step.queues.as_deref_mut() {
         queues.gone(pipeline.step.site, to, quoted);
@@ -45,8 +44,9 @@ pub(crate) fn unreachable(pipeline: &mut Pipeline<'_>, to: Flow, quoted: &[u8]) 
     }
 }
 
-/// RFC 3261 §18.1.1: what was to leave by a connection for its length, which nobody took, goes over UDP instead. Returns whether nothing
-/// more has to be reported. What a connection had taken before it broke fails as over any other.
+/// RFC 3261 §18.1.1: a request that was to leave over TCP for its length goes over UDP if the connection was not
+/// accepted. Returns whether nothing more has to be reported. A request that was written to a connection before it
+/// broke fails like over any other connection.
 fn sends_over_udp(pipeline: &mut Pipeline<'_>, lost: Flow, quoted: &[u8]) -> bool {
     let step = &mut pipeline.step;
     if quoted.is_empty() {
@@ -55,7 +55,7 @@ fn sends_over_udp(pipeline: &mut Pipeline<'_>, lost: Flow, quoted: &[u8]) -> boo
     if pipeline.stateful.as_deref_mut().is_some_and(|stateful| stateful.send_over_udp(step, lost, quoted)) {
         return true;
     }
-    // Its transaction has ended meanwhile, unless it is an ACK, which has none.
+    // The transaction of the request has ended meanwhile. An ACK has no transaction.
     let has_ended = |message: &Message<'_>| {
         let is_proxys = message.top_via().branch.and_then(peek_ingress).is_some();
         is_proxys && message.method() != Some(Method::Ack)
@@ -87,7 +87,7 @@ pub(crate) fn conclude(pipeline: &mut Pipeline<'_>) {
     }
 }
 
-/// Gives members what they have room for, and gives up what has waited too long.
+/// Sends queued requests to members that have room, and gives up those that have waited too long.
 pub(crate) fn serve_queues(pipeline: &mut Pipeline<'_>) {
     let step = &mut pipeline.step;
     let Some(queues) = step.queues.as_deref_mut() else { return };
@@ -97,7 +97,7 @@ pub(crate) fn serve_queues(pipeline: &mut Pipeline<'_>) {
             queues.gives(pool, member);
         }
         take_up(pipeline, waiter, Some((pool, waited)));
-        // It may have been refused before anybody asked for a member.
+        // The request may have been refused before a member was chosen.
         if let Some(queues) = pipeline.step.queues.as_deref_mut() {
             queues.settle(pipeline.step.site.now, |_| false);
         }
@@ -107,7 +107,7 @@ pub(crate) fn serve_queues(pipeline: &mut Pipeline<'_>) {
     }
 }
 
-/// Takes up again a call that has waited in a queue. `waited` says how the wait ended, `None`: its queue is gone.
+/// Continues a call that has waited in a queue. `waited` says how the wait ended; `None`: the queue was removed.
 fn take_up(pipeline: &mut Pipeline<'_>, waiter: Waiter, waited: Option<(PoolId, Waited)>) {
     let Waiter { flow, bytes, mut progress } = waiter;
     progress.waited = waited;
@@ -119,7 +119,7 @@ fn take_up(pipeline: &mut Pipeline<'_>, waiter: Waiter, waited: Option<(PoolId, 
     }
 }
 
-/// A store has answered the question with this number.
+/// Handles the answer of a store to the question with this number.
 pub(crate) fn answered(pipeline: &mut Pipeline<'_>, number: u64, answer: StoreAnswer) {
     let now = pipeline.step.site.now;
     if let Some(request) =
@@ -129,7 +129,7 @@ pub(crate) fn answered(pipeline: &mut Pipeline<'_>, number: u64, answer: StoreAn
     }
 }
 
-/// The DNS has answered: what waits for the address of this name is taken up again.
+/// Continues the requests that wait for the address of this name, after the DNS has answered.
 pub(crate) fn resolved(pipeline: &mut Pipeline<'_>, name: &HopName) {
     let now = pipeline.step.site.now;
     let numbers =
@@ -143,7 +143,7 @@ pub(crate) fn resolved(pipeline: &mut Pipeline<'_>, name: &HopName) {
     }
 }
 
-/// Gives up what has waited too long for a store.
+/// Gives up requests that have waited too long for a store.
 pub(crate) fn expire_waiting(pipeline: &mut Pipeline<'_>) {
     let now = pipeline.step.site.now;
     while let Some(request) =
@@ -153,7 +153,7 @@ pub(crate) fn expire_waiting(pipeline: &mut Pipeline<'_>) {
     }
 }
 
-/// A request waits no more: it has its answer, or none.
+/// Ends the wait of a request, with an answer or without.
 fn resume(pipeline: &mut Pipeline<'_>, request: PendingRequest, end: WaitEnd) {
     let PendingRequest { waiter, pending, is_cancelled, .. } = request;
     let Waiter { flow, bytes, mut progress } = waiter;

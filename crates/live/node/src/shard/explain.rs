@@ -1,4 +1,4 @@
-//! Where a request would go, worked out without sending it.
+//! Explains where a request would go, without sending it.
 
 use crate::admission::{NeighbourReport, Novelty};
 use crate::decide::destination::{Destination, To};
@@ -24,71 +24,71 @@ use wire::{Message, Via};
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// What would be decided.
+    /// The decision about the request.
     pub decision: Decision,
     /// The node that a verified token in the request names.
     pub token: Option<NodeId>,
-    /// Whether its call is in the session table.
+    /// Whether the call of the request is in the session table.
     pub known: bool,
-    /// The route that it goes by.
+    /// The route of the request, if a rule applies.
     pub route: Option<RouteTaken>,
-    /// The user to whose contacts it goes; the decision then says nothing.
+    /// The user whose contacts the request goes to. `decision` then has no meaning.
     pub located: Option<Aor>,
-    /// The way of a request that no pool gets: where its Route or Request-URI leads, or the other party of its dialog has
-    /// named; the decision is then who sends it, or says nothing.
+    /// The next hop of a request that goes to no pool. Its Route or Request-URI leads there, or it is the target that
+    /// the other party of the dialog has named. `decision` then names the sender, or has no meaning.
     pub outside: Option<Flow>,
-    /// Pools of its rule that were asked before, and took nothing.
+    /// Pools of the rule that were tried before and took nothing.
     pub passed_over: Vec<PassedOver>,
-    /// The pool that was asked last.
+    /// The last pool that was tried.
     pub pool: PoolId,
-    /// Its policy.
+    /// The policy of that pool.
     pub policy: &'static str,
-    /// Of a new call to a pool with a queue: what that would do with it.
+    /// Decision of the pool's queue about a new call; `None` without a queue.
     pub queue: Option<QueueTurn>,
-    /// Every member of the pool with its load, and why it would take no new call.
+    /// Every member of the pool with its load, and the reason why it would take no new call.
     pub verdicts: Vec<CandidateVerdict>,
-    /// Of the servers that it may go to those that have asked for less (RFC 7339), or answer nothing.
+    /// Servers that the request may go to and that have asked for less load (RFC 7339), or answer nothing.
     pub limited: Vec<NeighbourReport>,
 }
 
 /// The route of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteTaken {
-    /// Its index.
+    /// Index of the route.
     pub index: usize,
-    /// Its name.
+    /// Name of the route.
     pub name: String,
-    /// What it does to the request first, with what that changes.
+    /// Changes that the route makes to the request, with their results.
     pub steps: Vec<Change>,
-    /// The Request-URI that comes of it, where that is another one.
+    /// The Request-URI after the changes, if it differs.
     pub uri: Option<String>,
 }
 
-/// A pool that takes nothing, so that the request goes on to the next one of its rule.
+/// A pool that takes nothing, so that the request goes on to the next pool of its rule.
 #[derive(Clone, Debug)]
 pub struct PassedOver {
-    /// Its number.
+    /// Number of the pool.
     pub pool: PoolId,
-    /// As what the request goes on.
+    /// Reason why the request goes on to the next pool.
     pub outcome: Outcome,
-    /// Every member of the pool, and why it takes no new call.
+    /// Every member of the pool, and the reason why it takes no new call.
     pub verdicts: Vec<CandidateVerdict>,
 }
 
-/// What the balancer would decide about a request.
+/// A decision of the balancer.
 struct Choice {
-    /// The pool that is asked last.
+    /// The last pool that was tried.
     pool: PoolId,
     decision: Decision,
     /// Every member of that pool.
     verdicts: Vec<CandidateVerdict>,
-    /// The pools before it.
+    /// Pools that were tried before.
     passed_over: Vec<PassedOver>,
-    /// What the queue of that pool would do.
+    /// Decision of that pool's queue.
     queue: Option<QueueTurn>,
 }
 
-/// What would happen to this request if it came by this flow now.
+/// Explains the decision about a request that comes by this flow now.
 pub(crate) fn explain(pipeline: &mut Pipeline<'_>, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
     let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
     if message.status().is_some() {
@@ -108,7 +108,7 @@ pub(crate) fn explain(pipeline: &mut Pipeline<'_>, flow: Flow, bytes: &[u8]) -> 
     }
 }
 
-/// A request within a dialog goes where the other party has named.
+/// Explains a request within a dialog, which goes to the target that the other party has named.
 fn explain_within(pipeline: &Pipeline<'_>, arrival: &Arrival<'_>, hop: Flow) -> Explanation {
     let (site, balancer) = (&*pipeline.step.site, &*pipeline.step.balancer);
     let request = arrival.request(site);
@@ -130,7 +130,7 @@ fn explain_within(pipeline: &Pipeline<'_>, arrival: &Arrival<'_>, hop: Flow) -> 
     }
 }
 
-/// A request that no token of a proxy leads.
+/// Explains a request that no token of a proxy directs.
 fn explain_to(
     pipeline: &Pipeline<'_>,
     arrival: &Arrival<'_>,
@@ -167,8 +167,8 @@ fn explain_to(
     })
 }
 
-/// The next hop that a request goes to whatever the policy says: its Route names it (`Token`), or the first copy
-/// of the request went there (`Session`).
+/// Returns the next hop that a request goes to regardless of the policy. Its Route names the hop (`Token`), or the
+/// first copy of the request went there (`Session`).
 fn led_of(
     pipeline: &Pipeline<'_>,
     arrival: &Arrival<'_>,
@@ -201,7 +201,7 @@ fn led_to(pipeline: &Pipeline<'_>, request: &Request<'_>, slot: Slot, why: Why) 
     Choice { pool: request.pool, decision, verdicts, passed_over: Vec::new(), queue: None }
 }
 
-/// Of the servers that a request may go to those that have asked for less.
+/// Returns the servers that a request may go to and that have asked for less load.
 fn limited_of(
     pipeline: &Pipeline<'_>,
     destination: &Destination<'_>,
@@ -222,7 +222,7 @@ fn limited_of(
     reports
 }
 
-/// What the balancer and the queues would decide, pool after pool.
+/// Returns the decision of the balancer and the queues, pool by pool.
 fn choice_of(
     pipeline: &Pipeline<'_>,
     arrival: &Arrival<'_>,
@@ -263,13 +263,13 @@ fn choice_of(
         passed.extend(outcome.map(over));
         (decision, outcome)
     });
-    // The last one is told of by the decision.
+    // The decision itself tells about the last pool.
     passed.retain(|over| over.pool != pool);
     let decision = without_search(decision, arrival);
     Choice { pool, decision, verdicts, passed_over: passed, queue }
 }
 
-/// How the request goes on, if it goes anywhere.
+/// Returns the plan for a request, unless it is refused.
 fn decide<'m>(
     pipeline: &mut Pipeline<'_>,
     flow: Flow,
@@ -288,7 +288,7 @@ fn decide<'m>(
     Ok((arrival, plan))
 }
 
-/// How a request is refused or dropped, and by which list, entry or rule.
+/// Says how a request is refused or dropped, and by which list, entry or rule.
 fn rejected(pipeline: &Pipeline<'_>, rejection: Rejection, flow: Flow) -> String {
     match rejection {
         Rejection::Answered(OwnResponse::Capabilities) => {
@@ -318,7 +318,7 @@ fn rejected(pipeline: &Pipeline<'_>, rejection: Rejection, flow: Flow) -> String
     }
 }
 
-/// What to do about a call that was sent to where its user has registered from, and that has come back without a route.
+/// Returns advice for a call that was sent to a registered contact and came back without a route.
 fn come_back(pipeline: &Pipeline<'_>, message: &Message<'_>, has_no_route: bool) -> &'static str {
     let by_source = pipeline.registrar.as_ref().is_some_and(|registrar| registrar.reaches_sources());
     let is_ours = |via: &Via<'_>| pipeline.step.site.topology.ports.wrote(via);
@@ -332,7 +332,7 @@ fn come_back(pipeline: &Pipeline<'_>, message: &Message<'_>, has_no_route: bool)
 fn refused_by(pipeline: &Pipeline<'_>, refuser: Refuser, flow: Flow) -> String {
     let routes = &pipeline.step.site.routes;
     let name = |index| &routes.rule(index).name;
-    // Whoever is refused is in a network that is kept out, or in none where some are let in.
+    // The source is in a network of `deny`, or in none of the networks of `allow`.
     let entry = |access: &Access| match access.entry(flow.peer.ip()) {
         Some(network) => format!("{} is in {network} of `deny`", flow.peer.ip()),
         None => format!("{} is in no network of `allow`", flow.peer.ip()),
@@ -361,7 +361,7 @@ fn refused_by(pipeline: &Pipeline<'_>, refuser: Refuser, flow: Flow) -> String {
     }
 }
 
-/// The user to whose contacts a request goes, where its rule sends it there.
+/// Returns the user whose contacts a request goes to, if its rule sends it to contacts.
 fn located_of(
     pipeline: &Pipeline<'_>,
     arrival: &Arrival<'_>,

@@ -1,4 +1,4 @@
-//! A shard begins and handles what it is told.
+//! Creation of a shard, and the handling of one input.
 
 use super::state::{Shard, ShardIdentity};
 use crate::forward::stateful::{ProxySettings, Stateful};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use transaction::Keys;
 
 impl Shard {
-    /// A shard that has received nothing yet.
+    /// Creates a shard that has received nothing yet.
     pub fn new(identity: ShardIdentity, setup: &Arc<Setup>) -> Self {
         let ShardIdentity { shard, shards, secret, serial, timers, epoch, call_limits, sent_calls } =
             identity;
@@ -56,7 +56,7 @@ impl Shard {
         new
     }
 
-    /// One bounded step; all its effects are in `out` when it returns.
+    /// Handles one input in one bounded step. When it returns, all effects are in `out`.
     pub fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) -> Outcome {
         let mut outcome = Outcome::Handled;
         self.site.now = now;
@@ -72,7 +72,7 @@ impl Shard {
             _ => {}
         }
         self.stateful.limit_memory();
-        // Whatever comes next: copies of what waits are to find it where it is then.
+        // Before any input: waiting calls proceed if they can, so that their copies find them at their new place.
         if self.queues.as_ref().is_some_and(|queues| queues.is_stale()) {
             serve_queues(&mut self.pipeline(out));
         }
@@ -119,7 +119,7 @@ impl Shard {
         outcome
     }
 
-    /// A step of this shard.
+    /// Returns the pipeline for one step of this shard.
     fn pipeline<'a>(&'a mut self, out: &'a mut Outbox<ShardEvent>) -> Pipeline<'a> {
         let Self { site, balancer, stateless, pools, stateful, registrar, queues, .. } = self;
         Pipeline {
@@ -130,8 +130,8 @@ impl Shard {
         }
     }
 
-    /// The way that this request would take if it came by this flow now. Changes nothing. A host name that the
-    /// request goes to may be looked up.
+    /// Returns the way that a request would take if it came by this flow now. Changes nothing, but may start the
+    /// look-up of a host name that the request goes to.
     ///
     /// # Errors
     /// The text says how the request would be refused or answered here, or why the bytes are no request.
@@ -146,17 +146,18 @@ impl Shard {
         explain(&mut self.pipeline(out), flow, bytes)
     }
 
-    /// Whether this response or ICMP error is about a transaction of a proxy, and not about one of this shard.
+    /// Returns whether this response or ICMP error belongs to a transaction of a proxy, but to no transaction of this
+    /// shard.
     pub fn is_stray(&self, bytes: &[u8]) -> bool {
         self.stateful.is_stray(bytes)
     }
 
-    /// When [`ShardInput::Busy`] is due, if overload control asks for that.
+    /// Returns when [`ShardInput::Busy`] is due. `None`: overload control does not ask for it.
     pub fn busy_deadline(&self) -> Option<Instant> {
         self.site.admission.overload.deadline()
     }
 
-    /// When [`ShardInput::Timer`] is due.
+    /// Returns when [`ShardInput::Timer`] is due.
     pub fn deadline(&self) -> Option<Instant> {
         let stateful = self.stateful.deadline();
         let registrar = self.registrar.as_ref().and_then(|registrar| registrar.deadline());

@@ -1,4 +1,4 @@
-//! What a shard is told.
+//! Inputs of a shard.
 
 use crate::address::hop_name::{HopName, Resolved};
 use crate::outcome::question::StoreAnswer;
@@ -9,79 +9,80 @@ use core::time::Duration;
 use overload::MessageClass;
 use std::sync::Arc;
 
-/// Something that a shard is told.
+/// An input of a shard.
 #[derive(Debug)]
 pub enum ShardInput<'a> {
     /// A message came in.
     Message {
-        /// What it came by.
+        /// Ingress flow of the message.
         flow: Flow,
-        /// Its bytes.
+        /// Bytes of the message.
         bytes: &'a [u8],
     },
-    /// How long the messages to come have waited in the sockets and the queue of the thread.
+    /// Waiting time of the next messages in the sockets and the queue of the thread.
     Waited {
-        /// The time since the first of them arrived.
+        /// Time since the first of them arrived.
         waited: Duration,
-        /// How many wait still, as far as the thread has read them.
+        /// Number of messages still waiting, as far as the thread has read them.
         queue: usize,
-        /// The class of the messages to come. Where they were not put in order by class: that of new INVITEs.
+        /// Class of the messages. If they were not sorted by class: the class of new INVITEs.
         class: MessageClass,
     },
-    /// How long the thread has been busy in all, at [`Shard::busy_deadline`](crate::Shard::busy_deadline).
+    /// Total busy time of the thread, due at [`Shard::busy_deadline`](crate::Shard::busy_deadline).
     Busy(Duration),
-    /// Time has passed: [`Shard::deadline`](crate::Shard::deadline).
+    /// Timers are due, at [`Shard::deadline`](crate::Shard::deadline).
     Timer,
-    /// A period is over; only where the state of calls is shared out
+    /// A measurement period is over. Used only with shared-out state of calls
     /// ([`Shard::sharing_period`](crate::Shard::sharing_period)).
     Period {
-        /// How long it was.
+        /// Length of the period.
         length: Duration,
-        /// For which part of it the process has kept the processors busy that it may use, from 0 to 1.
+        /// Part of the processor time available to the process that it used during the period, from 0 to 1.
         utilisation: f64,
     },
     /// ICMP says that a datagram did not arrive, or a connection failed before a message was sent (RFC 3261 §16.9).
     Unreachable {
-        /// The way that it was to go.
+        /// The flow on which the message was sent.
         to: Flow,
-        /// The beginning of the message. Empty: the connections that lead there are lost, and whatever went by them and has no
-        /// answer.
+        /// The beginning of the message. Empty: the connections to that peer are lost, with every request sent on them
+        /// that has no response.
         quoted: &'a [u8],
     },
-    /// Where a name leads, after [`ShardEvent::LookUp`](crate::ShardEvent::LookUp).
+    /// Addresses of a name, after [`ShardEvent::LookUp`](crate::ShardEvent::LookUp).
     Name {
-        /// The name that was asked for.
+        /// The name of the question.
         name: &'a HopName,
         /// The answer.
         answer: &'a Resolved,
     },
-    /// A store has answered, after [`ShardEvent::Ask`](crate::ShardEvent::Ask).
+    /// Answer of a store, after [`ShardEvent::Ask`](crate::ShardEvent::Ask).
     Answer {
         /// The number of the question.
         number: u64,
         /// The answer.
         answer: Box<StoreAnswer>,
     },
-    /// A member has announced how many new calls a second it can take, from all shards together.
+    /// Capacity that a member has announced, for all shards together.
     Capacity {
         /// The member's slot.
         slot: Slot,
-        /// Calls a second.
+        /// New calls per second.
         capacity: f64,
     },
-    /// A member has shown how many new calls a second it can take, from all shards together, while another process asked it.
+    /// Capacity of a member that another process has measured, for all shards together.
     Learned {
-        /// The pool whose queue is told.
+        /// The pool whose queue uses the capacity.
         pool: PoolId,
         /// The member.
         node: NodeId,
-        /// Calls a second.
+        /// New calls per second.
         capacity: f64,
     },
-    /// Another shard of the process has found out what a password is worth ([`ShardEvent::Judgement`](crate::ShardEvent::Judgement)).
+    /// Result of a password check by another shard of the process
+    /// ([`ShardEvent::Judgement`](crate::ShardEvent::Judgement)).
     Judgement(&'a digest_auth::Judgement),
-    /// The load that the other shards have put on the nodes, by slot.
+    /// Load that the other shards have put on the nodes, by slot.
     OtherLoads(&'a [Load]),
-    /// Another set-up.
+    /// A new set-up.
     SetUp(&'a Arc<Setup>),
 }

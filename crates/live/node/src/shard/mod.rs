@@ -1,10 +1,10 @@
 //! A shard, and the path of a message through it.
 //!
-//! - `state.rs`: its parts; `setup.rs` and `take_over.rs`: its settings, and what changes with them,
+//! - `state.rs`: its parts; `setup.rs` and `take_over.rs`: its settings and their changes,
 //! - `handle.rs`: one step for each `input.rs`,
-//! - `pipeline.rs`: the way of a message, which asks `recall.rs` and `plan.rs`,
+//! - `pipeline.rs`: the path of a message, with `recall.rs` and `plan.rs`,
 //! - `events.rs`: all other input,
-//! - `report.rs` and `explain.rs`: what operators are shown.
+//! - `report.rs` and `explain.rs`: reports for operators.
 
 mod events;
 pub(crate) mod explain;

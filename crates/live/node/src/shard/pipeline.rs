@@ -1,7 +1,7 @@
 //! The path of a message through a shard: recall, read, decide, admit, act.
 //!
-//! A request that waits for a store, a host name or room in a queue is read and decided again after its wait, with the
-//! [`Progress`] that it has made (`events.rs`).
+//! A request may wait for a store, a host name or room in a queue. After its wait it is read and decided again, with
+//! its [`Progress`] (`events.rs`).
 
 use crate::address::contact::Contact;
 use crate::admission::{NEXT_HOP_OVERLOADED, Novelty, Ticket};
@@ -37,17 +37,16 @@ use std::sync::Arc;
 use transaction::ServerKey;
 use wire::{Message, Method};
 
-/// A step of a shard, with all parts of the shard that a message or a timer may need.
+/// One step of a shard, with all parts of the shard that a message or a timer may need.
 pub(crate) struct Pipeline<'a> {
     pub(crate) step: Step<'a>,
     pub(crate) stateless: &'a mut Stateless,
-    /// The transactions; `None` where no pool keeps any.
+    /// The transactions; `None` if no pool keeps any.
     pub(crate) stateful: Option<&'a mut Stateful>,
     pub(crate) registrar: Option<&'a mut Registrar>,
 }
 
 impl Pipeline<'_> {
-    /// Processes a message that came in.
     pub(crate) fn message(&mut self, flow: Flow, bytes: &[u8]) -> Outcome {
         self.stateless.search_limits.heard(self.step.site.now);
         let message = self.step.site.read(bytes);
@@ -64,7 +63,7 @@ impl Pipeline<'_> {
             return Outcome::Handled;
         }
         if acknowledges_us(step.site, message) {
-            // Little work, so that it tells nothing of how many requests can be taken.
+            // Such an ACK takes little work, so it says nothing about how many requests can be handled.
             step.site.discard(Drop::Ack);
         } else if message.status().is_none() {
             return self.request(flow, message, key);
@@ -87,7 +86,8 @@ impl Pipeline<'_> {
             }
         }
         let arrival = Arrival::read(self.step.site, self.step.pools, flow, message, key);
-        // A copy gets the same again. It costs little, and tells nothing of how many requests can be taken.
+        // A copy of a refused request gets the same response. It costs little, and says nothing about how many requests
+        // can be handled.
         if let Some(refused) = arrival.refused()
             && arrival.check(&self.step.site.topology.ports).is_ok()
         {
@@ -106,21 +106,20 @@ impl Pipeline<'_> {
         self.handled(flow, message)
     }
 
-    /// Overload control hears of a request that took work.
+    /// Reports a request that took work to overload control.
     fn handled(&mut self, flow: Flow, message: &Message<'_>) -> Outcome {
         let Site { admission, now, .. } = &mut *self.step.site;
         admission.overload.handled(*now, flow, message);
         Outcome::Handled
     }
 
-    /// Forwards or answers what may come in.
     fn arrived(&mut self, arrival: &Arrival<'_>) -> Result<(), Rejection> {
         arrival.lets_in(&self.step.site.routes.access)?;
         arrival.check(&self.step.site.topology.ports)?;
         self.go_or_refuse(arrival, Progress::default())
     }
 
-    /// Takes up a request again after its wait, with its progress.
+    /// Continues a request after its wait, with its progress.
     pub(crate) fn take(
         &mut self,
         flow: Flow,
@@ -135,9 +134,9 @@ impl Pipeline<'_> {
         self.go_or_refuse(&arrival, progress)
     }
 
-    /// Gives a call that has waited what it gets instead of a member. A caller that `is_told`, by 100, sends no
-    /// copies, which could be answered again where the answer is lost (RFC 3261 §17.1.1.2): it gets one in any case,
-    /// and until it acknowledges that.
+    /// Refuses a call that has waited for a member. `is_told`: the caller got a 100, so it sends no copies (RFC 3261
+    /// §17.1.1.2), and a lost answer could not be repeated. Such a caller always gets an answer, which is retransmitted
+    /// until the ACK.
     pub(crate) fn refuse_waiter(&mut self, flow: Flow, bytes: &[u8], is_told: bool, rejection: Rejection) {
         let Ok(message) = wire::scan(bytes) else { return };
         let rejection = match rejection {
@@ -153,7 +152,7 @@ impl Pipeline<'_> {
         self.step.site.tell(flow, Some(&message), self.step.out);
     }
 
-    /// Forwards a request, or answers it, and takes note of what became of it. The ticket of a rejected request ends here.
+    /// Forwards or answers a request, and records the result. The ticket of a rejected request ends here.
     fn go_or_refuse(&mut self, arrival: &Arrival<'_>, mut progress: Progress) -> Result<(), Rejection> {
         let gone = self.go(arrival, &mut progress);
         let is_silent = match gone {
@@ -190,7 +189,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Sends a request that no token of a proxy leads where it goes.
+    /// Sends a request that no token of a proxy directs to its destination.
     fn go_to(
         &mut self,
         arrival: &Arrival<'_>,
@@ -198,7 +197,7 @@ impl Pipeline<'_> {
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         if let To::Outside(Err(rejection)) = destination.to {
-            // A node that hangs up has done with the call, whoever hears of it.
+            // A member that sends a BYE has finished its part of the call, even if the BYE cannot be delivered.
             if arrival.method == Method::Bye {
                 self.step.balancer.request(self.step.site.now, &destination.request);
             }
@@ -239,7 +238,8 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Records where a request went without a transaction. Where sources are charged, also that it went on with one.
+    /// Records where a request went without a transaction. If sources are charged, also records requests with a
+    /// transaction.
     fn note(&mut self, arrival: &Arrival<'_>, became: Became) {
         let Site { seen, tokens, admission, now, .. } = &mut *self.step.site;
         if matches!(became, Became::Forwarded(Some(_))) || admission.is_charging() {
@@ -249,7 +249,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Sends a request to the contacts of the address-of-record in its Request-URI. Asks the store for them first.
+    /// Sends a request to the contacts of the address-of-record in its Request-URI, after asking the store for them.
     fn locate(
         &mut self,
         arrival: &Arrival<'_>,
@@ -310,7 +310,8 @@ impl Pipeline<'_> {
         Ok(Act::Forwarded(None))
     }
 
-    /// Sends a request to the address that it names, as a stateless proxy. The requests of its dialogs go from end to end.
+    /// Sends a request to the address that it names, as a stateless proxy. Later requests of its dialog do not pass
+    /// this proxy.
     fn relay(
         &mut self,
         arrival: &Arrival<'_>,
@@ -344,7 +345,6 @@ impl Pipeline<'_> {
         self.send(arrival, destination, &onward, Hop::Contact(Arc::clone(contact)), progress.hand_over())
     }
 
-    /// Sends a request on without a transaction.
     fn send(
         &mut self,
         arrival: &Arrival<'_>,
@@ -367,7 +367,7 @@ impl Pipeline<'_> {
         Act::Forwarded(Some(hop).filter(|_| arrival.begins_transaction()))
     }
 
-    /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
+    /// Asks the balancer for a member or next hop, and sends the request there with or without a transaction.
     fn onward(
         &mut self,
         arrival: &Arrival<'_>,
@@ -379,7 +379,7 @@ impl Pipeline<'_> {
         let service = step.pools.service(request.pool);
         let forward = service.forward();
         let begins = arrival.begins_transaction();
-        // A CANCEL or ACK of what is kept has found its transaction by now.
+        // A CANCEL or ACK for a kept transaction has already found that transaction.
         let may_keep = service.has_transactions() || (forward == Forward::Distributed && begins);
         let named = if service.has_hops() { named_member(step, arrival, destination)? } else { None };
         let follows = arrival.hop().filter(|_| named.is_none()).and_then(|hop| hop.member(step.balancer));
@@ -389,7 +389,7 @@ impl Pipeline<'_> {
             match assign(step, arrival, destination, progress, named) {
                 Ok(Assignment::Member { slot, pool, why }) => (slot, pool, why),
                 Ok(Assignment::Waits) => return Ok(Act::Waits),
-                // Its INVITE has gone to one of them, and nobody remembers which.
+                // The INVITE of this request went to one of the members, and no record says which.
                 Ok(Assignment::Search) | Err(_) if arrival.method == Method::Ack || !begins && !may_keep => {
                     let slot = member_by_call(step.balancer, request).ok_or(NO_SERVER)?;
                     (slot, request.pool, Why::Session)
@@ -413,9 +413,9 @@ impl Pipeline<'_> {
         if forward == Forward::Distributed {
             stateful.check_new(step, arrival, destination, kept_as)?;
         }
-        // Another one might be none that verifies.
+        // Another member might not verify credentials.
         let is_fixed = request.in_dialog || named.is_some() || is_unproved;
-        // What comes again with credentials is for the member that asked for them.
+        // A request repeated with credentials belongs to the member that asked for them.
         let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
         let patience = may_move.then(|| step.invite_timeout(destination.rule, pool)).flatten();
         let request = Request { pool, call_id: &[], ..destination.request };
@@ -425,7 +425,7 @@ impl Pipeline<'_> {
         Ok(Act::Forwarded(None))
     }
 
-    /// Checks whether a request may go to a next hop, or on with a transaction, by the request and its pool alone.
+    /// Checks whether a request may go to a next hop or get a transaction, by the request and its pool alone.
     fn check_onward(
         &mut self,
         arrival: &Arrival<'_>,
@@ -447,8 +447,8 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Sends a request without a transaction: to the member that the balancer chooses, or out of the pool where a
-    /// member sends it.
+    /// Sends a request without a transaction: to the member that the balancer chooses, or out of the pool if a member
+    /// sent it.
     fn balance(
         &mut self,
         arrival: &Arrival<'_>,
@@ -475,7 +475,6 @@ impl Pipeline<'_> {
         Ok(Act::Forwarded(None))
     }
 
-    /// Sends a request to a next hop without a transaction.
     fn pass(
         &mut self,
         arrival: &Arrival<'_>,
@@ -495,7 +494,7 @@ impl Pipeline<'_> {
         act
     }
 
-    /// Whether this proxy of the chain keeps the transaction of a request.
+    /// Returns whether this proxy of the chain keeps the transaction of a request.
     fn keeps(&mut self, arrival: &Arrival<'_>, service: Service, slot: Slot) -> bool {
         let hop = self.step.site.topology.node(slot).peer;
         let (site, message) = (&*self.step.site, arrival.message);
@@ -505,20 +504,20 @@ impl Pipeline<'_> {
     }
 }
 
-/// What was done about a request.
 enum Act {
-    /// It was sent on: there, where a copy, CANCEL or ACK has to follow it and finds no transaction and no session.
+    /// The request was sent. `Some`: the hop that a copy, CANCEL or ACK must follow, since it finds no transaction and
+    /// no session.
     Forwarded(Option<Hop>),
-    /// It waits.
     Waits,
 }
 
-/// Whether there is room for the state of another request, and of the call that it may begin.
+/// Returns whether there is room for the state of another request and of a call that it may begin.
 fn has_room(stateful: &Stateful, site: &Site, message: &Message<'_>) -> bool {
     stateful.has_room(message) && (!shares_dialogs(site) || stateful.has_room_for_call(site, message))
 }
 
-/// What is kept of a request whose state is kept here. A call that has its record at a proxy before us gets no second one.
+/// Returns the kind of state to keep for a request that is kept here. A call with a record at a proxy before this one
+/// gets no second record.
 fn kept_as(site: &Site, arrival: &Arrival<'_>, forward: Forward) -> Forward {
     let has_record = || has_record_elsewhere(site, arrival.message, arrival.flow.peer);
     match forward {
@@ -529,11 +528,11 @@ fn kept_as(site: &Site, arrival: &Arrival<'_>, forward: Forward) -> Forward {
     }
 }
 
-/// The Record-Route of a dialog whose first transaction is kept here.
+/// Returns the Record-Route for a dialog whose first transaction is kept here.
 fn record_route_of(service: Service, kept_as: Forward) -> RecordRoute {
     match (kept_as, service.forward()) {
         (Forward::Dialog, _) => RecordRoute::WithDialogs,
-        // Who keeps the transactions of a call sees its dialogs, too.
+        // The proxy that keeps the transactions of a call must see the requests of its dialogs, too.
         (_, Forward::Distributed) => RecordRoute::WithTransactions,
         _ if service.records_route() => RecordRoute::WithTransactions,
         _ => RecordRoute::No,

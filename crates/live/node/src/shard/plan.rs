@@ -1,4 +1,5 @@
-//! Where a request goes, for traffic and for `explain`. Nothing changes but counters, and what the caller's `look` does.
+//! Decides where a request goes, for traffic and for `explain`. Changes only counters, apart from the effects of the
+//! caller's `look`.
 
 use crate::decide::client_flow::{FlowHop, plan_by_flow};
 use crate::decide::destination::{Destination, destination};
@@ -12,17 +13,18 @@ use crate::site::reply::is_about_us;
 use crate::step::Step;
 use balance::Request;
 
-/// How a request goes on.
+/// The way of a request.
 pub(crate) enum Plan<'m> {
     /// Within a dialog, to the target that the other party has named, by the token of a proxy.
     Dialog(DialogHop),
     /// By the connection of a client that its Route names.
     Flow(FlowHop),
-    /// By the token of a pool, by a rule, or as the session table has it.
+    /// By the token of a pool, by a rule, or by the session table.
     To(Destination<'m>),
 }
 
-/// Decides about a request. `look` is called before the rules are asked, unless a proxy's token or a client's connection leads it.
+/// Decides about a request. Calls `look` before the rules are searched, unless a proxy's token or a client's connection
+/// directs the request.
 pub(crate) fn plan<'m>(
     step: &mut Step<'_>,
     arrival: &Arrival<'m>,
@@ -31,7 +33,7 @@ pub(crate) fn plan<'m>(
     registrar: Option<&Registrar>,
     look: impl FnOnce(&mut Step<'_>, &Request<'_>, bool) -> Result<(), Rejection>,
 ) -> Result<Plan<'m>, Rejection> {
-    // Where a neighbour asks us to authenticate the sender, no Route leads past that.
+    // If a neighbour asks this proxy to authenticate the sender, no Route may bypass the authentication.
     let may_pass = !is_asked(step.site, arrival.message, arrival.flow.peer);
     if let Some(stateful) = stateful.filter(|_| may_pass) {
         if let Some(hop) = stateful.plan_within(step, arrival)? {

@@ -1,4 +1,4 @@
-//! Finds the waiting request, or the answer given before, that a request belongs to.
+//! Finds the waiting request or the earlier answer that a request belongs to.
 
 use crate::outcome::rejection::OwnResponse;
 use crate::read::progress::Waiter;
@@ -10,15 +10,15 @@ use base::Flow;
 use transaction::ServerKey;
 use wire::{Message, Method};
 
-/// How a request relates to the one that it belongs to.
+/// How a request relates to an earlier request.
 pub(crate) enum Recalled {
-    /// A repetition: it goes no further.
+    /// A repetition, which needs nothing more.
     Repetition,
-    /// The CANCEL of a call that waited in a queue, and has left it.
+    /// The CANCEL of a call that waited in a queue and was taken out of it.
     Cancelled(Box<Waiter>),
 }
 
-/// Whether a request is a repetition of one that waits or was answered here, or the CANCEL of one that waits.
+/// Returns whether a request repeats one that waits or was answered here, or is the CANCEL of one that waits.
 pub(crate) fn recall(
     step: &mut Step<'_>,
     registrar: Option<&mut Registrar>,

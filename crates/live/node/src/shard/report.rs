@@ -1,4 +1,4 @@
-//! Views of a shard: counters, balancer, reports.
+//! Reports of a shard: counters, balancer, registrar, queues.
 
 use super::state::Shard;
 use crate::address::topology::Topology;
@@ -13,22 +13,22 @@ use balance::{Balancer, CallKey};
 use base::{Instant, Ledger};
 
 impl Shard {
-    /// The addresses in use.
+    /// Returns the addresses in use.
     pub fn topology(&self) -> &Topology {
         &self.site.topology
     }
 
-    /// The tokens in use.
+    /// Returns the tokens in use.
     pub fn tokens(&self) -> &Tokens {
         &self.site.tokens
     }
 
-    /// Sessions, leases and the policy.
+    /// Returns the balancer, with sessions, leases and policies.
     pub fn balancer(&self) -> &Balancer {
         &self.balancer
     }
 
-    /// Counts of messages so far.
+    /// Returns the counts of messages so far.
     pub fn counters(&self) -> ShardCounters {
         let mut counters = self.site.counters.clone();
         counters.requests_forwarded += self.site.relayed.requests;
@@ -42,38 +42,38 @@ impl Shard {
         counters
     }
 
-    /// Counts of the operations so far.
+    /// Returns the counts of operations so far.
     pub fn ledger(&self) -> Ledger {
         self.site.ledger + self.stateful.ledger()
     }
 
-    /// Overload control as it is now.
+    /// Returns the present state of overload control.
     pub fn overload_report(&mut self, now: Instant) -> OverloadReport {
         self.site.admission.overload.report(now)
     }
 
-    /// Overload control with each neighbour, as it is now.
+    /// Returns the present state of overload control for each neighbour.
     pub fn neighbour_reports(&self, now: Instant) -> Vec<NeighbourReport> {
         self.site.admission.overload.neighbours(now)
     }
 
-    /// The rules of the queue in front of the shard, if there is to be one.
+    /// Returns the rules of the queue in front of the shard, if it is to have one.
     pub fn triage(&self) -> Option<overload::Triage> {
         self.site.admission.overload.triage()
     }
 
-    /// The wait from which on a new request is late.
+    /// Returns the waiting time from which on a new request is late.
     pub fn late(&self) -> core::time::Duration {
         self.site.admission.overload.late()
     }
 
-    /// Whether the Resource-Priority of what comes by this flow counts: it is a member's or a neighbour's.
+    /// Returns whether Resource-Priority counts in messages from this flow: it belongs to a member or a neighbour.
     pub fn may_have_priority(&self, flow: base::Flow) -> bool {
         let is_member = self.site.topology.slot_at(flow.remote()).is_some();
         self.site.admission.overload.may_have_priority(flow.peer.ip(), is_member)
     }
 
-    /// What is kept of transactions, if a pool is forwarded to with them, or has next hops.
+    /// Returns the report on transactions, if a pool keeps transactions or has next hops.
     pub fn proxy_report(&self) -> Option<ProxyReport> {
         if !self.has_transactions() {
             return None;
@@ -84,7 +84,8 @@ impl Shard {
         Some(report)
     }
 
-    /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
+    /// Returns the number of transactions without a final response. Transactions that are both kept here and counted
+    /// for a member count once.
     pub fn open_transactions(&self) -> usize {
         let (noted, kept) = (self.balancer.open_transactions(), self.stateful.unanswered());
         let are_both = self.pools.has_counted_transactions();
@@ -93,7 +94,7 @@ impl Shard {
         waiting + if are_both { noted.max(kept) } else { noted + kept }
     }
 
-    /// The calls and transactions that are kept here, some more than once.
+    /// Visits the calls and transactions that are kept here, some more than once.
     pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
         self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
         let of_stores = self.registrar.iter().flat_map(|registrar| registrar.waiting().requests());
@@ -103,7 +104,7 @@ impl Shard {
         self.stateful.calls(&self.site).for_each(visit);
     }
 
-    /// Checks that every load is the sum of its leases, and that each ticket that has not ended belongs to a request under way.
+    /// Checks that every load is the sum of its leases, and that each open ticket belongs to a request in progress.
     ///
     /// # Errors
     /// Says which load or how many tickets differ.
@@ -120,17 +121,17 @@ impl Shard {
         }
     }
 
-    /// The tickets that requests were given, and how they ended.
+    /// Returns the counts of tickets, and of how they ended.
     pub fn tickets(&self) -> &TicketCounts {
         &self.site.admission.tickets
     }
 
-    /// The state of the registrar, if there is one.
+    /// Returns the state of the registrar, if there is one.
     pub fn registrar_report(&self) -> Option<RegistrarReport> {
         self.registrar.as_ref().map(|registrar| registrar.report())
     }
 
-    /// How the queues of the pools do, by their number.
+    /// Returns the state of the queues, by number of the pool.
     pub fn queue_reports(&self) -> Vec<Option<QueueReport>> {
         self.queues.as_ref().map(|queues| queues.reports(self.site.now)).unwrap_or_default()
     }
@@ -139,13 +140,14 @@ impl Shard {
         self.site.sharing.as_ref().map(|sharing| sharing.report())
     }
 
-    /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`ShardInput::Unreachable`](crate::ShardInput::Unreachable)).
+    /// Returns whether the shard keeps transactions. Then it must learn of datagrams that did not arrive
+    /// ([`ShardInput::Unreachable`](crate::ShardInput::Unreachable)).
     pub fn has_transactions(&self) -> bool {
         self.stateful.is_in_use()
     }
 
-    /// How often it has to hear of a period that is over ([`ShardInput::Period`](crate::ShardInput::Period)), where
-    /// the state of calls is shared out.
+    /// Returns how often the shard needs [`ShardInput::Period`](crate::ShardInput::Period). `None`: the state of calls
+    /// is not shared out.
     pub fn sharing_period(&self) -> Option<core::time::Duration> {
         self.site.sharing.as_ref().map(|sharing| sharing.distributor.settings().period)
     }

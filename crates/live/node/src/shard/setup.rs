@@ -16,57 +16,57 @@ use core::time::Duration;
 use route::{RateSettings, Service};
 use std::sync::Arc;
 
-/// Everything that is decided for the shards of a process beside the traffic, as of one moment. Every change of it is
-/// another such value, and the shards take each as a whole.
+/// All settings of the shards of a process at one moment. Every change creates a new value, and each shard takes it
+/// over as a whole.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
-    /// The nodes by slot, nodes that left included.
+    /// The nodes by slot, with nodes that left.
     pub nodes: Arc<[Node]>,
-    /// Our addresses, and the nodes' by slot.
+    /// The addresses of this process, and of the nodes by slot.
     pub topology: Arc<Topology>,
-    /// The pools by their number, [removed pools](PoolSetup::GONE) included.
+    /// The pools by their number, with [removed pools](PoolSetup::GONE).
     pub pools: Arc<[PoolSetup]>,
-    /// New calls are refused with 503: the process is about to stop, by then at the latest.
+    /// Time when the process stops at the latest. `Some`: new calls are refused with 503.
     pub stopping: Option<Instant>,
-    /// The part that only the configuration decides.
+    /// Settings that come from the configuration alone.
     pub settings: ShardSettings,
 }
 
-/// The settings of a configuration for the shards, whatever the state of its members.
+/// The shards' settings from the configuration, independent of the state of its members.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShardSettings {
-    /// Whether a request of an unknown dialog goes on like a new one, which is for next hops only; otherwise it gets 481.
+    /// Whether a request of an unknown dialog is handled like a new request, which only next hops need. Otherwise it
+    /// gets 481.
     pub forwards_orphans: bool,
-    /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens: they outlive the process.
+    /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, which outlive the process.
     pub epoch_unix: u64,
-    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`](crate::ShardEvent::Failed)), which
-    /// costs memory for each.
+    /// Whether each failed request is reported ([`ShardEvent::Failed`](crate::ShardEvent::Failed)). Each report takes
+    /// memory.
     pub tell_failures: bool,
-    /// The marks in messages.
+    /// Tokens for messages.
     pub tokens: Arc<Tokens>,
-    /// Weights, times and limit of the pools' sessions, over all shards.
+    /// Weights, times and limit of the pools' sessions, for all shards together.
     pub sessions: balance::SessionSettings,
     /// Routing rules, and the access lists of listeners.
     pub routes: Arc<Routes>,
-    /// How much each source may begin, over all shards.
+    /// Rate limits of sources, for all shards together.
     pub rates: RateSettings,
-    /// What is done about more requests than can be served.
+    /// Overload control.
     pub overload: OverloadControl,
     /// The registrar and its users, if there is one.
     pub registrar: Option<Arc<RegistrarSettings>>,
-    /// Limits of transactions and their memory, over all shards.
+    /// Limits of transactions and their memory, for all shards together.
     pub limits: ProxyLimits,
     /// The neighbours with which the state of calls is shared out, if there are any.
     pub distribution: Option<Distribution>,
     /// Settings of kept dialogs, if a pool keeps dialogs.
     pub dialogs: Option<Arc<DialogSettings>>,
-    /// What carries requests that are too long for UDP.
+    /// Transport of requests that are too long for UDP.
     pub large_requests: LargeRequests,
 }
 
 impl ShardSettings {
-    /// The defaults, with these tokens, for a clock that shows this Unix time at
-    /// [`Instant::ZERO`].
+    /// Returns default settings with these tokens. `epoch_unix` is the Unix time at [`Instant::ZERO`].
     pub fn new(tokens: Tokens, epoch_unix: u64) -> Self {
         Self {
             forwards_orphans: false,
@@ -86,27 +86,27 @@ impl ShardSettings {
     }
 }
 
-/// How calls are spread over the members of a pool.
+/// Settings of one pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolSetup {
     /// The service of the pool.
     pub service: Service,
     /// The policy that chooses the member of the next call.
     pub policy: PolicyKind,
-    /// How many members the configuration names: shards that take turns begin at different ones.
+    /// Number of members in the configuration. Round-robin turns of the shards start at different members.
     pub members: usize,
-    /// Which of the nodes these are.
+    /// The nodes of the pool.
     pub nodes: Members,
-    /// The queue in front of them, if new calls wait for room.
+    /// The queue of the pool, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
-    /// The law of the limit that keeps members from more than they can do, if there is one.
+    /// Law of the limit that protects members from overload, if there is one.
     pub member_law: Option<MemberLaw>,
-    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
+    /// Time a member may leave an INVITE without a response before another member gets it. Zero: no limit.
     pub invite_timeout: Duration,
 }
 
 impl PoolSetup {
-    /// A removed pool. No other pool gets its number.
+    /// A removed pool. Its number is never used again.
     pub const GONE: Self = Self {
         service: Service::Balance,
         policy: PolicyKind::RoundRobin,
@@ -117,7 +117,7 @@ impl PoolSetup {
         invite_timeout: Duration::ZERO,
     };
 
-    /// A pool of these nodes, without a queue. Where all nodes are its, turns begin at the first.
+    /// Creates a pool of these nodes without a queue. If it has all nodes, turns begin at the first node.
     pub fn new(service: Service, policy: PolicyKind, nodes: Members) -> Self {
         let members = match &nodes {
             Members::All => 0,
@@ -126,7 +126,7 @@ impl PoolSetup {
         Self { service, policy, members, nodes, ..Self::GONE }
     }
 
-    /// The slot where a shard's turns begin: each of `shards` at another member.
+    /// Returns the slot where a shard's turns begin. Each of `shards` begins at another member.
     pub fn first_turn(&self, shard: usize, shards: usize) -> usize {
         let place = |count: usize| shard * count / shards.max(1);
         match &self.nodes {
@@ -137,7 +137,7 @@ impl PoolSetup {
 }
 
 impl Setup {
-    /// Without nodes and pools.
+    /// Creates a set-up without nodes and pools.
     pub fn new(topology: Topology, settings: ShardSettings) -> Self {
         let topology = Arc::new(topology);
         Self { nodes: Arc::default(), topology, pools: Arc::default(), stopping: None, settings }
@@ -148,12 +148,12 @@ impl Setup {
         PipelineSettings { forwards_orphans, epoch_unix, stopping: self.stopping, tell_failures }
     }
 
-    /// The next hops that are in a pool.
+    /// Returns the next hops that are in a pool.
     pub fn hops(&self) -> impl Iterator<Item = Slot> + '_ {
         self.strangers().filter(|&slot| self.pools.iter().any(|pool| pool.nodes.has(slot)))
     }
 
-    /// The nodes of no pool to whose members dialogs belong. A request from one is handled like one from any caller.
+    /// Returns the nodes that are in no pool of members. Their requests are handled like the requests of any caller.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = Slot> + '_ {
         let is_own = |slot| self.pools.iter().any(|pool| !pool.service.has_hops() && pool.nodes.has(slot));
         (0..self.nodes.len()).map(|index| Slot(index as u16)).filter(move |&slot| !is_own(slot))

@@ -1,4 +1,4 @@
-//! What changes in a shard with another set-up: what is other than before, and nothing else.
+//! Changes a shard to a new set-up. Only the parts that differ are changed.
 
 use super::state::Shard;
 use crate::queue::{QueueSetup, Queues};
@@ -12,14 +12,14 @@ use route::{Network, Service};
 use std::sync::Arc;
 
 impl Shard {
-    /// Takes over another set-up.
+    /// Changes to a new set-up.
     pub(crate) fn set_up(&mut self, setup: &Arc<Setup>) {
         let before = core::mem::replace(&mut self.setup, Arc::clone(setup));
         self.take_over(Some(&before), setup);
     }
 
-    /// Takes over what is other than `before`. A policy that stays keeps its turns and averages, and what is open
-    /// keeps the settings that it was opened with.
+    /// Applies the differences from `before`. A policy that stays keeps its turns and averages. Open transactions and
+    /// calls keep the settings that they started with.
     pub(crate) fn take_over(&mut self, before: Option<&Setup>, setup: &Setup) {
         let differs =
             |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));
@@ -42,7 +42,7 @@ impl Shard {
         self.site.admission.set_charging(self.site.now, self.queues.is_some());
     }
 
-    /// What the configuration says.
+    /// Applies the settings of the configuration.
     fn take_settings(&mut self, before: Option<&Setup>, setup: &Setup) {
         let (shards, settings) = (self.place.1, &setup.settings);
         let differs =
@@ -64,7 +64,7 @@ impl Shard {
         }) {
             self.set_registrar(settings.registrar.as_deref());
         }
-        // Calls that go on are kept on where no new ones are.
+        // Existing calls are kept even if no pool keeps new ones.
         if let Some(dialogs) = &settings.dialogs
             && differs(|one, other| one.settings.dialogs == other.settings.dialogs)
         {
@@ -92,7 +92,7 @@ impl Shard {
         }
     }
 
-    /// Other pools, of which there were these before.
+    /// Sets the pools. `before` are the previous pools.
     fn set_pools(&mut self, before: &[PoolSetup], setup: &Setup) {
         let (shard, shards) = self.place;
         let mut pools = self.balancer.take_pools().into_iter();
@@ -107,13 +107,13 @@ impl Shard {
         self.balancer.set_pools(pools);
     }
 
-    /// How pools are forwarded to, after pools and nodes.
+    /// Sets how the pools are served. Must follow changes of pools and nodes.
     fn set_services(&mut self, setup: &Setup) {
         let services: Vec<_> = setup.pools.iter().map(|pool| pool.service).collect();
         let has_pool = services.iter().any(|service| *service != Service::Balance);
         let of_hops = || (0..).map(PoolId).zip(&services).filter(|(_, service)| service.has_hops());
         let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
-        // Those that left may have calls.
+        // Nodes that left may still have calls.
         let counted = of_hops().filter(|(_, service)| service.counts_calls());
         let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
         self.stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
@@ -123,7 +123,7 @@ impl Shard {
         self.pools.set_invite_timeouts(setup.pools.iter().map(|pool| pool.invite_timeout).collect());
     }
 
-    /// Takes over the settings of the registrar, or that there is none.
+    /// Applies the settings of the registrar; `None`: without registrar.
     fn set_registrar(&mut self, settings: Option<&RegistrarSettings>) {
         let tokens = &self.site.tokens;
         let (nonce_keys, ban_hash) = (tokens.nonce_keys(), tokens.call_hash().words());
@@ -137,7 +137,7 @@ impl Shard {
         self.stateful.serve_users(self.registrar.is_some());
     }
 
-    /// Takes over which pools have queues, by their number.
+    /// Creates or removes queues, by number of the pool.
     fn set_queues(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>) {
         if wanted.iter().all(Option::is_none) && self.queues.is_none() {
             return;
@@ -150,8 +150,8 @@ impl Shard {
         }
     }
 
-    /// Changes the secrets of new tokens. The calls in the table keep the branches that they began with: a CANCEL
-    /// or a retransmission has to match what its node knows (RFC 3261 §16.11).
+    /// Changes the secrets of new tokens. Calls in the table keep the branches that they began with, since a CANCEL or
+    /// a retransmission must have the branch that its node knows (RFC 3261 §16.11).
     fn set_tokens(&mut self, tokens: &Tokens) {
         if !self.site.tokens.same_key(tokens) {
             self.site.rekeyed = Some(self.site.now);

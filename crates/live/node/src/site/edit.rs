@@ -1,4 +1,4 @@
-//! Edits of requests and responses, whichever way they go: rewriting by rules, and removal of what must not pass the border of the
+//! Edits of forwarded requests and responses: rewriting by rules, and removal of header fields that must not leave the
 //! trust domain (RFC 3325).
 
 use crate::message::route_header::RouteHeader;
@@ -7,23 +7,23 @@ use base::Flow;
 use route::Rule;
 use wire::{Credentials, Message};
 
-/// Where the credentials for proxies stand.
+/// Header fields that hold credentials for proxies and registrars.
 const CREDENTIALS: [&[u8]; 2] = [b"Authorization", b"Proxy-Authorization"];
 
-/// Whether a header field says who its sender is, which only elements of the trust domain may (RFC 3325 §9, and what
-/// was there before it).
+/// Returns whether a header field states the identity of its sender. Only elements of the trust domain may state one
+/// (RFC 3325 §9, and its predecessor `Remote-Party-ID`).
 fn is_identity(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 3] = [b"P-Asserted-Identity", b"P-Preferred-Identity", b"Remote-Party-ID"];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// The Request-URI that a rule makes of one that came by this listener; `None`: it stays as it is.
+/// Returns the Request-URI after a rule has changed it, for a request that came by this listener. `None`: no change.
 pub(crate) fn rewrite(site: &Site, rule: &Rule, uri: &[u8], listener: u16) -> Option<Vec<u8>> {
     let (here, mut rewritten) = (&site.topology.ports[listener].sent_by, Vec::new());
     rule.actions.uri(uri, here, &mut rewritten).then_some(rewritten)
 }
 
-/// What a rule and the Route ask for of what is forwarded and came by this listener (§16.6 steps 2 and 6).
+/// Edits a request that came by this listener as its rule and its Route ask (§16.6 steps 2 and 6).
 pub(crate) fn edit_by_rule(
     site: &mut Site,
     message: &Message<'_>,
@@ -37,9 +37,8 @@ pub(crate) fn edit_by_rule(
     rule.actions.headers(message, &mut site.edits);
 }
 
-/// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4):
-/// whoever is behind us could guess the password from them. So does what a party says of its own identity (RFC
-/// 3325 §5).
+/// Removes credentials for this proxy (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4): the elements
+/// behind could guess the password from them. Also removes a client's statements about its own identity (RFC 3325 §5).
 pub(crate) fn drop_credentials(site: &mut Site, message: &Message<'_>, from: Flow) {
     let Some(realm) = site.realm.as_deref() else { return };
     let is_trusted = is_trusted(site, from);
@@ -51,15 +50,15 @@ pub(crate) fn drop_credentials(site: &mut Site, message: &Message<'_>, from: Flo
     site.edits.remove_fields(message, is_unwanted);
 }
 
-/// What a callee says of its own identity goes no further either, where users have to prove theirs (RFC 3325 §5).
+/// Removes a callee's statements about its own identity, if users have to authenticate (RFC 3325 §5).
 pub(crate) fn drop_identity(site: &mut Site, response: &Message<'_>, from: Flow) {
     if site.realm.is_some() && !is_trusted(site, from) {
         site.edits.remove_headers(response, is_identity);
     }
 }
 
-/// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is
-/// trusted.
+/// Returns whether an element belongs to the trust domain (RFC 3325 §2.3): a member, a next hop, or an address in a
+/// trusted network.
 pub(crate) fn is_trusted(site: &Site, from: Flow) -> bool {
     site.topology.slot_of(from).is_some()
         || site.trusted.iter().any(|network| network.contains(from.peer.ip()))

@@ -1,39 +1,36 @@
-//! Requests that are too long for UDP (RFC 3261 §18.1.1): which transport each was sent by, and where TCP has failed.
+//! Requests that are too long for UDP (RFC 3261 §18.1.1): the transport of each, and addresses where TCP has failed.
 
 use base::{Instant, Recent};
 use core::time::Duration;
 use std::net::SocketAddr;
 
-/// The longest request over UDP, in bytes: nobody here knows the MTU of a path.
+/// The longest request over UDP, in bytes, since the MTU of the path is unknown.
 pub(crate) const LONGEST_OVER_UDP: usize = 1_300;
-/// Long requests a generation: as many as 500 calls a second begin in 32 s (64*T1).
+/// Long requests in one generation: as many as 500 calls a second begin in 32 s (64*T1).
 const REQUESTS: usize = 16_384;
-/// Addresses a generation that took no connection.
+/// Addresses in one generation that did not accept a connection.
 const REFUSALS: usize = 4_096;
-/// How long no further connection is tried to an address that took none. Each time in a row doubles it.
+/// Pause without connection attempts to an address after a failed one. It doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_mins(1);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
-/// What carries a request of more than 1,300 bytes to a hop that is reached over UDP.
+/// Transport of a request of more than 1,300 bytes to a hop that is reached over UDP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LargeRequests {
-    /// TCP, as RFC 3261 §18.1.1 has it; UDP where nobody takes the connection.
+    /// TCP (RFC 3261 §18.1.1), and UDP if the connection is not accepted.
     #[default]
     Tcp,
     /// UDP.
     Udp,
 }
 
-/// What is known of long requests.
 #[derive(Debug)]
 pub(crate) struct LargeRequestTable {
-    /// The setting.
     pub(crate) by: LargeRequests,
-    /// Recent ones, by a hash of their branch: the UDP port that they would have left by, had they not left by TCP;
-    /// `None` where they have left by UDP.
+    /// Recent long requests, by a hash of their branch. `Some`: the request left by TCP in place of this UDP port.
+    /// `None`: it left by UDP.
     pub(crate) sent: Recent<u64, Option<u16>>,
-    /// The addresses that took no connection: until when none is tried, and the length of that pause.
+    /// Addresses that did not accept a connection: when the next attempt is allowed, and the length of the pause.
     refused: Recent<SocketAddr, (Instant, Duration)>,
 }
 
@@ -49,7 +46,8 @@ impl LargeRequestTable {
         self.refused.get(&address).is_none_or(|(until, _)| *until <= now)
     }
 
-    /// An address took no connection. Of many requests that wait for one connection the first counts.
+    /// Records that an address did not accept a connection. Of several requests that waited for one connection, only
+    /// the first counts.
     pub(crate) fn refused(&mut self, now: Instant, address: SocketAddr) {
         let pause = match self.refused.get(&address) {
             Some((until, _)) if now < *until => return,

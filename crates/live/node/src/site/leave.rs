@@ -1,5 +1,5 @@
-//! The transport by which a request leaves (RFC 3261 §18.1.1): one that is too long for UDP by TCP, and by UDP if the
-//! connection fails.
+//! The transport by which a request leaves (RFC 3261 §18.1.1). A request that is too long for UDP leaves by TCP, or by
+//! UDP if the connection fails.
 //!
 //! A CANCEL and the ACK to a failure follow their INVITE (§9.1, §17.1.1.3): they have its branch.
 
@@ -12,7 +12,7 @@ use core::hash::Hasher;
 use core::ops::Range;
 use wire::{Message, Method};
 
-/// Bytes of a line `Via` beside its value.
+/// Bytes of a `Via` line besides its value.
 const VIA_LINE: usize = "Via: \r\n".len();
 
 fn hash(tokens: &Tokens, branch: &[u8]) -> u64 {
@@ -21,7 +21,7 @@ fn hash(tokens: &Tokens, branch: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The way by TCP to the address that `udp` leads to; best by a port at the same local address.
+/// Returns a TCP flow to the peer of `udp`, if possible from a port at the same local address.
 fn tcp_instead(ports: &Ports, udp: Flow) -> Option<Flow> {
     let ip = ports.get(udp.listener)?.advertised.ip();
     let is_beside = |port: &Port| port.transport == Transport::Tcp && port.advertised.ip() == ip;
@@ -29,8 +29,8 @@ fn tcp_instead(ports: &Ports, udp: Flow) -> Option<Flow> {
     ports.toward(beside, Peer::new(Transport::Tcp, udp.peer))
 }
 
-/// RFC 3261 §16.6 step 8: adds our Via, which the scratch holds with its branch at `branch`, to a request that goes to
-/// `hop`. Returns the flow that it leaves by, and where the branch is then.
+/// RFC 3261 §16.6 step 8: adds the Via of this proxy to a request that goes to `hop`. The Via is in the scratch, with
+/// its branch at `branch`. Returns the flow that the request leaves by, and the new place of the branch.
 #[inline]
 pub(crate) fn push_own_via(
     site: &mut Site,
@@ -52,7 +52,7 @@ pub(crate) fn push_own_via(
     left
 }
 
-/// The flow of a request that may be too long for UDP, with its Via in the scratch.
+/// Returns the flow for a request that may be too long for UDP. Its Via is in the scratch.
 #[cold]
 fn leave_by_length(
     site: &mut Site,
@@ -65,12 +65,13 @@ fn leave_by_length(
     let follows = matches!(message.method(), Some(Method::Ack | Method::Cancel))
         && matches!(site.large.sent.get(&key), Some(Some(_)));
     let length = site.edits.length(message) + VIA_LINE + site.scratch.len();
-    // A client may be behind a NAT or a firewall, which lets no connection in and says nothing: it would wait for long.
+    // A client may be behind a NAT or a firewall that drops connection attempts silently, so that the request would
+    // wait long.
     let is_server = site.topology.slot_at(udp.remote()).is_some();
     let is_large = is_server && site.large.by == LargeRequests::Tcp && length > LONGEST_OVER_UDP;
     let stays_over_udp = site.large.sent.get(&key) == Some(&None) || !site.large.may_try(site.now, udp.peer);
     if is_large && stays_over_udp {
-        // And so do its copies, when a connection may be tried again.
+        // Copies of this request leave by UDP too, even when a connection may be tried again.
         site.large.sent.insert(key, None);
         return stays;
     }
@@ -83,15 +84,15 @@ fn leave_by_length(
     (tcp, via.len()..via.len() + branch.len())
 }
 
-/// Whether this request was to leave by `tcp`, and a copy of it has left by UDP since.
+/// Returns whether this request was to leave by `tcp`, and a copy of it has left by UDP since.
 pub(crate) fn has_left_by_udp(site: &Site, tcp: Flow, request: &[u8]) -> bool {
     let branch = wire::scan(request).ok().and_then(|message| message.top_via().branch);
     let was = branch.and_then(|branch| site.large.sent.get(&hash(&site.tokens, branch)));
     tcp.transport == Transport::Tcp && was == Some(&None)
 }
 
-/// Nobody took the connection by which this request was to leave: as it goes over UDP instead, and the way. `None`: it
-/// is not one that left by TCP for its length.
+/// Returns a request as it goes over UDP, and its flow, after the connection for it was not accepted. `None`: the
+/// request did not leave by TCP for its length.
 pub(crate) fn over_udp(site: &mut Site, tcp: Flow, request: &[u8]) -> Option<(Vec<u8>, Flow)> {
     if tcp.transport != Transport::Tcp || tcp.connection.is_some() {
         return None;

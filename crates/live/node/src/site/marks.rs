@@ -11,33 +11,34 @@ use overload::Origin;
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
-/// Who can judge the credentials of a request.
+/// The proxies that can verify the credentials of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CredentialsFor {
-    /// This proxy alone: they answer its challenge.
+    /// This proxy alone: the credentials answer its challenge.
     Us,
-    /// Another one that has the keys of our nonces.
+    /// Another proxy that has the keys of the nonces.
     Another,
-    /// Whoever challenges first: there are none, or none that is good.
+    /// The first proxy that challenges: there are no credentials, or no valid ones.
     Anybody,
-    /// They have been verified.
+    /// None: the credentials have been verified.
     NobodyAnyMore,
 }
 
-/// Whether this proxy shares out the state of dialogs, and so keeps it of the calls of which it keeps transactions.
+/// Returns whether this proxy shares out the state of dialogs. It then keeps the dialogs of calls whose transactions it
+/// keeps.
 pub(crate) fn shares_dialogs(site: &Site) -> bool {
     site.sharing.as_ref().is_some_and(|sharing| sharing.function == Function::Dialog)
 }
 
-/// Whether a neighbour that this request has come from says that a proxy before us keeps the dialogs of the call, and
+/// Returns whether a neighbour that sent this request says that an earlier proxy keeps the dialogs of the call and
 /// writes its record.
 pub(crate) fn has_record_elsewhere(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
     site.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).has(Function::Dialog))
 }
 
-/// Whether this proxy of the chain keeps the transaction of a request outside dialogs that goes on to `to`;
-/// `has_room`: there is room for it here. A copy of one that is kept here must not be asked for: it belongs to its
-/// transaction.
+/// Returns whether this proxy of the chain keeps the transaction of a request outside dialogs that goes on to `to`.
+/// `has_room`: there is room for it here. Must not be called for a copy of a request that is kept here, since the copy
+/// belongs to its transaction.
 pub(crate) fn keeps(
     site: &mut Site,
     message: &Message<'_>,
@@ -52,7 +53,8 @@ pub(crate) fn keeps(
     }
     let call = Call {
         from: sharing.neighbour(from),
-        // A neighbour without a recent notice may not share out state: then no proxy behind would keep the call.
+        // A neighbour without a recent notice may not share out state. In that case no proxy behind would keep the
+        // call.
         to: sharing
             .neighbour(to)
             .filter(|to| sharing.distributor.hears(site.now, *to))
@@ -66,8 +68,8 @@ pub(crate) fn keeps(
     decision == Decision::Keep
 }
 
-/// Whom a new request comes from, to overload control. OPTIONS count as a client's of which all are taken: by them
-/// others find out whether this proxy lives, and whoever gets 503 sends it no calls for a while.
+/// Returns the origin of a new request for overload control. OPTIONS count as requests of a client whose share is 1.
+/// Other elements probe this proxy with them, and would send it no calls for a while after a 503.
 pub(crate) fn origin(site: &Site, from: SocketAddr, method: Method) -> Origin {
     match site.sharing.as_ref().filter(|_| method != Method::Options) {
         None => Origin::Client(1.0),
@@ -76,14 +78,14 @@ pub(crate) fn origin(site: &Site, from: SocketAddr, method: Method) -> Origin {
     }
 }
 
-/// Whether an INVITE from there gets its 100 at once. Between those that share out state it would pass the one before,
-/// which has no state, as two more messages. RFC 3261 §17.2.1 leaves it out where another response follows within 200
+/// Returns whether an INVITE from this address gets a 100 at once. Between neighbours, the 100 would cost the stateless
+/// proxy before this one two more messages. RFC 3261 §17.2.1 allows omitting it if another response follows within 200
 /// ms.
 pub(crate) fn tries_at_once(site: &Site, from: SocketAddr) -> bool {
     site.sharing.as_ref().is_none_or(|sharing| sharing.neighbour(from).is_none())
 }
 
-/// Whether the sender of a request is authenticated by a proxy before us, a neighbour that proves to say so.
+/// Returns whether a proxy before this one has authenticated the sender, as a neighbour states with proof.
 pub(crate) fn is_vouched(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
     let Some(sharing) = &site.sharing else { return false };
     sharing.mark(message, from).has(Function::Authentication)
@@ -91,25 +93,25 @@ pub(crate) fn is_vouched(site: &Site, message: &Message<'_>, from: SocketAddr) -
             .is_some_and(|value| site.tokens.is_vouched(message, value, site.unix()))
 }
 
-/// Whether a neighbour demands that the sender of a request is authenticated.
+/// Returns whether a neighbour demands that the sender of a request is authenticated.
 pub(crate) fn is_asked(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
     site.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).asks())
 }
 
-/// Whether the transaction of a request that this proxy forwards may be at another one.
+/// Returns whether another proxy may keep the transaction of a request that this proxy forwards.
 pub(crate) fn shares_state(site: &Site) -> bool {
     site.sharing.is_some()
 }
 
-/// Whether this next hop, or one behind it, verifies credentials.
+/// Returns whether this next hop, or a proxy behind it, verifies credentials.
 pub(crate) fn verifies_behind(site: &Site, hop: SocketAddr) -> bool {
     let sharing = site.sharing.as_ref();
     let authentication = sharing.and_then(|sharing| sharing.authentication.as_ref());
     authentication.is_some_and(|distributor| distributor.hears(site.now, hop))
 }
 
-/// Whether the credentials of a request are for a proxy behind to verify, or somebody has done so before. `to` is a
-/// next hop that verifies or leaves it to others, if it goes on to one.
+/// Returns whether a proxy behind verifies the credentials of a request, or an earlier proxy has verified them. `to` is
+/// the next hop, if it verifies credentials or leaves them to others.
 pub(crate) fn leaves_credentials(
     site: &mut Site,
     message: &Message<'_>,
@@ -124,7 +126,7 @@ pub(crate) fn leaves_credentials(
         from: neighbour,
         to: to.map_or(NextHop::Exit, NextHop::Neighbour),
         kept: credentials == CredentialsFor::NobodyAnyMore,
-        // The same for the request that comes again with credentials (RFC 3261 §22.2).
+        // A request repeated with credentials has the same key (RFC 3261 §22.2).
         key: site.tokens.dialog_key(message),
     };
     let decision = match credentials {
@@ -142,7 +144,7 @@ pub(crate) fn leaves_credentials(
     decision != Decision::Keep
 }
 
-/// Reads the notice of the neighbour that sent this response, which is verified by now.
+/// Reads the notice in a verified response of a neighbour.
 pub(crate) fn hear_notice(site: &mut Site, response: &Message<'_>, from: SocketAddr) {
     let Some(sharing) = &mut site.sharing else { return };
     let Some(neighbour) = sharing.neighbour(from) else { return };
@@ -154,15 +156,14 @@ pub(crate) fn hear_notice(site: &mut Site, response: &Message<'_>, from: SocketA
     }
 }
 
-/// Takes what a neighbour says of its load in a response that is verified by now (RFC 7339 §5.4).
+/// Reads the load that a neighbour states in a verified response (RFC 7339 §5.4).
 pub(crate) fn hear_load(site: &mut Site, response: &Message<'_>, flow: Flow, out: &mut Outbox<ShardEvent>) {
     if site.admission.overload.heard(site.now, response, site.topology.known_as(flow)) {
         out.event(ShardEvent::NoFeedback(flow.peer));
     }
 }
 
-/// Writes the notices into the Via of the next receiver of a response, if it is a neighbour, and removes any other
-/// notice.
+/// Writes the notices into the Via of a response's next receiver, if it is a neighbour, and removes any other notice.
 pub(crate) fn tell_notice(site: &mut Site, response: &Message<'_>, to: SocketAddr) {
     let Site { sharing: Some(sharing), scratch, edits, .. } = site else { return };
     let Some(via) = response.second_via() else { return };
@@ -192,7 +193,6 @@ fn is_notice(name: &[u8]) -> bool {
 
 /// Appends a parameter to a Via.
 pub(crate) fn write_param(out: &mut Vec<u8>, name: &str, value: impl core::fmt::Display) {
-    /// Text as bytes.
     struct Text<'a>(&'a mut Vec<u8>);
     impl core::fmt::Write for Text<'_> {
         fn write_str(&mut self, text: &str) -> core::fmt::Result {

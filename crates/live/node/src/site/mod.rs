@@ -1,4 +1,5 @@
-//! What all ways of forwarding share: addresses, secrets, names, remote targets, the reading of messages, and our own answers.
+//! State shared by all ways of forwarding: addresses, secrets, names, remote targets, reading of messages, own
+//! responses.
 
 pub(crate) mod allowance;
 pub(crate) mod edit;
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use transaction::Keys;
 use wire::{Edits, Message};
 
-/// What went to next hops without a transaction, and came back from there.
+/// Counts of messages forwarded to next hops without a transaction, and of their responses.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RelayCounts {
     pub(crate) requests: u64,
@@ -59,41 +60,39 @@ pub(crate) struct Site {
     pub(crate) names: Names,
     pub(crate) targets: RemoteTargets,
     pub(crate) routes: Arc<Routes>,
-    /// The realm of the registrar, if its users authenticate: credentials for it go no further.
+    /// The realm of the registrar, if its users authenticate. Credentials for it are not forwarded.
     pub(crate) realm: Option<Box<[u8]>>,
-    /// Networks whose elements say who a caller is.
+    /// Networks whose elements may state the identity of a caller.
     pub(crate) trusted: Box<[Network]>,
-    /// With whom the state of calls is shared out, if with anybody.
+    /// The neighbours with which the state of calls is shared out, if there are any.
     pub(crate) sharing: Option<Box<Sharing>>,
-    /// What sources may begin here.
+    /// Rate limits of sources, overload control and tickets.
     pub(crate) admission: Admission,
-    /// What became of the requests of late.
+    /// Results of recent requests.
     pub(crate) seen: Seen,
-    /// The session table had no room: told of at most once a second.
+    /// Limits reports that the session table had no room.
     pub(crate) no_room: Throttle,
-    /// The same of each pool of which no member took new calls.
+    /// Limits reports that no member of a pool took new calls, by pool.
     pub(crate) no_server: BTreeMap<PoolId, Throttle>,
-    /// The same of each pool whose members were at a limit.
+    /// Limits reports that the members of a pool were at a limit, by pool.
     pub(crate) at_limit: BTreeMap<PoolId, Throttle>,
-    /// It has been told that a node answers without Record-Route.
+    /// Whether it was reported that a node answers without Record-Route.
     pub(crate) is_unrecorded_told: bool,
-    /// It has been told that a proxy passes REGISTERs on without Path.
+    /// Whether it was reported that a proxy passes REGISTERs on without Path.
     pub(crate) is_pathless_told: bool,
     /// Requests that are too long for UDP.
     pub(crate) large: LargeRequestTable,
     pub(crate) edits: Edits,
-    /// Texts of the headers being added, kept for their memory.
+    /// Buffer for header fields being added, kept to reuse its memory.
     pub(crate) scratch: Vec<u8>,
-    /// When the key of new tokens changed, if it did.
+    /// When the key of new tokens last changed, if it did.
     pub(crate) rekeyed: Option<Instant>,
-    /// The time of the last input.
     pub(crate) now: Instant,
-    /// Why the current message failed.
     failure: Option<FailureCause>,
 }
 
 impl Site {
-    /// `keys` are of this process and shard alone.
+    /// Creates the state. `keys` belong to this process and shard alone.
     pub(crate) fn new(
         topology: Arc<Topology>,
         tokens: Tokens,
@@ -130,24 +129,23 @@ impl Site {
         }
     }
 
-    /// Unix time now, in seconds.
     pub(crate) fn unix(&self) -> u32 {
         self.settings.unix(self.now)
     }
 
-    /// The date by the clock of the tokens, for nonces.
+    /// Returns the date by the clock of the tokens, for nonces.
     pub(crate) fn date(&self) -> UnixTime {
         UnixTime::from_secs(self.settings.epoch_unix) + self.now.saturating_since(Instant::ZERO)
     }
 
-    /// The key of the branches of a request or session that began then: copies of a request have one branch (RFC 3261
-    /// §16.11), also when the key changes between them.
+    /// Returns the key for branches of a request or session that began at `began`. Copies of a request must have one
+    /// branch (RFC 3261 §16.11), even if the key changes between them.
     pub(crate) fn key_since(&self, began: impl FnOnce() -> Instant) -> KeyIndex {
         let is_older = self.rekeyed.is_some_and(|rekeyed| began() <= rekeyed);
         if is_older { self.tokens.before() } else { KeyIndex::CURRENT }
     }
 
-    /// Reads a message that came in; one that is none has been counted.
+    /// Reads a received message; counts it if it is unreadable.
     pub(crate) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<Message<'a>> {
         self.ledger.charge(Operation::Scan);
         let scanned = wire::scan(bytes);
@@ -159,8 +157,8 @@ impl Site {
         scanned.ok()
     }
 
-    /// RFC 3261 §16.3 step 4: the hash of the routing decision, unless the request has come this way with the same
-    /// one.
+    /// RFC 3261 §16.3 step 4: returns the hash of the routing decision. Fails if the request was here before with the
+    /// same hash.
     pub(crate) fn routing(
         &self,
         message: &Message<'_>,
@@ -179,8 +177,8 @@ impl Site {
         check_loop(&self.topology, &self.tokens, message, &routing, key)
     }
 
-    /// Whether a request within a dialog may go to this target, by the token that it has, or since the other party has
-    /// moved there.
+    /// Returns the target of a request within a dialog, if the request may go there: by its token, or because the other
+    /// party has moved there.
     pub(crate) fn led(
         &mut self,
         message: &Message<'_>,
@@ -192,8 +190,8 @@ impl Site {
         if by_token && flow.is_none() {
             return Some(KnownTarget { heard, flow });
         }
-        // A client that is reached by its connection may have opened another one since. Over UDP it is reached where the
-        // token says that it has registered from.
+        // A client that is reached by its connection may have opened another connection since. Over UDP it is reached
+        // at the address that it registered from, as the token says.
         let is_proven = |by: &ClientFlow| by.is_connection() || flow == Some(*by);
         let by = Side::of(held.by_initiator);
         let asked = TargetRefresh::new(&self.tokens, message, by.other(), by, target);
@@ -203,7 +201,7 @@ impl Site {
         leads.or(by_token.then_some(KnownTarget { heard, flow }))
     }
 
-    /// Sends `message` with the edits collected for it.
+    /// Sends `message` with the collected edits.
     pub(crate) fn send_edited(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<ShardEvent>) {
         self.ledger.charge(Operation::Forward);
         let (edits, overload) = (&self.edits, &self.admission.overload);
@@ -213,7 +211,7 @@ impl Site {
             if message.status().is_some() {
                 overload.tell(buffer, start, way);
             }
-            // A response has lost a Via; a request had to leave room.
+            // A response has lost a Via, and room was checked for a request.
             debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
         });
     }
@@ -224,14 +222,14 @@ impl Site {
         self.failed(FailureCause::Dropped(drop));
     }
 
-    /// The message in work has failed.
+    /// Records that the current message has failed.
     pub(crate) fn failed(&mut self, cause: FailureCause) {
         if self.settings.tell_failures && cause.is_news() {
             self.failure = Some(cause);
         }
     }
 
-    /// Tells of the message in work, if it has failed.
+    /// Reports the failure of the current message, if there is one.
     pub(crate) fn tell(&mut self, flow: Flow, message: Option<&Message<'_>>, out: &mut Outbox<ShardEvent>) {
         if let Some(cause) = self.failure.take() {
             out.event(ShardEvent::Failed(Box::new(Failure::new(message, flow.peer, cause))));

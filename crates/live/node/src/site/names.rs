@@ -1,4 +1,4 @@
-//! Host names in the URIs of requests that leave the site (RFC 3263 §4): asked for outside, remembered here.
+//! Host names in the URIs of requests that leave the site (RFC 3263 §4): looked up by the caller, remembered here.
 
 use crate::address::hop_name::{HopName, Resolved};
 use crate::address::ports::Ports;
@@ -12,10 +12,9 @@ use base::{Flow, Instant, Outbox, Peer, Recent, Transport};
 use core::time::Duration;
 use std::net::SocketAddr;
 
-/// Why there is no next hop.
+/// Reason why there is no next hop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NoHop {
-    /// The request is refused with this response.
     Refused(Refused),
     /// The address of this name is being looked up.
     Unresolved(HopName),
@@ -36,13 +35,13 @@ impl From<NoHop> for Rejection {
     }
 }
 
-/// What is known of a name.
+/// Result of a search for a name.
 #[derive(Clone, PartialEq, Debug)]
 enum Found {
     Address(Peer),
-    /// There is none, or none that a listener leads to.
+    /// The name has no address, or none that a listener reaches.
     Nowhere,
-    /// Nobody has answered yet, or not all of it.
+    /// There is no complete answer yet.
     NotYet,
 }
 
@@ -50,17 +49,17 @@ enum Found {
 struct Entry {
     transport: Transport,
     addresses: Vec<(SocketAddr, f64)>,
-    /// Whether there was an answer that lacked nothing: until then there may be other addresses.
+    /// Whether there was a complete answer. Before it, there may be further addresses.
     is_whole: bool,
-    /// When to ask again.
+    /// When the name is to be looked up again.
     stale_at: Instant,
 }
 
-/// Names and their addresses: those used last.
+/// The most recently used names with their addresses.
 #[derive(Debug)]
 pub(crate) struct Names {
     known: Recent<Vec<u8>, Entry>,
-    /// The key looked for, kept for its memory.
+    /// The key of the current search, kept to reuse its memory.
     key: Vec<u8>,
 }
 
@@ -70,18 +69,19 @@ impl Default for Names {
     }
 }
 
-/// Names a generation: more than the far sides a site talks to in a day.
+/// Names in one generation: more than the hosts that a site talks to in a day.
 const GENERATION: usize = 2_048;
-/// Nothing goes from us to us: it would come back as somebody else's.
+/// Refusal of a request that would come back to this proxy, where it would count as another sender's.
 const OURS: Refused = refused(404, "Leads Back Here");
-/// A question without an answer is asked again after this.
+/// Time after which an unanswered question is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// RFC 1035 §2.3.4.
+/// Maximum length of a name (RFC 1035 §2.3.4).
 const LONGEST: usize = 253;
 
 impl Names {
-    /// Where a request goes that leaves the site, by a listener of its family, best the `preferred` one (RFC 3261 §16.6
-    /// step 7), and that is not meant for us. A name that has to be asked for becomes an event.
+    /// Returns the next hop of a request that leaves the site, by a listener of its address family, preferably the
+    /// `preferred` one (RFC 3261 §16.6 step 7). Refuses a hop that is this proxy. A name that has to be looked up
+    /// becomes an event.
     pub(crate) fn next_hop(
         &mut self,
         now: Instant,
@@ -122,7 +122,7 @@ impl Names {
         Ok(ports.toward(preferred, peer).ok_or(refused(502, "Next Hop Is Of Another Family"))?)
     }
 
-    /// Asks for a name that a request will go to later.
+    /// Looks up a name that a request will go to later.
     pub(crate) fn prepare(&mut self, now: Instant, name: NamedHost<'_>, out: &mut Outbox<ShardEvent>) {
         let (_, question) = self.find(now, name, CallKey(0), |_| true);
         if let Some(name) = question {
@@ -130,9 +130,9 @@ impl Names {
         }
     }
 
-    /// The address for requests of a call, always the same while the answers are (RFC 3263 §4.4: a stateless proxy must
-    /// choose the same for each retransmission), and the question to be asked now, if any. `usable` tells which
-    /// addresses can be reached.
+    /// Returns the address for requests of a call, and the question to ask now, if any. The address stays the same
+    /// while the answers do (RFC 3263 §4.4: a stateless proxy must choose the same for each retransmission). `usable`
+    /// says whether an address can be reached.
     fn find(
         &mut self,
         now: Instant,
@@ -164,11 +164,11 @@ impl Names {
         (found, ask.then(|| hop_name(name)))
     }
 
-    /// Takes an answer. A failure does not undo an earlier success: the last good answer stays, and where one address
-    /// family of a partial answer is empty, that family's.
+    /// Takes an answer. A failed look-up keeps the last good answer. A partial answer replaces only the address
+    /// families that it contains.
     pub(crate) fn learn(&mut self, now: Instant, name: &HopName, answer: &Resolved) {
         self.set_key(name.named());
-        // Not in use: another shard asked, or it was forgotten.
+        // The name is unknown if another shard asked for it, or if it was forgotten.
         let Some(entry) = self.known.get_mut(&self.key) else { return };
         entry.stale_at = now + answer.fresh_for;
         entry.is_whole |= !answer.partial;
@@ -180,7 +180,7 @@ impl Names {
             let lacks = |family: bool| answer.addresses.iter().all(|(found, _)| found.is_ipv4() != family);
             let former = entry.addresses.iter().filter(|(known, _)| lacks(known.is_ipv4()));
             addresses.extend(former);
-            // As in a whole answer, so that each call keeps its own.
+            // Sorted like a complete answer, so that each call keeps its address.
             addresses.sort_by_key(|&(address, _)| address);
         }
         (entry.transport, entry.addresses) = (answer.transport, addresses);
@@ -194,10 +194,10 @@ impl Names {
     }
 }
 
-/// Whether requests can go out over the transport of a target.
+/// Checks that requests can leave over the transport of a target.
 fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
     match target {
-        // The DNS may say that it is reached over TCP.
+        // The DNS may say that the name is reached over TCP.
         Target::Name(NamedHost { by_dns: true, transport: Transport::Udp, .. })
             if ports.has(Transport::Tcp) =>
         {
@@ -206,7 +206,7 @@ fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
         Target::Address(Peer { transport, .. }) | Target::Name(NamedHost { transport, .. })
             if ports.has(transport) =>
         {
-            // Nobody connects to a browser (RFC 7118 §5): without its connection there is no way.
+            // A browser accepts no connections (RFC 7118 §5), so it is reached only by its own connection.
             let is_browser = matches!(transport, Transport::Ws | Transport::Wss);
             if is_browser { Err(refused(430, "Flow Failed")) } else { Ok(()) }
         }
@@ -217,19 +217,19 @@ fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
     }
 }
 
-/// The name as it is asked for.
+/// Returns the name for a question to the DNS.
 pub(crate) fn hop_name(NamedHost { host, port, transport, by_dns }: NamedHost<'_>) -> HopName {
     let host = host.strip_suffix(b".").unwrap_or(host);
     HopName { transport, by_dns, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
 }
 
-/// Whether it is a name that never has an address (RFC 6761 §6.4): browsers name themselves so (RFC 7118 §5).
+/// Returns whether a name never has an address (RFC 6761 §6.4). Browsers use such names for themselves (RFC 7118 §5).
 fn is_invalid(host: &[u8]) -> bool {
     const INVALID: &[u8] = b".invalid";
     host.len().checked_sub(INVALID.len()).is_some_and(|at| host[at..].eq_ignore_ascii_case(INVALID))
 }
 
-/// One of the addresses that can be reached, in proportion to the weights.
+/// Returns one of the reachable addresses, in proportion to the weights.
 fn choose(
     addresses: &[(SocketAddr, f64)],
     CallKey(call): CallKey,
@@ -237,13 +237,13 @@ fn choose(
 ) -> Option<SocketAddr> {
     let usable = || addresses.iter().filter(|(address, _)| usable(*address));
     let sum: f64 = usable().map(|(_, weight)| weight).sum();
-    // The call keys are spread evenly.
+    // Call keys are evenly distributed.
     let mut left = (call as u64 as f64 / u64::MAX as f64) * sum;
     let chosen = usable().find(|(_, weight)| {
         left -= weight;
         left <= 0.0
     });
-    // Rounding may leave a little at the end.
+    // Rounding may leave a small rest at the end.
     chosen.or_else(|| usable().last()).map(|(address, _)| *address)
 }
 
@@ -315,7 +315,7 @@ mod tests {
         let mut names = Names::default();
         let six: SocketAddr = "[2001:db8::1]:5060".parse().expect("a constant");
         let partial = |of: SocketAddr| Resolved { partial: true, ..answer(&[(of, 1.0)]) };
-        // As where all listeners are of IPv4.
+        // As if all listeners were of IPv4.
         let find = |names: &mut Names| {
             names.find(Instant::ZERO, named("a.example"), CALL, |peer| peer.address.is_ipv4()).0
         };
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(find(named("df7jal.INVALID.")), (Found::Nowhere, None), "it is never looked up");
     }
 
-    /// RFC 3263 §4.1: the DNS says over what a name is reached for which the URI does not.
+    /// RFC 3263 §4.1: the DNS determines the transport of a name whose URI names none.
     #[test]
     fn the_answer_says_the_transport() {
         let mut names = Names::default();
@@ -365,7 +365,7 @@ mod tests {
         let tcp = |last| Found::Address(Peer::new(Transport::Tcp, address(last)));
         assert_eq!(after(by(Transport::Tcp, &[(address(1), 1.0)], false)), tcp(1));
         let six: SocketAddr = "[2001:db8::1]:5060".parse().expect("a constant");
-        // What is known of another transport says nothing of this one.
+        // Addresses of another transport are not merged.
         let partial = by(Transport::Udp, &[(six, 1.0)], true);
         assert_eq!(after(partial), Found::Address(Peer::new(Transport::Udp, six)));
     }

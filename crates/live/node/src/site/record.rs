@@ -1,4 +1,5 @@
-//! Our Record-Route: in requests that begin a dialog (RFC 3261 §16.6 step 4), and in their responses (§16.7 step 8).
+//! Record-Route of this proxy: in requests that begin a dialog (RFC 3261 §16.6 step 4) and in their responses (§16.7
+//! step 8).
 
 use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
@@ -12,14 +13,15 @@ use crate::token::owner::TokenOwner;
 use base::Flow;
 use wire::{Message, Method};
 
-/// §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.
+/// Returns whether a request begins a dialog (§16.6 step 4). Within a dialog, Record-Route changes nothing.
 pub(crate) fn wants_record_route(message: &Message<'_>) -> bool {
     message.to_tag().is_none()
         && matches!(message.method(), Some(Method::Invite | Method::Subscribe | Method::Refer))
 }
 
-/// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 had not. Only the tags tell the sides of a dialog apart: where its end
-/// has to be heard of (`is_counted`), what would begin one without is refused. Elsewhere it gets no Record-Route.
+/// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 did not require. Only the tags tell the sides of a dialog
+/// apart. `is_counted`: this proxy has to recognise the end of the dialog, so a request without the tag is refused.
+/// Otherwise it gets no Record-Route.
 pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<(), Refused> {
     if is_counted && wants_record_route(message) && message.from_tag().is_none() {
         return Err(refused(400, "From Tag Missing"));
@@ -27,8 +29,8 @@ pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<
     Ok(())
 }
 
-/// Whether this answer to an INVITE that began a dialog lacks our Record-Route, which all with a From tag got. RFC 3261 §12.1.1:
-/// the UAS MUST copy it, or requests within the dialog come without the token that tells where they belong.
+/// Returns whether a 2xx to an INVITE lacks the Record-Route that this proxy gave to every INVITE with a From tag. RFC
+/// 3261 §12.1.1: the UAS MUST copy it. Without it, requests within the dialog come without the token that directs them.
 pub(crate) fn is_unrecorded(response: &Message<'_>) -> bool {
     !response.has_record_routes()
         && response.cseq().method == Method::Invite
@@ -36,8 +38,8 @@ pub(crate) fn is_unrecorded(response: &Message<'_>) -> bool {
         && response.status().is_some_and(|status| (200..300).contains(&status))
 }
 
-/// Adds our Record-Route with the token in the scratch: one for each of `ports`, the one that the next hop sees on top
-/// (RFC 5658).
+/// Adds the Record-Route of this proxy with the token in the scratch. Each of `ports` gets a value, with the next hop's
+/// on top (RFC 5658).
 pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], element: TokenOwner) {
     let Site { topology, edits, scratch, .. } = site;
     let sides = if ports[0] == ports[1] { &ports[..1] } else { &ports[..] };
@@ -45,7 +47,7 @@ pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], el
     for &side in sides {
         scratch.truncate(token);
         let port = &topology.ports[side];
-        // RFC 3261 §16.6 step 4: SIPS where the Request-URI is.
+        // RFC 3261 §16.6 step 4: SIPS if the Request-URI is SIPS.
         let scheme = if message.uri().is_some_and(is_sips) { "<sips:" } else { "<sip:" };
         for part in [scheme, &port.sent_by, port.uri_params, ";lr;", element.param(), "="] {
             scratch.extend_from_slice(part.as_bytes());
@@ -56,9 +58,9 @@ pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], el
     }
 }
 
-/// Where requests of the dialog that this request begins go after us on their way to the initiator: to the topmost
-/// Record-Route value that is not ours, since all of ours in a row are taken off at once, else to the Contact. And whether it
-/// is the Contact.
+/// Returns the target of requests within the dialog that go from this proxy to the initiator, and whether it is the
+/// Contact. The target is the topmost Record-Route value of another element, since all of this proxy's values in a row
+/// are removed at once, or else the Contact.
 pub(crate) fn initiator_target<'a>(
     topology: &Topology,
     request: &Message<'a>,
@@ -69,10 +71,11 @@ pub(crate) fn initiator_target<'a>(
     (next.or(request.contact()).map_or(Target::Nowhere, Target::of), next.is_none())
 }
 
-/// §16.7 step 8: in a response that goes back to the initiator of a dialog, our Record-Route values get the initiator's
-/// token. In one that begins none they lose the peer's: each side is to see its own only. The response came by the flow `source`.
+/// §16.7 step 8: gives the Record-Route values of this proxy the initiator's token, in a response that goes back to the
+/// initiator of a dialog. In a response that begins no dialog they lose the peer's token, since each side must see only
+/// its own token. The response came by the flow `source`.
 ///
-/// Returns where the token leads, if there is one.
+/// Returns the target of the token, if there is one.
 pub(crate) fn hand_over<'a>(
     site: &mut Site,
     response: &Message<'a>,
@@ -92,7 +95,7 @@ pub(crate) fn hand_over<'a>(
         };
         let Some(token) = own.token.filter(|token| is_peers(element, token)) else { continue };
         let target = above.or(response.contact()).map_or(Target::Nowhere, Target::of);
-        // Whoever stands between us and the Contact is reached by its URI.
+        // A proxy between this one and the Contact is reached by its URI.
         let flow = if above.is_none() { ClientFlow::seen(source, topology) } else { None };
         let flow = flow.filter(|flow| flow.is_connection() || target != Target::Address(source.remote()));
         let to = AnswerTarget { target, heard: target.is_at(source.peer), flow, source: source.remote() };

@@ -1,5 +1,5 @@
-//! Remote targets of dialogs that a target refresh has changed (RFC 3261 §12.2): it cannot change the token in the
-//! route set of the other side.
+//! Remote targets of dialogs after a target refresh (RFC 3261 §12.2), which cannot change the token in the route set of
+//! the other side.
 
 use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
@@ -11,10 +11,10 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use wire::{Message, Method};
 
-/// Dialogs a generation; an entry takes 40 bytes and its share of a tree.
+/// Dialogs in one generation. An entry takes 40 bytes and its share of a tree.
 const GENERATION: usize = 65_536;
 
-/// Which side of a dialog a request goes to.
+/// The side of a dialog that a request goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Initiator,
@@ -22,12 +22,11 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// The initiator, or its peer.
+    /// Returns the initiator, or its peer.
     pub(crate) fn of(is_initiator: bool) -> Self {
         if is_initiator { Self::Initiator } else { Self::Peer }
     }
 
-    /// The other side.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Initiator => Self::Peer,
@@ -36,24 +35,25 @@ impl Side {
     }
 }
 
-/// A side of a dialog, and where it is reached, both as hashes.
+/// A side of a dialog and its target, both as hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TargetRefresh {
     side: Side,
-    /// Of which dialog.
+    /// Hash of the dialog.
     dialog: u64,
     target: u32,
-    /// Whether something came from there.
+    /// Whether a message came from the target.
     pub(crate) heard: bool,
-    /// The flow of the client that has named it ([`ClientFlow::seen`]).
+    /// The flow of the client that named the target ([`ClientFlow::seen`]).
     pub(crate) flow: Option<ClientFlow>,
 }
 
 impl TargetRefresh {
-    /// `side` of the dialog of this message, which `by` has sent, is reached at `target`, from where nothing has come.
+    /// Creates the entry that `side` of the message's dialog is reached at `target`, from where no message has come.
+    /// `by` is the side that sent the message.
     ///
-    /// A call has one place a side, whatever the peer's tag is, so that no peer can fill the table with invented
-    /// tags; the dialogs of a forked call share the place.
+    /// A call has one entry for each side, whatever the peer's tag, so no peer can fill the table with invented tags.
+    /// The dialogs of a forked call share the entry.
     pub(crate) fn new(
         tokens: &Tokens,
         message: &Message<'_>,
@@ -83,17 +83,17 @@ impl TargetRefresh {
 }
 
 impl TargetRefresh {
-    /// The same where something has come from there, or by this flow.
+    /// Returns the entry with the given values of `heard` and `flow`.
     pub(crate) fn seen(self, heard: bool, flow: Option<ClientFlow>) -> Self {
         Self { heard, flow, ..self }
     }
 }
 
-/// The hash of a target, whether something came from there, and the flow of a client.
+/// Hash of a target, whether a message came from it, and the flow of a client.
 type Noted = (u32, bool, Option<ClientFlow>);
 
-/// The refreshed targets. Each side has its own map: no token names the first target of the peer, so all refreshes of
-/// the peer are noted, and must not crowd out those of the initiators.
+/// The refreshed targets. Each side has its own map. No token names the first target of the peer, so all refreshes of
+/// the peer are noted, and they must not evict the initiators'.
 #[derive(Debug)]
 pub(crate) struct RemoteTargets {
     initiators: Recent<u64, Noted>,
@@ -114,8 +114,8 @@ impl RemoteTargets {
         }
     }
 
-    /// The new target of the sender of a request within a dialog, if it has to be noted: not if its token names the
-    /// target, unless another target was noted before. The request came by the flow `from`.
+    /// Returns the new target of the sender of a request within a dialog, if it has to be noted. If the token names the
+    /// target, it is noted only after another target. `from` is the ingress flow of the request.
     pub(crate) fn sender(
         &self,
         tokens: &Tokens,
@@ -144,25 +144,25 @@ impl RemoteTargets {
         self.of(side).insert(dialog, (target, heard, flow));
     }
 
-    /// Whether requests to this side may go to this target; and if so, whether something came from there, and the flow
-    /// of the client that has named it.
+    /// Looks up whether requests to this side may go to this target. Returns whether a message came from it, and the
+    /// flow of the client that named it. `None`: they may not.
     pub(crate) fn leads_to(&mut self, asked: TargetRefresh) -> Option<(bool, Option<ClientFlow>)> {
         let &mut (target, heard, flow) = self.of(asked.side).get_mut(&asked.dialog)?;
         (target == asked.target).then_some((heard, flow))
     }
 }
 
-/// What is known of a target that the other party of a dialog has named.
+/// Facts about a target that the other party of a dialog has named.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownTarget {
-    /// Whether something came from there.
+    /// Whether a message came from the target.
     pub(crate) heard: bool,
-    /// The flow by which it is reached, if it is a client's.
+    /// The flow by which the target is reached, if it is a client.
     pub(crate) flow: Option<ClientFlow>,
 }
 
-/// Whether the Contact of such a request, and of the 2xx to it, is where its sender is reached from then on
-/// (RFC 3261 §12.2, RFC 3311 §5, RFC 3515, RFC 6665 §4.4.1).
+/// Returns whether the Contact of a request with this method, and of its 2xx, is the new target of its sender (RFC 3261
+/// §12.2, RFC 3311 §5, RFC 3515, RFC 6665 §4.4.1).
 pub(crate) fn refreshes_target(method: Method) -> bool {
     use Method::{Invite, Notify, Refer, Subscribe, Update};
     matches!(method, Invite | Update | Subscribe | Notify | Refer)
@@ -186,8 +186,8 @@ mod tests {
         TestRequest { to_tag: Some(to_tag.to_owned()), ..TestRequest::new(method, "c", at) }.text()
     }
 
-    /// A side that does not move takes no entry, however often it refreshes: else 20,000 calls with session timers
-    /// (RFC 4028) push out who has moved.
+    /// A side that does not move takes no entry, however often it refreshes. Otherwise 20,000 calls with session timers
+    /// (RFC 4028) would evict the entries of sides that have moved.
     #[test]
     fn who_stays_where_the_token_says_is_not_noted() {
         let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
@@ -210,7 +210,7 @@ mod tests {
             let mut text = Vec::new();
             tokens.write_route(TokenOwner::Pool, token, &begins, NOW, KeyIndex::CURRENT, &mut text);
             let mut targets = RemoteTargets::default();
-            // By method and place: whether it is noted.
+            // Method, target, and whether it is noted.
             for (method, contact, is_noted) in [
                 ("UPDATE", home, false),
                 ("INVITE", home, false),

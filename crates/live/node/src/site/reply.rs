@@ -1,4 +1,4 @@
-//! The responses that this process makes itself.
+//! Responses that this process generates.
 
 use crate::admission::Challenger;
 use crate::message::validate::{LARGEST, SIPS_NOT_ALLOWED};
@@ -18,12 +18,13 @@ use std::sync::Arc;
 use wire::build::ResponseBuilder;
 use wire::{Message, Method, SipUri};
 
-/// How the To tags begin that we make.
+/// Beginning of the To tags of this process.
 const OWN_TAG: &str = "sb";
 
-/// The To tag of our own answers, the same for each retransmission (RFC 3261 §8.2.7): made of what stays the
-/// same in them, and of our address, since other elements of the site have the same key. Of the call key it shows
-/// nothing, or clients could learn which Call-IDs meet in the session table.
+/// Returns the To tag of this process's responses, the same for each retransmission (RFC 3261 §8.2.7). It is computed
+/// from fields that are the same in all of them. An address of this proxy is included, since other elements of the site
+/// have the same key. It reveals nothing of the call key, so clients cannot learn which Call-IDs collide in the session
+/// table.
 pub(crate) fn own_tag(site: &Site, message: &Message<'_>) -> ArrayString<16> {
     let CallKey(key) = site.tokens.call_key(message.call_id());
     let here = site.topology.ports.get(0).map_or("", |port| &port.sent_by);
@@ -31,14 +32,15 @@ pub(crate) fn own_tag(site: &Site, message: &Message<'_>) -> ArrayString<16> {
     let tag = keyed_hash([(key >> 64) as u64, key as u64], &[&number, here.as_bytes()]);
     let mut text = ArrayString::new();
     text.push_str(OWN_TAG);
-    // The formatter takes several times as long, and an attack has many requests refused.
+    // The formatter takes several times as long, and under attack many requests are refused.
     (0..14)
         .rev()
         .for_each(|digit| text.push(char::from(b"0123456789abcdef"[(tag >> (4 * digit)) as usize & 15])));
     text
 }
 
-/// Whether this is the ACK to an answer of ours: it ends here (RFC 3261 §8.2.7), nobody else knows of it.
+/// Returns whether this is the ACK to a response of this process. It ends here (RFC 3261 §8.2.7), since no other
+/// element knows it.
 pub(crate) fn acknowledges_us(site: &Site, message: &Message<'_>) -> bool {
     message.method() == Some(Method::Ack)
         && message.to_tag().is_some_and(|tag| {
@@ -46,7 +48,7 @@ pub(crate) fn acknowledges_us(site: &Site, message: &Message<'_>) -> bool {
         })
 }
 
-/// The most bytes of an answer of ours to a request of this length.
+/// Returns the maximum length of a response to a request of this length.
 fn most(own: OwnResponse<'_>, request: usize, allowance: Allowance) -> usize {
     let usual = longest(request);
     match own {
@@ -56,31 +58,32 @@ fn most(own: OwnResponse<'_>, request: usize, allowance: Allowance) -> usize {
     }
 }
 
-/// RFC 3261 §11.2: what a 200 to OPTIONS SHOULD have. No body is read, and no extension for endpoints is known: that is
-/// what an empty Accept and Supported say (§20.1, §20.37). A proxy is there for every method, so it SHOULD omit Allow.
+/// RFC 3261 §11.2: header fields that a 200 to OPTIONS SHOULD have. Accept and Supported are empty (§20.1, §20.37),
+/// since this proxy reads no body and knows no extension for endpoints. A proxy forwards every method, so it SHOULD
+/// omit Allow.
 const CAPABILITIES: [(&str, &[u8]); 4] =
     [("Accept", b""), ("Accept-Encoding", b"identity"), ("Accept-Language", b"en"), ("Supported", b"")];
 
-/// RFC 5630 §5.3: why a SIPS request is refused. No host is named, since its senders need not know ours.
+/// RFC 5630 §5.3: Warning of a refused SIPS request. It names no host, to reveal none of this site.
 const WARNING: [Header<'_>; 1] = [("Warning", b"380 proxy \"SIPS Not Allowed\"")];
 
-/// The most bytes by which an answer is longer than its request. What it adds: `received` and `rport` in the topmost Via,
-/// the tag, Content-Length, the difference between status line and request line, long names of header fields.
+/// Maximum bytes by which a response is longer than its request: `received` and `rport` in the topmost Via, the tag,
+/// Content-Length, the difference between status line and request line, long names of header fields.
 const GROWTH_MAX: usize = 100;
 
-/// No request that RFC 3261 §8.1.1 allows is shorter, with names of one letter. So no answer is more than twice as long as
-/// its request, whoever forged its source.
+/// Minimum length of an answered request. No request that RFC 3261 §8.1.1 allows is shorter, even with compact names.
+/// So no response is more than twice as long as its request, even to a forged source.
 pub(crate) const ANSWERED_MIN: usize = 100;
 
-/// The longest answer of our own to a request of this length.
+/// Returns the maximum length of a response of this process to a request of this length.
 pub(crate) fn longest(request: usize) -> usize {
     LARGEST.min(request + GROWTH_MAX)
 }
 
-/// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
+/// Answers a request from this process, statelessly (RFC 3261 §8.2.7).
 ///
 /// # Errors
-/// Why there is no answer; an ACK never gets one.
+/// The reason why there is no response. An ACK never gets one.
 fn write_answer<E>(
     message: &Message<'_>,
     flow: Flow,
@@ -92,12 +95,12 @@ fn write_answer<E>(
         return Err(Drop::Ack);
     }
     let length = message.bytes().len();
-    // RFC 3261 §17.1.3: without a CSeq nobody could tell what is answered.
+    // RFC 3261 §17.1.3: without a CSeq the response could not be matched.
     if length < ANSWERED_MIN || !message.has_cseq() {
         return Err(Drop::Unanswerable);
     }
     let from = flow.peer;
-    // A Via with `maddr` may lead out of the family of the listener that was asked.
+    // A Via with `maddr` may lead to another address family than the listener's.
     let back = site.topology.ports.way_back(message.top_via(), flow).ok_or(Drop::NoTarget)?;
     let tag = own_tag(site, message);
     let unsupported = unsupported(message);
@@ -143,29 +146,31 @@ fn write_answer<E>(
 /// The name and the value of a header field.
 type Header<'a> = (&'a str, &'a [u8]);
 
-/// Sends an answer with these header fields, or with as many of them as there is room for. Returns whether it was sent.
+/// Sends a response with these header fields, or with as many of them as there is room for. Returns whether it was
+/// sent.
 fn send_what_fits(
     own: OwnResponse<'_>,
     headers: &[Header<'_>],
     is_needless: bool,
     mut send: impl FnMut(&[Header<'_>]) -> bool,
 ) -> bool {
-    // What it SHOULD or MAY have comes after the bound, and so do the Contacts of a redirection (§8.1.3.4): whoever
-    // wrote a request that short knows at least that it is refused, and a forged source gets no more than of other
-    // answers.
+    // Header fields that a response SHOULD or MAY have yield to the length limit, and so do the Contacts of a
+    // redirection (§8.1.3.4). The sender of a request that is so short still learns that it is refused, and a forged
+    // source gets no more than from other responses.
     if send(headers) || (is_needless && send(&[])) {
         return true;
     }
     match own {
-        // What a stranger is told of the bindings is bounded: the last ones are his own.
+        // The bindings sent to an unverified sender are limited. Its own bindings are the last ones.
         OwnResponse::OfRegistrar(..) => (1..headers.len()).any(|first| send(&headers[first..])),
-        // The last challenge is the one that every client knows.
+        // Every client knows the algorithm of the last challenge.
         OwnResponse::Challenge(_) if headers.len() > 1 => send(&headers[headers.len() - 1..]),
         _ => false,
     }
 }
 
-/// RFC 3261 §16.3 step 5: the option tags that we do not know, which are all. Never longer than where they stood.
+/// RFC 3261 §16.3 step 5: returns the option tags of Proxy-Require, all of which are unknown to this proxy. Never
+/// longer than their header fields.
 fn unsupported(message: &Message<'_>) -> Vec<u8> {
     let mut list = Vec::new();
     for tag in message.proxy_require() {
@@ -177,7 +182,8 @@ fn unsupported(message: &Message<'_>) -> Vec<u8> {
     list
 }
 
-/// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing. Returns whether it was answered.
+/// Answers a request from this process, statelessly (RFC 3261 §8.2.7). An ACK gets no response. Returns whether it was
+/// answered.
 pub(crate) fn answer(
     site: &mut Site,
     flow: Flow,
@@ -198,7 +204,7 @@ pub(crate) fn answer(
     written.is_ok()
 }
 
-/// Tells who sent a request that it waits here (RFC 3261 §17.2.1).
+/// Sends a 100 to the sender of a request that waits here (RFC 3261 §17.2.1).
 pub(crate) fn trying(site: &mut Site, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
     let own = OwnResponse::Trying;
     if write_answer(message, flow, own, site, out).is_ok() {
@@ -206,7 +212,7 @@ pub(crate) fn trying(site: &mut Site, flow: Flow, message: &Message<'_>, out: &m
     }
 }
 
-/// Gives a request that is not forwarded what it gets instead. `seen`: its key, if that has been computed.
+/// Answers or drops a request that is not forwarded. `seen` is its key, if already computed.
 pub(crate) fn reject(
     site: &mut Site,
     flow: Flow,
@@ -228,7 +234,7 @@ pub(crate) fn reject(
         }
         Rejection::Dropped(drop) => return site.discard(drop),
     };
-    // Only what may not be refused again a moment later is kept: for load, for missing members, and for CANCEL.
+    // Records only refusals that a later copy might not get again: for load, for missing members, and for CANCEL.
     if answer(site, flow, message, own, out)
         && let OwnResponse::Refused(refusal) = own
         && message.method() == Some(Method::Invite)
@@ -239,7 +245,7 @@ pub(crate) fn reject(
     }
 }
 
-/// A response goes back that a next hop has sent.
+/// Notes a response of a next hop that goes back to the client.
 pub(crate) fn note_response(site: &mut Site, response: &Message<'_>) {
     let status = response.status().unwrap_or_default();
     if status >= 200 && site.admission.is_charging() {
@@ -252,8 +258,9 @@ pub(crate) fn note_response(site: &mut Site, response: &Message<'_>) {
     }
 }
 
-/// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we are alive
-/// must not be told how somebody behind us is. Where an INVITE had nowhere to go, nor has this.
+/// Returns whether a request is an OPTIONS about this proxy, whose URI has no user part (RFC 3261 §11). A probe of this
+/// proxy must not get the response of an element behind it. An OPTIONS is refused where an INVITE would have no
+/// destination.
 pub(crate) fn is_about_us(site: &Site, message: &Message<'_>) -> bool {
     let ours = |uri: SipUri<'_>| uri.user.is_none() && site.topology.is_ours(&uri);
     message.method() == Some(Method::Options)

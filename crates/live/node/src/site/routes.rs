@@ -1,29 +1,29 @@
-//! The routing rules for requests outside dialogs, and the answers of rules and access lists that refuse.
+//! Routing rules for requests outside dialogs, and the responses of rules and access lists that refuse.
 
 use crate::outcome::counters::Drop;
 use crate::outcome::rejection::{OwnResponse, Refused, Refuser, Rejection, refuse, refused};
 use route::{Access, Pools, Refusal, Rule, Table, Target};
 
-/// What is asked about requests that no dialog has led here. The same for all shards.
+/// Rules for requests that no dialog directs. The same for all shards.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Routes {
-    /// Without rules, all goes to the first pool, and what members send goes where it says.
+    /// The table of rules. Without rules, requests go to the first pool, and requests of members go where they say.
     pub table: Table,
-    /// Who may send requests to a listener, by its index; beyond the end everyone.
+    /// Access lists of the listeners, by index. Beyond the end, all sources may send.
     pub access: Vec<Access>,
 }
 
-/// What a request gets that no rule is for (RFC 3261 §21.4.5).
+/// Response to a request that no rule matches (RFC 3261 §21.4.5).
 const NO_ROUTE: Refused = refused(404, "No Route");
 
 impl Routes {
-    /// The rule of this index, as the table has them.
+    /// Returns the rule with this index in the table.
     pub(crate) fn rule(&self, index: usize) -> &Rule {
         &self.table.rules()[index]
     }
 
-    /// The rule here that is the same as that one of another table, before or after a reload: the rule of its name,
-    /// or where it has none the rule with its conditions.
+    /// Returns the rule that corresponds to rule `index` of another table, before or after a reload. It has the same
+    /// name, or without a name the same conditions.
     pub(crate) fn successor(&self, before: &Self, index: usize) -> Option<usize> {
         let rule = before.table.rules().get(index)?;
         let name = rule.given_name(index);
@@ -33,7 +33,7 @@ impl Routes {
         self.table.rules().iter().enumerate().position(is_it)
     }
 
-    /// The pools of a rule, if it leads to some.
+    /// Returns the pools of a rule, if it leads to pools.
     pub(crate) fn pools(&self, index: usize) -> Option<&Pools> {
         match &self.rule(index).target {
             Target::Pools(pools) => Some(pools),
@@ -41,12 +41,12 @@ impl Routes {
         }
     }
 
-    /// Whether a rule leads to where a user has registered.
+    /// Returns whether a rule leads to the contacts of a user.
     pub(crate) fn is_located(&self, index: usize) -> bool {
         self.rule(index).target == Target::Location
     }
 
-    /// What a request gets that a list or rule refuses: an answer, or nothing.
+    /// Returns the response to a request that an access list or a rule refuses, or that it is dropped.
     pub(crate) fn answer(&self, refuser: Refuser) -> Result<OwnResponse<'_>, Drop> {
         let refusal = match refuser {
             Refuser::Listener(index) => {

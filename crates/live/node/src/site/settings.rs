@@ -2,7 +2,6 @@
 
 use base::Instant;
 
-/// Settings of a shard's pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PipelineSettings {
     pub(crate) forwards_orphans: bool,
@@ -12,7 +11,7 @@ pub(crate) struct PipelineSettings {
 }
 
 impl PipelineSettings {
-    /// Unix time in seconds; it fits 32 bits until 2106.
+    /// Returns the Unix time in seconds. It fits 32 bits until 2106.
     pub(crate) fn unix(&self, now: Instant) -> u32 {
         let seconds = self.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
         u32::try_from(seconds).unwrap_or(u32::MAX)

@@ -1,8 +1,9 @@
-//! State distribution on the wire: whether this shard keeps the state of a request that begins something, the
-//! marks in our Via of requests, and the notices in the Via of responses.
+//! State distribution on the wire: the choice whether this shard keeps the state of a new request, marks in the Via of
+//! requests, and notices in the Via of responses.
 //!
-//! Marks and notices are believed only if a configured neighbour sent them. The next proxy reads only our own Via, and a notice in the
-//! Via of an element before us is removed from a stranger's response.
+//! Marks and notices count only if a configured neighbour sent them. The next proxy reads only the Via of this proxy. A
+//! notice in the Via of an element before this one is removed from a stranger's response. Via of an element before us
+//! is removed from a stranger's response.
 
 use base::Instant;
 use core::time::Duration;
@@ -15,19 +16,19 @@ use wire::Message;
 /// The neighbours with which the state of calls is shared out, and the settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Distribution {
-    /// Networks of the trusted proxies that share out state, too.
+    /// Networks of the trusted proxies that also share out state.
     pub neighbours: Vec<Network>,
     /// Whether the state of a dialog and its call record are shared out together with the transactions.
     pub dialogs: bool,
-    /// Whether the verification of credentials is shared out, and then what a call with it costs more than one without,
-    /// as `state_cost` of the settings.
+    /// `Some`: the verification of credentials is shared out. The value is the additional cost of a call with
+    /// verification, as `state_cost` of the settings.
     pub authentication: Option<f64>,
-    /// How the shares are found.
+    /// Settings of the distribution.
     pub settings: Settings,
 }
 
 impl Default for Distribution {
-    /// Without neighbours, and with the cost of this proxy's transactions.
+    /// Returns settings without neighbours, with the cost of this proxy's transactions.
     fn default() -> Self {
         Self {
             neighbours: Vec::new(),
@@ -39,14 +40,14 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// The additional cost of a call with transactions, and with its dialog and record as well (`state_cost` of the
-    /// settings): as measured, see docs/distribution/measured.md.
+    /// Returns the additional cost of a call with transactions, or with transactions, dialog and record (`state_cost`
+    /// of the settings). Measured in docs/evidence/distribution.md.
     #[must_use]
     pub const fn state_cost(dialogs: bool) -> f64 {
         if dialogs { 0.9 } else { 0.35 }
     }
 
-    /// The part of one of so many shards.
+    /// Returns the share of one of `shards` shards.
     #[must_use]
     fn share(&self, shards: usize) -> Settings {
         let Settings { delta_c, remembered, .. } = self.settings;
@@ -62,7 +63,7 @@ impl Distribution {
     }
 }
 
-/// Decisions of a shard, or a process, about what one proxy of a chain has to do for a request outside dialogs.
+/// Decisions of a shard or a process about the work of one proxy of a chain for a request outside dialogs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Decisions {
     /// Done here.
@@ -89,23 +90,23 @@ impl Decisions {
     }
 }
 
-/// What a shard, or a process, has shared out.
+/// Decisions of a shard or a process about state distribution.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharingReport {
     /// The state of calls: transactions, or dialogs with them.
     pub state: Decisions,
-    /// The credentials of callers.
+    /// Verification of callers' credentials.
     pub authentication: Decisions,
-    /// How busy the process was in the last period, from 0 to 1.
+    /// Utilisation of the process in the last period, from 0 to 1.
     pub utilisation: f64,
-    /// Neighbours that are told to send no more calls without state.
+    /// Number of neighbours that are told to send no more calls without state.
     pub throttled: usize,
-    /// Share of new requests that is taken of senders who are no neighbours, from 0 to 1.
+    /// Share of new requests accepted from senders that are no neighbours, from 0 to 1.
     pub taken: f64,
 }
 
 impl Default for SharingReport {
-    /// Before any request: whatever comes is taken.
+    /// Returns the report before any request: all new requests are accepted.
     fn default() -> Self {
         let (state, authentication) = (Decisions::default(), Decisions::default());
         Self { state, authentication, utilisation: 0.0, throttled: 0, taken: 1.0 }
@@ -119,32 +120,32 @@ impl SharingReport {
         self.authentication.merge(other.authentication);
         self.utilisation = self.utilisation.max(other.utilisation);
         self.taken = self.taken.min(other.taken);
-        // All shards hear of the same neighbours.
+        // All shards have the same neighbours.
         self.throttled = self.throttled.max(other.throttled);
     }
 }
 
-/// A notice is told in so many responses of a period, and from then on in one of [`TOLD_AGAIN`]: each thread of a neighbour has
-/// to hear it, and it makes messages longer.
+/// A period's first `TOLD_FIRST` responses carry a notice, and after them one in [`TOLD_AGAIN`]. Each thread of a
+/// neighbour has to receive it, but it lengthens messages.
 const TOLD_FIRST: u32 = 4;
 const TOLD_AGAIN: u32 = 8;
 
-/// A shard's part in it.
 pub(crate) struct Sharing {
     neighbours: Vec<Network>,
-    /// The responses to each neighbour that could have had a notice, in this period.
+    /// Number of responses to each neighbour in this period that could carry a notice.
     responses: BTreeMap<SocketAddr, u32>,
-    /// What is shared out: the transactions of a call, or these and its dialogs.
+    /// The shared-out state: the transactions of a call, or also its dialogs.
     pub(crate) function: Function,
     pub(crate) distributor: Distributor<SocketAddr>,
-    /// Who verifies credentials, if that is shared out.
+    /// Distribution of the verification of credentials, if it is shared out.
     pub(crate) authentication: Option<Distributor<SocketAddr>>,
     pub(crate) report: SharingReport,
     has_told_stranger: bool,
 }
 
 impl Sharing {
-    /// `salt` is another one in each shard of each process; `report` is what it did with other settings.
+    /// Creates the state. `salt` differs in each shard of each process; `report` is the report under the previous
+    /// settings.
     pub(crate) fn new(distribution: &Distribution, shards: usize, salt: u64, report: SharingReport) -> Self {
         let settings = distribution.share(shards);
         let of_authentication =
@@ -160,7 +161,8 @@ impl Sharing {
         }
     }
 
-    /// Whether a request has the mark of a proxy that is in no neighbours of ours, so that state is kept twice; once.
+    /// Returns whether a request has the mark of a proxy that is no configured neighbour, so that state is kept twice.
+    /// Returns `true` only once.
     pub(crate) fn meets_stranger(&mut self, message: &Message<'_>, from: SocketAddr) -> bool {
         let is_marked = !self.has_told_stranger
             && self.neighbour(from).is_none()
@@ -169,42 +171,42 @@ impl Sharing {
         is_marked
     }
 
-    /// An address, if it is that of a neighbour.
+    /// Returns the address, if it is a neighbour's.
     pub(crate) fn neighbour(&self, at: SocketAddr) -> Option<SocketAddr> {
         self.neighbours.iter().any(|network| network.contains(at.ip())).then_some(at)
     }
 
-    /// What is shared out, and by whom here.
+    /// Returns the functions that are shared out, with their distributors.
     pub(crate) fn distributors(&mut self) -> impl Iterator<Item = (Function, &mut Distributor<SocketAddr>)> {
         let authentication = self.authentication.as_mut();
         let authentication = authentication.map(|distributor| (Function::Authentication, distributor));
         [(self.function, &mut self.distributor)].into_iter().chain(authentication)
     }
 
-    /// Whether a response to a neighbour has notices; if not, they say nothing new.
+    /// Returns whether a response to a neighbour carries notices.
     pub(crate) fn tells(&mut self, neighbour: SocketAddr) -> bool {
         let responses = self.responses.entry(neighbour).or_default();
         *responses += 1;
         *responses <= TOLD_FIRST || responses.is_multiple_of(TOLD_AGAIN)
     }
 
-    /// Share of new requests that is taken of clients. As long as one thing can be given away, there is room.
+    /// Returns the share of new requests accepted from clients. There is room as long as one of the functions can be
+    /// left to other proxies.
     pub(crate) fn takes(&self) -> f64 {
         let authentication = self.authentication.as_ref().filter(|distributor| distributor.has_choice());
         let of_authentication = authentication.map_or(0.0, Distributor::takes);
         self.distributor.takes().max(of_authentication)
     }
 
-    /// Overload control has refused a new request.
     pub(crate) fn refused(&mut self, from: SocketAddr) {
         let from = self.neighbour(from);
         self.distributors().for_each(|(_, distributor)| distributor.on_refused(from));
     }
 
-    /// A period of this length is over.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         match &mut self.authentication {
-            // A challenge costs least where the call has come in: from each proxy behind it has to pass the ones before.
+            // A challenge costs least at the entry of the chain: from each proxy behind, it has to pass the proxies
+            // before.
             Some(last) => self.distributor.on_period_before(last, now, length, utilisation),
             None => self.distributor.on_period(now, length, utilisation),
         }
@@ -218,14 +220,13 @@ impl Sharing {
         SharingReport { throttled: told.filter(|notice| notice.throttled).count(), ..self.report }
     }
 
-    /// The mark of a request.
     pub(crate) fn mark(&self, message: &Message<'_>, from: SocketAddr) -> Mark {
         let value = || param(message, message.top_via(), Mark::PARAMETER);
         self.neighbour(from).and_then(|_| Mark::parse(value()?)).unwrap_or_default()
     }
 }
 
-/// The value of a parameter. A repeated parameter counts as absent, since its value is ambiguous.
+/// Returns the value of a parameter. A repeated parameter counts as absent, since its value is ambiguous.
 pub(crate) fn param<'a>(message: &Message<'a>, via: &wire::Via<'a>, name: &str) -> Option<&'a [u8]> {
     let mut found =
         via.params(message.bytes()).filter(|param| param.name.eq_ignore_ascii_case(name.as_bytes()));

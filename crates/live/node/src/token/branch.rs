@@ -1,4 +1,5 @@
-//! The branch of our Via: the way back of responses, and with a transaction its serial number, without one the node that it went to.
+//! The branch of this proxy's Via: it names the ingress flow for responses, and a serial number (with a transaction) or
+//! the receiver (without).
 
 use super::{Derived, KeyIndex, Tokens, keyed_hash, text};
 use crate::address::ports::Ingress;
@@ -8,27 +9,27 @@ use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, Via};
 
-/// RFC 3261 §8.1.1.7: the cookie, then two letters of ours so that our Vias are told at a glance.
+/// RFC 3261 §8.1.1.7: the magic cookie, then two letters that make this proxy's Vias easy to recognise.
 const PREFIX: &[u8] = b"z9hG4bKsb";
 
-/// High half of the first byte of [`BranchKind::Pool`]; another layout gets another number.
+/// High half of the first byte of [`BranchKind::Pool`]. Another layout gets another number.
 const VERSION: u8 = 0x10;
 const FROM_POOL: u8 = 0x01;
 
-/// In the first byte of each layout: before the MAC stands the number of the connection that the request came in by. Without it
-/// the layout is what it was when there were no connections, so that either version of the program reads the other's.
+/// Flag in the first byte of each layout: the number of the request's connection stands before the MAC. Without it the
+/// layout is the one from before connections, so that both versions of the program read each other's branches.
 const CONNECTED: u8 = 0x08;
 const NUMBER: usize = 4;
 
-/// Parameter of our Via in a request that went to every node because nobody knew which one has it. It is no part of
-/// the branch, which has to be the one that the node knows from the INVITE (RFC 3261 §17.2.3).
+/// Parameter of this proxy's Via in a request that went to every node because its node was unknown. It is not part of
+/// the branch, which has to be the INVITE's (RFC 3261 §17.2.3).
 pub(crate) const SEARCHED: &[u8] = b";sbs";
 
 const BODY: usize = 10;
 const LEN: usize = BODY + MAC;
 const MAC: usize = 8;
 
-/// High half of the first byte of the branch of a transaction of ours.
+/// High half of the first byte of the branch of a transaction.
 const PROXY_VERSION: u8 = 0x20;
 
 /// High half of the first byte of [`BranchKind::Hop`].
@@ -43,45 +44,44 @@ const PROXY_LEN: usize = PROXY_BODY + MAC;
 pub(crate) struct Branch {
     /// Ingress flow of the request. Responses leave by the same flow.
     pub(crate) ingress: Ingress,
-    /// Hash of the routing decision (RFC 5393 §4.2.1): the same hash again means a loop.
+    /// Hash of the routing decision (RFC 5393 §4.2.1). The same hash again means a loop.
     pub(crate) routing: u32,
     pub(crate) kind: BranchKind,
 }
 
-/// Content of a branch that depends on the receiver of the request.
+/// The part of a branch that depends on the receiver of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BranchKind {
-    /// A member of a pool is the receiver or the sender.
+    /// The receiver or the sender is a member of a pool.
     Pool {
-        /// The member.
         node: NodeId,
         /// Whether the request goes to the member or comes from it.
         direction: Direction,
     },
     /// The receiver is a next hop, a contact, or a party of a dialog.
     Hop {
-        /// [`Tokens::target_hash`] of the receiver's present remote target, in a request within a dialog whose response may
-        /// change the target. 0 in all others.
+        /// [`Tokens::target_hash`] of the receiver's current remote target, in a request within a dialog whose response
+        /// may change the target; otherwise 0.
         target: u32,
         /// Whether the side that began the dialog sent the request.
         by_initiator: bool,
     },
 }
 
-/// What identifies the client's transaction, the same in its request, its CANCEL, the ACK to its failure,
-/// every retransmission, and every response (RFC 3261 §16.11).
+/// Identity of the client's transaction: the same in the request, its CANCEL, the ACK to its failure, every
+/// retransmission and every response (RFC 3261 §16.11).
 #[derive(Clone, Copy)]
 pub(crate) struct Transaction<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) cseq: u32,
-    /// The client's branch; the From tag where an RFC 2543 client sends none.
+    /// The client's branch, or the From tag if an RFC 2543 client sends no branch.
     pub(crate) id: &'a [u8],
-    /// Where the responses go.
+    /// Address that the responses go to.
     pub(crate) target: SocketAddr,
 }
 
 impl<'a> Transaction<'a> {
-    /// `via` is the client's Via: the topmost of its request, the second of a response.
+    /// Creates the identity. `via` is the client's Via: the topmost of its request, the second of a response.
     pub(crate) fn new(message: &Message<'a>, via: &Via<'a>, target: SocketAddr) -> Self {
         let id = via.branch.or(message.from_tag()).unwrap_or_default();
         Self { call_id: message.call_id(), cseq: message.cseq().number, id, target }
@@ -89,10 +89,12 @@ impl<'a> Transaction<'a> {
 }
 
 impl Tokens {
-    /// What tells a transaction from others of its call, whose branches may differ since it was forked before it came here.
+    /// Returns a mark that distinguishes a transaction from others of its call, with other branches after a fork before
+    /// this proxy.
     ///
-    /// What a node sends elsewhere under the same branch is another transaction: who was a member when it sent an INVITE may
-    /// end that, and nothing else. So that it cannot find a branch that goes with another target, there is a secret in it.
+    /// A request that a node sends elsewhere under the same branch is another transaction, since a removed member may
+    /// finish its INVITE and nothing else. A secret keeps it from finding a branch that has the same mark for another
+    /// target.
     pub(crate) fn mark(&self, of: &Transaction<'_>, direction: Direction, routing: u32) -> u32 {
         match direction {
             Direction::ToPool => mark(of.id),
@@ -100,18 +102,17 @@ impl Tokens {
         }
     }
 
-    /// For [`Branch::routing`].
     pub(crate) fn routing(&self, routing: &Routing<'_>, key: KeyIndex) -> u32 {
         routing.hash(self.key(key))
     }
 
-    /// Whether this is the hash of the same routing decision, with whatever key.
+    /// Returns whether this is the hash of the same routing decision under any key.
     pub(crate) fn is_routing(&self, routing: &Routing<'_>, seen: u32) -> bool {
         self.all().any(|key| routing.hash(key) == seen)
     }
 
-    /// Appends the whole branch value of the transaction with this serial number. Nobody but those who got it can know it, so
-    /// whoever answers with it has seen the request.
+    /// Appends the branch value of the transaction with this serial number. Only receivers of the request know it, so a
+    /// response with it proves that its sender has seen the request.
     pub(crate) fn write_proxy_branch(&self, ingress: Ingress, routing: u32, serial: u64, out: &mut Vec<u8>) {
         let key = &self.current;
         let mut bytes = [0; PROXY_LEN];
@@ -124,7 +125,7 @@ impl Tokens {
         write(&bytes, ingress.connection, out);
     }
 
-    /// Whether this is the branch of a transaction that was made with these keys.
+    /// Returns whether this is the branch of a transaction, made with one of these keys.
     pub(crate) fn has_made(&self, branch: &[u8]) -> bool {
         let Some((bytes, connection)) = own(branch).and_then(proxys) else { return false };
         self.all().any(|key| proxy_mac(key, &bytes, connection) == bytes[PROXY_BODY..])
@@ -132,8 +133,8 @@ impl Tokens {
 }
 
 impl Branch {
-    /// Appends the whole branch value: a function of the request, of its route token and of what is remembered of its first
-    /// copy, the same for each copy (RFC 3261 §16.11).
+    /// Appends the branch value. It depends only on the request, its route token and the record of its first copy, so
+    /// it is the same for each copy (RFC 3261 §16.11).
     pub(crate) fn write(&self, tokens: &Tokens, of: &Transaction<'_>, key: KeyIndex, out: &mut Vec<u8>) {
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         let (first, number) = match self.kind {
@@ -155,14 +156,14 @@ impl Branch {
         write(&bytes, connection, out);
     }
 
-    /// Reads a branch back; `None` when it is not ours, not of this transaction, or altered.
+    /// Reads a branch. `None`: it is not of this site, not of this transaction, or altered.
     pub(crate) fn read(tokens: &Tokens, branch: &[u8], of: &Transaction<'_>) -> Option<Self> {
         let (bytes, connection) = stateless(own(branch)?)?;
         let is_ours = tokens.all().any(|key| mac(key, &bytes, connection, of) == bytes[BODY..]);
         is_ours.then(|| Self::of(&bytes, connection))
     }
 
-    /// Unverified.
+    /// Reads a branch without verification.
     fn of(bytes: &[u8; LEN], connection: Option<Connection>) -> Self {
         let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = if bytes[0] & 0xf0 == HOP_VERSION {
@@ -176,8 +177,8 @@ impl Branch {
     }
 }
 
-/// A quick hash, of eight bytes at a time. It has no key: who makes two of his own marks meet on the way to the pool
-/// confuses the count of his own call only.
+/// Returns a quick hash, computed eight bytes at a time. It needs no key, since a sender that makes its own marks
+/// collide confuses only the counts of its own call.
 fn mark(text: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
@@ -187,20 +188,22 @@ fn mark(text: &[u8]) -> u32 {
     (hash >> 32) as u32
 }
 
-/// What decides where a request goes (RFC 5393 §4.2.1).
+/// Input of the routing decision (RFC 5393 §4.2.1).
 pub(crate) struct Routing<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) cseq: u32,
     pub(crate) direction: Direction,
     pub(crate) from_tag: &'a [u8],
     pub(crate) uri: &'a [u8],
-    /// The next Route value, or the one that a strict router has put last in place of the Request-URI; empty if there is none.
+    /// The next Route value, or the last one if a strict router has moved the Request-URI there; empty if there is
+    /// none.
     pub(crate) next: &'a [u8],
 }
 
 impl Routing<'_> {
-    /// Under a secret: without it nobody can find another target with the same hash. It is the one that the branch is made
-    /// with, so that a process which starts with the key of the day makes the same branch as one that has changed its key.
+    /// Returns the hash under a secret, so that no sender can find another target with the same hash. The secret
+    /// belongs to the key of the branch. So a process that starts with the current key makes the same branch as one
+    /// that has changed to it.
     fn hash(&self, key: &Derived) -> u32 {
         let mut fixed = [0; 17];
         fixed[..4].copy_from_slice(&self.cseq.to_be_bytes());
@@ -212,8 +215,8 @@ impl Routing<'_> {
     }
 }
 
-/// The routing hash of a branch that looks like ours, unverified: good enough to notice a loop, since whoever
-/// forges it stops only his own request.
+/// Returns the routing hash of a branch that looks like a branch of this proxy, unverified. It suffices for loop
+/// detection, since a forger stops only its own request.
 pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
     let text = own(branch)?;
     let of_proxy = |bytes: [u8; PROXY_LEN]| u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
@@ -222,24 +225,23 @@ pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
         .or_else(|| proxys(text).map(|(bytes, _)| of_proxy(bytes)))
 }
 
-/// Whether it looks like the branch of a request that went on without a transaction; unverified.
+/// Returns whether this looks like the branch of a request that went on without a transaction; unverified.
 pub fn is_hop_branch(branch: &[u8]) -> bool {
     own(branch).and_then(|text| of_version(text, HOP_VERSION)).is_some()
 }
 
-/// What the request came in by whose branch this is, a transaction's of ours; unverified: that the transaction is known is
-/// proof.
+/// Returns the ingress of the request with this branch of a transaction; unverified. A known transaction is the proof.
 pub(crate) fn peek_ingress(branch: &[u8]) -> Option<Ingress> {
     proxys(own(branch)?).map(|(bytes, connection)| Ingress { port: bytes[1], connection })
 }
 
-/// Names in a body what the request came in by; the number of the connection comes after the body.
+/// Writes the ingress into a body. The number of the connection follows the body.
 fn name(ingress: Ingress, bytes: &mut [u8]) {
     bytes[0] |= if ingress.connection.is_some() { CONNECTED } else { 0 };
     bytes[1] = ingress.port;
 }
 
-/// Appends a whole branch value: body and MAC are `bytes`.
+/// Appends a branch value. `bytes` are body and MAC.
 fn write(bytes: &[u8], connection: Option<Connection>, out: &mut Vec<u8>) {
     out.extend_from_slice(PREFIX);
     let Some(Connection(number)) = connection else { return text::encode(bytes, out) };
@@ -253,22 +255,22 @@ fn write(bytes: &[u8], connection: Option<Connection>, out: &mut Vec<u8>) {
     text::encode(&long[..end], out);
 }
 
-/// What follows our prefix in the branch of a request without a transaction of ours.
+/// Reads the part after the prefix in the branch of a request without a transaction.
 fn stateless(text: &[u8]) -> Option<([u8; LEN], Option<Connection>)> {
     of_version(text, VERSION).or_else(|| of_version(text, HOP_VERSION))
 }
 
-/// The same of this kind.
+/// Reads a branch of one version.
 fn of_version(text: &[u8], version: u8) -> Option<([u8; LEN], Option<Connection>)> {
     decode::<LEN, { LEN + NUMBER }>(text, version)
 }
 
-/// What follows our prefix in the branch of a transaction of ours.
+/// Reads the part after the prefix in the branch of a transaction.
 fn proxys(text: &[u8]) -> Option<([u8; PROXY_LEN], Option<Connection>)> {
     decode::<PROXY_LEN, { PROXY_LEN + NUMBER }>(text, PROXY_VERSION)
 }
 
-/// Body and MAC of this version, which the first character tells: most branches are of another one, or nobody's of ours. With
+/// Returns body and MAC of this version. The first character tells the version, and rejects most other branches. With
 /// the number of a connection there are `LONG` bytes.
 fn decode<const N: usize, const LONG: usize>(
     text: &[u8],
@@ -289,9 +291,9 @@ fn decode<const N: usize, const LONG: usize>(
     Some((bytes, Some(Connection(NonZeroU32::new(u32::from_be_bytes(*number))?))))
 }
 
-/// What follows our prefix.
+/// Returns the part of a branch after the prefix, if it has the prefix.
 fn own(branch: &[u8]) -> Option<&[u8]> {
-    // As we write it, and nearly everybody hands it back.
+    // Nearly every element returns the branch exactly as it was written.
     if let Some(rest) = branch.strip_prefix(PREFIX) {
         return Some(rest);
     }
@@ -299,8 +301,8 @@ fn own(branch: &[u8]) -> Option<&[u8]> {
     prefix.eq_ignore_ascii_case(PREFIX).then_some(rest)
 }
 
-/// Binds the fields to the transaction and to the way back: a response can reach no other address than
-/// the one that its request came from.
+/// Binds the fields to the transaction and to the address that its responses go to, so that a response can reach only
+/// the sender of the request.
 fn mac(key: &Derived, bytes: &[u8; LEN], connection: Option<Connection>, of: &Transaction<'_>) -> [u8; MAC] {
     let ip = match of.target.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -323,7 +325,7 @@ fn mac(key: &Derived, bytes: &[u8; LEN], connection: Option<Connection>, of: &Tr
     hash.to_be_bytes()
 }
 
-/// Of the branch of a transaction of ours.
+/// Returns the MAC in the branch of a transaction.
 fn proxy_mac(key: &Derived, bytes: &[u8; PROXY_LEN], connection: Option<Connection>) -> [u8; MAC] {
     let hash = match connection {
         None => keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]),
@@ -352,7 +354,7 @@ mod tests {
         Routing { call_id: b"c", cseq: 1, direction, from_tag: b"a", uri, next: b"" }
     }
 
-    /// A text of token characters whose quick hash is this, made backwards from it.
+    /// Returns token characters with this quick hash, computed backwards.
     fn with_mark(wanted: u32) -> [u8; 8] {
         const INVERSE: u64 = 0xf1de_83e1_9937_733d;
         let texts = (0..=u64::from(u32::MAX)).map(|low| {
@@ -363,8 +365,8 @@ mod tests {
         texts.next().expect("one of some hundred thousand")
     }
 
-    /// Who was a member tries to have sent elsewhere what belongs to a transaction of his that is open. He sees the hash of
-    /// each routing decision in our Via, and may choose his branch.
+    /// A former member tries to have a request sent elsewhere as part of its open transaction. It sees the hash of each
+    /// routing decision in this proxy's Via, and may choose its branch.
     #[test]
     fn no_branch_can_be_made_that_goes_with_another_target() {
         let tokens = tokens(3);
@@ -381,7 +383,7 @@ mod tests {
         assert_ne!(open, same, "the same branch to another target");
     }
 
-    /// Else somebody could look for another Request-URI with the same hash for as long as he likes.
+    /// Otherwise a sender could search offline for another Request-URI with the same hash.
     #[test]
     fn the_hash_of_a_routing_decision_has_a_secret_in_it() {
         let hash = |key| tokens(key).routing(&routing(b"sip:b@h"), KeyIndex::CURRENT);
@@ -422,7 +424,7 @@ mod tests {
         assert_eq!(Branch::read(&tokens, &branches[1], &of), Some(hop));
         assert!(tokens.has_made(&branches[2]) && peek_ingress(&branches[2]) == Some(ingress));
         assert_eq!(branches.each_ref().map(|branch| peek_routing(branch)), [Some(77), Some(78), Some(79)]);
-        // Another number is another connection: nobody can have a response sent by it.
+        // Another number is another connection, so no sender can redirect a response to it.
         for branch in &mut branches {
             let at = branch.len() - (MAC * 8).div_ceil(5) - 2;
             branch[at] = if branch[at] == b'0' { b'1' } else { b'0' };

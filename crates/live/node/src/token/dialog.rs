@@ -1,14 +1,13 @@
-//! The token in our Record-Route URI: which node a dialog belongs to, and where its requests may go.
-//! The holder of a token may send requests of one dialog to one target. The two sides of a dialog hold different
-//! ones:
+//! The token in this proxy's Record-Route URI: it names the node of a dialog, and the target of its requests. The
+//! holder of a token may send requests of one dialog to one target. The two sides of a dialog hold different tokens:
 //!
-//! - The peer's (the callee's) is written when the request that begins the dialog goes on. It is bound to the Call-ID
-//!   and to the initiator's tag, and leads to the initiator: to the Record-Route value below ours, or to the Contact.
-//! - The initiator's takes its place in the responses (RFC 3261 §16.7 step 8), since only they tell the peer's tag
-//!   and its Contact. It is bound to both tags, and leads to the peer.
+//! - The peer's (the callee's) is written into the request that begins the dialog. It is bound to the Call-ID and the
+//!   initiator's tag. It leads to the initiator: to the Record-Route value below this proxy's, or to the Contact.
+//! - The initiator's replaces it in the responses (RFC 3261 §16.7 step 8), since only they have the peer's tag and
+//!   Contact. It is bound to both tags, and leads to the peer.
 //!
-//! A pool does not change the responses of its nodes: there the initiator holds the peer's token as well, which leads
-//! it to the node and nowhere else.
+//! A pool does not change the responses of its nodes. There the initiator holds the peer's token as well, which leads
+//! only to the node.
 
 use super::owner::TokenOwner;
 use super::{Derived, KeyIndex, Tokens, keyed_hash, text};
@@ -21,63 +20,63 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use wire::Message;
 
-/// High half of the first byte, without [`DIALOG`]; another layout gets another number.
+/// High half of the first byte, without [`DIALOG`]. Another layout gets another number.
 const VERSION: u8 = 0x30;
-/// The same where [`DialogToken::is_registered`]: an older version of the program does not read it.
+/// The same with [`DialogToken::is_registered`], which older versions of the program do not read.
 const REGISTERED: u8 = 0x20;
 const OUTBOUND: u8 = 0x01;
-/// Of a proxy, whose next hops count as any caller.
+/// In a proxy's token. Its next hops count like any caller.
 const STATELESS: u8 = OUTBOUND;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
 const OF_PROXY: u8 = 0x08;
-/// Of a proxy.
+/// In a proxy's token.
 const DIALOG: u8 = 0x40;
 
-/// A [`ClientFlow`] stands between the body and the MAC. Without it the layout is what it was when there were no
-/// connections, so that either version of the program reads the other's.
+/// Flag: a [`ClientFlow`] stands between body and MAC. Without it the layout is the one from before connections, so
+/// that both versions of the program read each other's tokens.
 const CONNECTED: u8 = 0x80;
 
 const BODY: usize = 17;
 const MAC: usize = 8;
 const LEN: usize = BODY + MAC;
-/// With a flow of either family.
+/// Lengths with a flow of either address family.
 const LONG: [usize; 2] = [LEN + LENGTHS[0], LEN + LENGTHS[1]];
 
-/// State that is kept of a dialog.
+/// State kept of a dialog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
-    /// Its requests go on without transactions.
+    /// None: its requests go on without transactions.
     Nothing,
     /// The transactions of its requests.
     Transactions,
-    /// Its own state as well.
+    /// The dialog, and the transactions of its requests.
     Dialog,
 }
 
-/// The content of a verified token.
+/// Content of a verified token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DialogToken {
-    /// The node of the dialog; of a proxy the next hop that the dialog was begun with.
+    /// The node of the dialog. In a proxy's token: the next hop of the request that began the dialog.
     pub(crate) node: NodeId,
-    /// Whether the node began the dialog (it called out). Only in a pool's token.
+    /// Whether the node began the dialog (an outbound call). Only in a pool's token.
     pub(crate) outbound: bool,
-    /// State that is kept of the dialog. Only in a proxy's token.
+    /// State kept of the dialog. Only in a proxy's token.
     pub(crate) kept: Kept,
-    /// [`Tokens::target_hash`] of the target of its holder's requests.
+    /// [`Tokens::target_hash`] of the target of the holder's requests.
     pub(crate) target: u32,
-    /// Whether something came from the target's address when the token was made.
+    /// Whether a message had come from the target's address when the token was made.
     pub(crate) heard: bool,
-    /// [`Tokens::home_hash`] of where the initiator was reached when the dialog began.
+    /// [`Tokens::home_hash`] of the initiator's target when the dialog began.
     pub(crate) home: u32,
-    /// The flow by which the target is reached, if it is that of a client (RFC 5626 §5.3).
+    /// The flow that reaches the target, if it is a client (RFC 5626 §5.3).
     pub(crate) flow: Option<ClientFlow>,
-    /// Whether `node` is where a user has registered from over UDP: the peer, if it answers from there, is reached there
-    /// and not at its Contact. Only in the peer's token of a proxy.
+    /// Whether `node` is the address that a user has registered from over UDP. If the peer answers from there, it is
+    /// reached there and not at its Contact. Only in the peer's token of a proxy.
     pub(crate) is_registered: bool,
 }
 
-/// A token that fits the request it came in.
+/// A token that fits its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct VerifiedToken {
     pub(crate) token: DialogToken,
@@ -85,28 +84,27 @@ pub(crate) struct VerifiedToken {
     pub(crate) by_initiator: bool,
     /// Whether it is the initiator's own token.
     of_initiator: bool,
-    /// The key that it was made with: its requests that go on without a transaction have branches of that key, and so all
-    /// copies have one branch (RFC 3261 §16.11), whatever a reload does meanwhile.
+    /// The key of the token. Branches of requests without a transaction use the same key, so all copies have one branch
+    /// (RFC 3261 §16.11), even after a reload.
     pub(crate) key: KeyIndex,
     /// When the dialog began, in Unix seconds by the clock of the tokens.
     pub(crate) made: u32,
 }
 
 impl VerifiedToken {
-    /// Whether its target is that of the request's sender: the initiator may hold the peer's token.
+    /// Returns whether the token is the sender's own. The initiator may hold the peer's token.
     pub(crate) fn is_senders(&self) -> bool {
         self.by_initiator == self.of_initiator
     }
 }
 
-/// Where the initiator's token leads: what a response tells of the peer.
+/// The target of the initiator's token, as a response states it.
 pub(crate) struct AnswerTarget<'a> {
     pub(crate) target: Target<'a>,
     /// As in [`DialogToken`].
     pub(crate) heard: bool,
-    /// The flow that the response came by, if nobody is between us and the target.
+    /// The flow that the response came by, if no proxy is between this one and the target.
     pub(crate) flow: Option<ClientFlow>,
-    /// The sender of the response.
     pub(crate) source: Peer,
 }
 
@@ -134,17 +132,17 @@ impl Tokens {
         seal(self.key(key), body(element, token, unix, false), token.flow, &dialog, out);
     }
 
-    /// The time for the token of a dialog that nothing is kept of, in Unix time too: the end of an eighth of a
-    /// lifetime, which is the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in
-    /// retransmitted versions"). Only copies on both sides of such an end differ; a UAS that has the first copy
-    /// ignores another Record-Route (§17.2).
+    /// Returns the Unix time for the token of a dialog without state: the end of the current eighth of a lifetime. It
+    /// is the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in retransmitted
+    /// versions"). Only copies before and after such an end differ, and a UAS that has the first copy ignores the other
+    /// Record-Route (§17.2).
     pub(crate) fn coarse(&self, unix: u32) -> u32 {
         let step = u32::try_from(self.lifetime.as_secs() / 8).unwrap_or(u32::MAX).max(1);
         unix.checked_next_multiple_of(step).unwrap_or(u32::MAX)
     }
 
-    /// Appends the initiator's token for a response in which the peer's token `text` came back; `false` if that was
-    /// not made for this dialog. A response that is repeated gets the same token.
+    /// Appends the initiator's token for a response that returned the peer's token `text`. Returns `false` if that
+    /// token was not made for this dialog. A repeated response gets the same token.
     pub(crate) fn write_answer(
         &self,
         element: TokenOwner,
@@ -172,8 +170,8 @@ impl Tokens {
         true
     }
 
-    /// Reads the token of a request back; `None` when it is not ours, not of this dialog, altered, or too old. A
-    /// request without To tag is in no dialog.
+    /// Reads the token of a request. `None`: it is not of this site, not of this dialog, altered, or too old. A request
+    /// without To tag is in no dialog.
     pub(crate) fn read_route(
         &self,
         element: TokenOwner,
@@ -199,13 +197,13 @@ impl Tokens {
         self.is_fresh(made, unix).then_some(VerifiedToken { token, by_initiator, of_initiator, key, made })
     }
 
-    /// Whether a token leads there.
+    /// Returns whether a token leads to this target.
     pub(crate) fn leads_to(&self, held: &VerifiedToken, target: &Target<'_>) -> bool {
         self.target_hash(target, held.key) == held.token.target
     }
 
-    /// Whether the token alone leads to this target of the initiator: the target is that of the beginning, and so is
-    /// the connection, if it is reached by one; or the route set alone leads there, which no refresh changes.
+    /// Returns whether the token alone leads to this target of the initiator. It does if target and connection are
+    /// those of the beginning, or if the route set alone determines the way, which no refresh changes.
     pub(crate) fn is_home(
         &self,
         held: &VerifiedToken,
@@ -216,7 +214,8 @@ impl Tokens {
         home == BY_ROUTE || self.home_hash(Some(target), flow, held.key) == home
     }
 
-    /// The initiator's target for a new token, and its connection: this one, or the route set for `None`.
+    /// Returns the hash of the initiator's target and connection for a new token. `None`: the route set determines the
+    /// way.
     pub(crate) fn home_hash(
         &self,
         contact: Option<&Target<'_>>,
@@ -226,23 +225,23 @@ impl Tokens {
         contact.map_or(BY_ROUTE, |contact| home_hash(self.key(key), contact, flow))
     }
 
-    /// The hash that a new token has of its target.
+    /// Returns the hash of a target for a new token.
     pub(crate) fn target_hash(&self, target: &Target<'_>, key: KeyIndex) -> u32 {
         target_hash(self.key(key), target)
     }
 
-    /// Whether this is the hash of the same target, with whatever key.
+    /// Returns whether this is the hash of the target under any key.
     pub(crate) fn is_target(&self, target: &Target<'_>, hash: u32) -> bool {
         self.all().any(|key| target_hash(key, target) == hash)
     }
 }
 
-/// Whether this looks like the peer's token; unverified.
+/// Returns whether this looks like the peer's token; unverified.
 pub(crate) fn is_peers(element: TokenOwner, text: &[u8]) -> bool {
     decode(element, text).is_some_and(|(bytes, _)| bytes[0] & OF_INITIATOR == 0)
 }
 
-/// In place of the hash of a Contact.
+/// In place of the hash of a Contact, if the route set determines the way.
 const BY_ROUTE: u32 = 0;
 
 fn home_hash(key: &Derived, contact: &Target<'_>, flow: Option<ClientFlow>) -> u32 {
@@ -250,7 +249,8 @@ fn home_hash(key: &Derived, contact: &Target<'_>, flow: Option<ClientFlow>) -> u
     (target_hash(key, contact) ^ number).max(BY_ROUTE + 1)
 }
 
-/// Under a secret: without it no attacker can compute another target with the same hash. Each try takes a request.
+/// Returns the hash under a secret, so that no attacker can compute another target with the same hash. Each guess takes
+/// a request.
 fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
     let mut hasher = SipHasher13::new_with_keys(key.target[0], key.target[1]);
     target.put(&mut hasher);
@@ -276,7 +276,7 @@ fn body(element: TokenOwner, token: DialogToken, unix: u32, of_initiator: bool) 
     bytes
 }
 
-/// The content of a token's body, and when it was made.
+/// Returns the content of a token's body, and when it was made.
 fn fields(bytes: &[u8; LEN], flow: Option<ClientFlow>) -> (DialogToken, u32) {
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (first, is_proxys) = (bytes[0] & OUTBOUND != 0, bytes[0] & OF_PROXY != 0);
@@ -297,7 +297,7 @@ fn fields(bytes: &[u8; LEN], flow: Option<ClientFlow>) -> (DialogToken, u32) {
     (token, number(1))
 }
 
-/// Unverified: body and MAC, and the flow between them.
+/// Decodes body and MAC, and the flow between them, without verification.
 fn decode(element: TokenOwner, text: &[u8]) -> Option<([u8; LEN], Option<ClientFlow>)> {
     let (bytes, flow) = match text::decode::<LEN>(text) {
         Some(bytes) => (bytes, None),
@@ -309,7 +309,7 @@ fn decode(element: TokenOwner, text: &[u8]) -> Option<([u8; LEN], Option<ClientF
     is_ours.then_some((bytes, flow))
 }
 
-/// The same of a text that is as long as one with a flow.
+/// Decodes a text with the length of a token with a flow.
 fn decode_long(text: &[u8]) -> Option<([u8; LEN], Option<ClientFlow>)> {
     let (short, long) = (text::decode::<{ LONG[0] }>(text), text::decode::<{ LONG[1] }>(text));
     let all = short.as_ref().map(|bytes| &bytes[..]).or(long.as_ref().map(|bytes| &bytes[..]))?;
@@ -343,7 +343,7 @@ fn is_sealed(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog:
     mac(key, bytes, flow, dialog) == bytes[BODY..]
 }
 
-/// Binds the fields to the dialog. Guessing 64 bits takes 2^63 datagrams, so comparing them needs no constant time.
+/// Binds the fields to the dialog. Guessing 64 bits takes 2^63 datagrams, so the comparison needs no constant time.
 fn mac(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog: &Dialog<'_>) -> [u8; MAC] {
     let mut fixed = [0; BODY + 8];
     fixed[..BODY].copy_from_slice(&bytes[..BODY]);
@@ -352,7 +352,7 @@ fn mac(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog: &Dial
     let Some(flow) = flow else {
         return keyed_hash(key.route, &[&fixed, dialog.initiator, dialog.peer, dialog.call_id]).to_be_bytes();
     };
-    // The body says that there is one. What it does not need is zero, so that it always has the same length.
+    // The body says that there is a flow. Unused bytes of it are zero, so the length is constant.
     let (flow, _) = flow.bytes();
     let parts = [&fixed, dialog.initiator, dialog.peer, dialog.call_id, &flow[..]];
     keyed_hash(key.route, &parts).to_be_bytes()
@@ -385,7 +385,7 @@ mod tests {
         Tokens::new(TokenKey([key; 16]), &[], Duration::from_hours(1))
     }
 
-    /// A request with these tags; one that is empty is left out.
+    /// Returns a request with these tags. An empty tag is left out.
     fn request(call: &str, from: &str, to: &str) -> String {
         let (from_tag, to_tag) = (from.to_owned(), Some(to.to_owned()));
         TestRequest { from_tag, to_tag, ..TestRequest::new("INVITE", call, at(1)) }.text()
@@ -399,12 +399,12 @@ mod tests {
         SocketAddr::from(([192, 0, 2, host], 5060))
     }
 
-    /// The peer's token and the initiator's of a call from `a` to `b`.
+    /// Returns the peer's token and the initiator's of a call from `a` to `b`.
     fn pair(of: &Tokens, element: TokenOwner) -> [Vec<u8>; 2] {
         connected_pair(of, element, None)
     }
 
-    /// The same where both sides are reached by this connection.
+    /// The same with both sides reached by this connection.
     fn connected_pair(of: &Tokens, element: TokenOwner, flow: Option<ClientFlow>) -> [Vec<u8>; 2] {
         let (begins, answers) = (request("c", "a", ""), response("c", "a", "b"));
         let token = DialogToken {
@@ -457,8 +457,7 @@ mod tests {
             ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &THERE, None),
             "both say where the initiator was"
         );
-        // A pool's nodes leave the peer's token where it is; the initiator cannot use it for more than to name the
-        // node.
+        // A pool's nodes leave the peer's token in place. The initiator can use it only to name the node.
         let held = read(&ours, &peers, &request("c", "a", "b"), NOW).expect("by the initiator");
         assert!(held.by_initiator && !held.is_senders());
         for (call, from, to) in
@@ -507,7 +506,7 @@ mod tests {
             for (text, request) in texts.iter().zip([request("c", "b", "a"), request("c", "a", "b")]) {
                 let held = read(&ours, text, &request, NOW).expect("it is ours");
                 assert_eq!(held.token.flow, flow);
-                // Each character of it counts.
+                // Each character counts.
                 for at in 0..text.len() {
                     let mut other = text.clone();
                     other[at] = if other[at] == b'0' { b'1' } else { b'0' };
@@ -515,7 +514,7 @@ mod tests {
                 }
             }
         }
-        // The initiator is at home by its first connection alone.
+        // The initiator is at home only by its first connection.
         let flow = connected("192.0.2.7:40001", 7);
         let [peers, _] = connected_pair(&ours, TokenOwner::Proxy, None);
         let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("it is ours");

@@ -1,16 +1,16 @@
-//! The token in our Path: the connection of the client that registers by it (RFC 5626 §5.2).
+//! The token in this proxy's Path: it names the connection of the client that registers (RFC 5626 §5.2).
 
 use super::{Tokens, keyed_hash, text};
 use crate::address::client_flow::{ClientFlow, LENGTHS};
 
 const MAC: usize = 8;
-/// The port, and the time until which it is good.
+/// The port, and the time until which the token is valid.
 const HEAD: usize = 1 + 4;
-/// With the flow of either family, and the MAC.
+/// Lengths with a flow of either address family and the MAC.
 const LONG: [usize; 2] = [HEAD + LENGTHS[0] + MAC, HEAD + LENGTHS[1] + MAC];
 
 impl Tokens {
-    /// Appends the token of a client that is connected to this port; good until then, in Unix time.
+    /// Appends the token of a client that is connected to this port, valid until the Unix time `until`.
     pub(crate) fn write_flow(&self, port: u16, client: ClientFlow, until: u32, out: &mut Vec<u8>) {
         let (bytes, length) = client.bytes();
         let mut token = vec![port as u8];
@@ -21,7 +21,7 @@ impl Tokens {
         text::encode(&token, out);
     }
 
-    /// Reads it back at this time; `None`: it is not ours, was altered, or is too old.
+    /// Reads a token at this time. `None`: it is not of this site, altered, or too old.
     pub(crate) fn read_flow(&self, token: &[u8], unix: u32) -> Option<(u16, ClientFlow)> {
         let short = text::decode::<{ LONG[0] }>(token).map(Vec::from);
         let bytes = short.or_else(|| text::decode::<{ LONG[1] }>(token).map(Vec::from))?;

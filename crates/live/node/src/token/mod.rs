@@ -1,13 +1,13 @@
-//! Keyed, versioned tokens: the state that messages carry for us (RFC 3261 §16.6 steps 4 and 8).
+//! Keyed, versioned tokens: state of this proxy that messages carry (RFC 3261 §16.6 steps 4 and 8).
 //!
-//! - [`dialog`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
-//! - [`branch`]: in our Via; names the node and the way back of a transaction.
+//! - [`dialog`]: in the Record-Route URI; names the node of a dialog and the target of its requests.
+//! - [`branch`]: in the Via; names the node and the ingress flow of a transaction.
 //! - [`flow`]: in the Path URI; names the connection of a client that registers with another registrar.
-//! - [`vouch`]: in our Via, for a neighbour; says that the caller is authenticated.
+//! - [`vouch`]: in the Via for a neighbour; says that the caller is authenticated.
 //!
-//! All are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction:
-//! a token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower
-//! case, since branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
+//! All are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction. A
+//! token of another dialog or site, or with a changed bit, is invalid. Tokens are written in lower-case base 32, since
+//! branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
 
 pub(crate) mod branch;
 pub(crate) mod dialog;
@@ -24,7 +24,7 @@ use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
 use wire::Message;
 
-/// The 16 secret bytes that balancers of a site share.
+/// The 16 secret bytes that the proxies of a site share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenKey(pub [u8; 16]);
 
@@ -35,7 +35,6 @@ impl core::fmt::Debug for TokenKey {
     }
 }
 
-/// Keys derived from one secret, a purpose each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Derived {
     route: [u64; 2],
@@ -58,7 +57,7 @@ impl Derived {
     fn nonce_key(&self) -> NonceKey {
         let [one, other] = self.nonce.map(u64::to_le_bytes);
         let key: [u8; 16] = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
-        // The mark of the key in a nonce identifies the key, and reveals nothing of it.
+        // The key's id in a nonce identifies the key, and reveals nothing of it.
         NonceKey { id: keyed_hash(self.nonce, &[b"id"]) as u8, key }
     }
 }
@@ -70,7 +69,7 @@ pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
     [hash.h1, hash.h2]
 }
 
-/// Turns Call-IDs into call keys, under a secret, so that no sender can choose Call-IDs that collide in a table.
+/// Turns Call-IDs into call keys under a secret, so that no sender can choose Call-IDs that collide in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CallHash([u64; 2]);
 
@@ -86,17 +85,17 @@ impl CallHash {
         Self(derive(key, b"call"))
     }
 
-    /// The secret, for a process that takes over the calls of this one.
+    /// Returns the secret, for a process that takes over the calls of this one.
     pub fn words(self) -> [u64; 2] {
         self.0
     }
 
-    /// The hash of another process.
+    /// Creates the hash of another process from its secret.
     pub fn from_words(words: [u64; 2]) -> Self {
         Self(words)
     }
 
-    /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
+    /// Returns the key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
     pub fn call_key(self, call_id: &[u8]) -> CallKey {
         let mut hasher = SipHasher13x128::new_with_keys(self.0[0], self.0[1]);
         hasher.write(call_id);
@@ -104,13 +103,13 @@ impl CallHash {
     }
 }
 
-/// Which of so many shards of a process owns a call.
+/// Returns which of a process's shards owns a call.
 pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
-    // Not the bits that the session table uses.
+    // Uses other bits than the session table.
     (key >> 64) as usize % shards
 }
 
-/// Index of a key among those of [`Tokens`]: the key that a token or hash is made with. A reload changes the indices.
+/// Index of a key in [`Tokens`], which a token or hash is made with. A reload changes the indices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyIndex(usize);
 
@@ -119,15 +118,15 @@ impl KeyIndex {
     pub(crate) const CURRENT: Self = Self(0);
 }
 
-/// Makes and verifies tokens, and turns Call-IDs into call keys.
+/// Writes and verifies tokens, and turns Call-IDs into call keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
     call: CallHash,
-    /// For hashes in memory about dialogs.
+    /// Key for hashes about dialogs in memory.
     kept: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
-    /// The key before the current one, if this process changed it and it is still accepted; else the current one.
+    /// The key before the current one, if this process changed it and it is still accepted; otherwise the current one.
     before: KeyIndex,
     lifetime: Duration,
 }
@@ -140,8 +139,8 @@ impl core::fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Tokens are made with `key`; those made with a key of `previous` are still accepted.
-    /// A route token is refused when it was made longer than `lifetime` ago.
+    /// Creates tokens with `key`. Tokens made with a key of `previous` are still accepted. A route token older than
+    /// `lifetime` is refused.
     pub fn new(key: TokenKey, previous: &[TokenKey], lifetime: Duration) -> Self {
         Self {
             call: CallHash::new(key),
@@ -153,15 +152,15 @@ impl Tokens {
         }
     }
 
-    /// Whether a token made then is good now, both in Unix time by the wall clock. It may be a lifetime old or early:
-    /// clocks of a site differ or are set, and only balancers of the site can make tokens. A call that stands while
-    /// the clock is set by more than a lifetime is known by the session table alone.
+    /// Returns whether a token made at `made` is valid at `unix`, both in Unix time by the wall clock. It may be a
+    /// lifetime old, or early, since clocks of a site differ or are set, and only proxies of the site can make tokens.
+    /// If the clock is set by more than a lifetime during a call, only the session table knows the call.
     pub(crate) fn is_fresh(&self, made: u32, unix: u32) -> bool {
         u64::from(unix.abs_diff(made)) <= self.lifetime.as_secs()
     }
 
-    /// The tokens of `newer` with the call keys of these: when a reload changes the secret, the calls in the table
-    /// are still found.
+    /// Returns the tokens of `newer` with the call keys of these, so that calls in the table are still found after a
+    /// reload has changed the secret.
     #[must_use]
     pub fn rekeyed(&self, newer: &Self) -> Self {
         let before = self.key(if self.same_key(newer) { self.before } else { KeyIndex::CURRENT });
@@ -169,33 +168,31 @@ impl Tokens {
         Self { call: self.call, kept: self.kept, before, ..newer.clone() }
     }
 
-    /// Whether both make tokens with the same key.
     pub(crate) fn same_key(&self, other: &Self) -> bool {
         self.current == other.current
     }
 
-    /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
+    /// Returns the key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
     pub fn call_key(&self, call_id: &[u8]) -> CallKey {
         self.call.call_key(call_id)
     }
 
-    /// How Call-IDs are hashed here.
+    /// Returns the hash of Call-IDs.
     pub fn call_hash(&self) -> CallHash {
         self.call
     }
 
-    /// The key of nonces.
     pub(crate) fn nonce_keys(&self) -> NonceKeys {
         let older = self.previous.iter().map(Derived::nonce_key).collect();
         NonceKeys { newest: self.current.nonce_key(), older }
     }
 
-    /// Hashes of the tags of a message, for use in memory.
+    /// Returns hashes of the tags of a message, for use in memory.
     pub(crate) fn tags(&self, message: &Message<'_>) -> Tags {
         Tags { from: self.tag_hash(message.from_tag()), to: self.tag_hash(message.to_tag()) }
     }
 
-    /// Hash of a tag, for use in memory; 0 where there is none.
+    /// Returns the hash of a tag, for use in memory; 0 without a tag.
     pub(crate) fn tag_hash(&self, tag: Option<&[u8]>) -> u64 {
         tag.map_or(0, |tag| {
             let mut hasher = self.kept_hasher();
@@ -204,24 +201,25 @@ impl Tokens {
         })
     }
 
-    /// Key of what a caller begins, the same when it is begun again with credentials; for use in memory.
+    /// Returns a key for the request of a caller, for use in memory. The request has the same key when it is repeated
+    /// with credentials.
     pub(crate) fn dialog_key(&self, message: &Message<'_>) -> u64 {
         let from_tag = message.from_tag().unwrap_or_default();
         keyed_hash(self.kept, &[&(from_tag.len() as u32).to_be_bytes(), from_tag, message.call_id()])
     }
 
-    /// For hashes that stay the same when a reload changes the secret.
+    /// Returns a hasher whose hashes stay the same when a reload changes the secret.
     pub(crate) fn kept_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.kept[0], self.kept[1])
     }
 
-    /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: any
-    /// shard may refuse it.
+    /// Returns which of a process's shards owns the call of this datagram. `None` without a Call-ID: any shard may
+    /// refuse it.
     pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
         Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
     }
 
-    /// The key for requests and sessions that began before this process changed the key.
+    /// Returns the key for requests and sessions that began before this process changed the key.
     pub(crate) fn before(&self) -> KeyIndex {
         self.before
     }
@@ -235,11 +233,11 @@ impl Tokens {
     }
 }
 
-/// A hash of `parts` under `key`. The first part has the lengths of all others but one, so that no two lists have the
-/// same bytes.
+/// Returns a hash of `parts` under `key`. The first part contains the lengths of all others but one, so that no two
+/// lists have the same bytes.
 pub fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
-    // In one piece, as nearly all fit: the hasher takes as long for the ends of pieces as for what is between them.
+    // Hashed in one piece, since nearly all fit: the end of a piece costs the hasher as much as its content.
     let (mut whole, mut length) = ([0; 224], 0);
     for part in parts {
         if let Some(place) = whole.get_mut(length..length + part.len()) {

@@ -1,19 +1,19 @@
 //! The owner of the token in a Record-Route.
 
-/// The owner of a Record-Route. Each has a URI parameter of its own: a balancer of the same site in front of a proxy
-/// must not take the proxy's for its own.
+/// The owner of a Record-Route. Each has its own URI parameter, so that a balancer in front of a proxy of the site does
+/// not take the proxy's token for its own.
 ///
-/// Public for observers of a shard: they find a token in the messages of a shard, and never read its content.
+/// Public for observers of a shard, which look for tokens in its messages and never read their content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenOwner {
-    /// A pool's, which leads to one of its members.
+    /// A pool, whose token leads to one of its members.
     Pool,
-    /// A stateful proxy's, which leads to the next hop.
+    /// A stateful proxy, whose token leads to the next hop.
     Proxy,
 }
 
 impl TokenOwner {
-    /// Name of the URI parameter.
+    /// Returns the name of the URI parameter.
     pub const fn param(self) -> &'static str {
         match self {
             Self::Pool => "sbt",

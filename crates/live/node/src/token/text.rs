@@ -2,13 +2,13 @@
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// What is in [`VALUES`] for a byte that is no digit.
+/// Value in [`VALUES`] for a byte that is no digit.
 const NONE: u8 = 0xff;
 
-/// The bits that the values of eight digits may have.
+/// The bits that eight digit values may have.
 const DIGITS: u64 = u64::from_ne_bytes([31; 8]);
 
-/// The value of each digit, in either case.
+/// Values of the digits, in either case.
 static VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
     let mut value = 0;
@@ -38,12 +38,13 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether the high half of the first byte is that of `byte`: of five bits, the first character has four of it.
+/// Returns whether the high half of the first byte equals that of `byte`. The first character holds five bits, four of
+/// them from that half.
 pub(super) fn begins_with(text: &[u8], byte: u8) -> bool {
     text.first().is_some_and(|&first| VALUES[first as usize] >> 1 == byte >> 4)
 }
 
-/// Reads exactly `N` bytes back; `None` when the length, a character or a spare bit is not as written.
+/// Reads exactly `N` bytes. `None`: the length, a character or an unused bit is invalid.
 pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     if text.len() != (N * 8).div_ceil(5) {
         return None;
@@ -51,7 +52,7 @@ pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let (groups, rest) = text.as_chunks::<8>();
     let (whole, last) = bytes.split_at_mut(N / 5 * 5);
-    // Of all the values: a bit above the five means that a character was no digit.
+    // Collects all values: a bit above the five means that a character was no digit.
     let mut seen = 0;
     for (group, bytes) in groups.iter().zip(whole.as_chunks_mut::<5>().0) {
         let values = group.map(|character| VALUES[character as usize]);
@@ -60,7 +61,7 @@ pub(super) fn decode<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
         bytes.copy_from_slice(&bits.to_be_bytes()[3..]);
     }
     if !last.is_empty() {
-        // As if the last group were whole.
+        // Padded to a whole group.
         let mut values = [0; 8];
         for (value, &character) in values.iter_mut().zip(rest) {
             *value = VALUES[character as usize];

@@ -1,9 +1,8 @@
-//! What a proxy says to a neighbour whose caller it has authenticated: the Via parameter `vouch`.
+//! The Via parameter `vouch`, by which a proxy tells a neighbour that it has authenticated the caller.
 //!
-//! A mark is believed by the address that it comes from, and UDP addresses can be forged. A mark that saves a password
-//! has to be proved: with a keyed hash of the branch above it, the dialog that the request begins, its From and its
-//! CSeq. Whoever does not have the secret of the site cannot make one, and one that was seen on the wire is good for
-//! that transaction alone, for some minutes.
+//! Marks are believed by their source address, and UDP addresses can be forged. A mark that replaces a password needs
+//! proof: a keyed hash of the branch above it, the dialog that the request begins, its From and its CSeq. Only holders
+//! of the site's secret can make one. A mark seen on the wire is valid for its transaction alone, for some minutes.
 
 use super::{Tokens, keyed_hash};
 use wire::Message;
@@ -11,17 +10,17 @@ use wire::Message;
 /// Name of the Via parameter.
 pub(crate) const PARAMETER: &str = "vouch";
 
-/// The time in a hash counts in steps of so many seconds, of which the next and the last one are good, too: clocks of
-/// neighbours may differ by as much.
+/// Step of the time in a hash, in seconds. The steps before and after are valid, too, since the clocks of neighbours
+/// may differ by as much.
 const STEP: u32 = 256;
 
 impl Tokens {
-    /// The value of the parameter in a Via with this branch.
+    /// Returns the value of the parameter for a Via with this branch.
     pub(crate) fn vouch(&self, message: &Message<'_>, branch: &[u8], unix: u32) -> String {
         format!("{:016x}", hash(self.current.vouch, message, branch, unix / STEP))
     }
 
-    /// Whether the topmost Via of a request vouches for its sender.
+    /// Returns whether the topmost Via of a request vouches for its sender.
     pub(crate) fn is_vouched(&self, message: &Message<'_>, value: &[u8], unix: u32) -> bool {
         let given = core::str::from_utf8(value).ok().filter(|text| text.len() == 16);
         let given = given.and_then(|text| u64::from_str_radix(text, 16).ok());

@@ -1,4 +1,4 @@
-//! A dialog between a user agent outside and a node, as both of them know it.
+//! A dialog between a user agent outside and a node, as both know it.
 
 use super::text::scanned;
 use super::*;
@@ -7,10 +7,10 @@ use super::*;
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) at: SocketAddr,
-    /// The listener of the balancer that it talks to.
+    /// The listener of the balancer that this end uses.
     pub(crate) listener: u16,
     pub(crate) tag: String,
-    /// Its route set, in the order of the Route header field (RFC 3261 §12.1).
+    /// Route set in the order of the Route header field (RFC 3261 §12.1).
     pub(crate) routes: Vec<String>,
 }
 
@@ -46,8 +46,8 @@ impl Dialog {
         Self::of(invite, &ok)
     }
 
-    /// The dialog that an INVITE, as the callee got it, and a response to it, as the caller got it, have begun. The
-    /// callee is at the address of its Contact, if that has one.
+    /// The dialog that an INVITE and a response have begun. The INVITE is as the callee got it, the response as the
+    /// caller got it. The callee is at the address of its Contact, if there is one.
     pub(crate) fn of(invite: &Sent, response: &Sent) -> Self {
         let tag = |sent: &Sent, name, default: &str| {
             testkit::tag(&sent.bytes, name).unwrap_or_else(|| default.to_owned())
@@ -92,7 +92,7 @@ impl Dialog {
         }
     }
 
-    /// Sends a request of `from`; it must reach `to`, whose 200 must come back.
+    /// Sends a request of `from`. It must reach `to`, whose 200 must come back.
     pub(crate) fn exchange(bed: &mut testbed::Bed, from: &End, to: &End, request: &Req) -> Sent {
         let arrived = bed.one_by(Flow::udp(from.listener, from.at), &request.bytes());
         assert_eq!((arrived.to, arrived.listener), (to.at, to.listener), "{}", request.method);

@@ -13,20 +13,20 @@ use testkit::value;
 pub(crate) const EPOCH: u64 = 1_800_000_000;
 pub(crate) const PASSWORD: &str = "open sesame";
 
-/// A shard with its home domain and stores that answer when they are told to.
+/// A shard with its home domain, and stores that answer on demand.
 pub(crate) struct Bed {
     pub(crate) inner: testbed::Bed,
     pub(crate) store: MemoryStore,
-    /// Questions that nobody has answered.
+    /// Unanswered questions.
     pub(crate) asked: Vec<Question>,
     pub(crate) users_are_up: bool,
-    /// Who has given a wrong password.
+    /// Reports of wrong passwords.
     pub(crate) wrong: Vec<WrongPassword>,
-    /// What is for the other shards.
+    /// Results for the other shards.
     pub(crate) judged: Vec<Judgement>,
     /// Proxies that have passed a REGISTER on without Path.
     pub(crate) pathless: Vec<SocketAddr>,
-    /// Names that were asked for.
+    /// Names that were looked up.
     pub(crate) looked_up: Vec<HopName>,
 }
 
@@ -78,7 +78,7 @@ impl Bed {
         Self::new(false, Reach::Source)
     }
 
-    /// Requests to users go on in this way.
+    /// Sets how requests to users are forwarded.
     pub(crate) fn set_forward(&mut self, forward: Forward) {
         self.set(|setup| {
             let home = setup.settings.registrar.as_ref().expect("a home domain");
@@ -86,7 +86,7 @@ impl Bed {
         });
     }
 
-    /// These are members of the only pool, which is forwarded to in this way.
+    /// Sets the members of the only pool, and how it is forwarded to.
     pub(crate) fn set_members(&mut self, members: &[SocketAddr], mode: Service) {
         let members: Vec<_> = members.iter().map(|&member| Flow::udp(0, member)).collect();
         self.inner.set(|setup| {
@@ -110,12 +110,12 @@ impl Bed {
         sent
     }
 
-    /// A datagram comes in, and stores wait with their answers.
+    /// Receives a datagram; the stores do not answer yet.
     pub(crate) fn arrive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         self.input(ShardInput::Message { flow: Flow::udp(0, from), bytes })
     }
 
-    /// Stores answer what they have been asked, and what that leads to.
+    /// The stores answer all questions, and those that follow.
     pub(crate) fn answer(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         while !self.asked.is_empty() {
@@ -138,14 +138,14 @@ impl Bed {
         self.receive_by(Flow::udp(0, from), bytes)
     }
 
-    /// A message comes in by this flow, and stores answer.
+    /// Receives a message by this flow, and the stores answer.
     pub(crate) fn receive_by(&mut self, flow: Flow, bytes: &[u8]) -> Vec<Sent> {
         let mut sent = self.input(ShardInput::Message { flow, bytes });
         sent.extend(self.answer());
         sent
     }
 
-    /// The same, of which one thing comes but for a 100.
+    /// The same with exactly one message sent besides a 100.
     pub(crate) fn one_by(&mut self, flow: Flow, bytes: &[u8]) -> Sent {
         let mut sent = self.receive_by(flow, bytes);
         sent.retain(|sent| sent.message().status() != Some(100));
@@ -170,7 +170,7 @@ impl Bed {
         sent
     }
 
-    /// A request with the credentials that a challenge asks for, which is the second try.
+    /// Returns a request with the credentials that its challenge asks for.
     pub(crate) fn with_credentials(&mut self, user: &str, from: SocketAddr, request: &Req) -> Req {
         let challenged = self.one(from, &request.bytes());
         assert!([401, 407].contains(&challenged.status()), "{challenged:?}");
@@ -184,12 +184,12 @@ impl Bed {
     }
 }
 
-/// The same request once more, with credentials.
+/// Returns the same request with credentials.
 pub(crate) fn authorized(challenged: &Sent, who: (&str, &str), request: &Req) -> Req {
     authorized_for(1, challenged, who, request)
 }
 
-/// The same, with this count of requests with the nonce.
+/// The same with this nonce count.
 pub(crate) fn authorized_for(
     count: u32,
     challenged: &Sent,

@@ -34,24 +34,24 @@ pub(crate) use text::{Req, Resp, answer, answer_with, record_routes, replaced, s
 pub(crate) use wire::Method;
 
 pub(crate) const KEY: TokenKey = TokenKey([7; 16]);
-/// Tokens live this long in the tests.
+/// Lifetime of tokens in the tests.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(1);
 
 pub(crate) fn addr(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// A pool of these members, who take turns.
+/// A pool of these members with round robin.
 pub(crate) fn pool(mode: Service, members: Members) -> PoolSetup {
     PoolSetup::new(mode, PolicyKind::RoundRobin, members)
 }
 
-/// The same of the members in these slots.
+/// The same with the members in these slots.
 pub(crate) fn pool_of(mode: Service, slots: impl IntoIterator<Item = u16>) -> PoolSetup {
     pool(mode, Members::of(slots.into_iter().map(Slot)))
 }
 
-/// What a balancer is set up with.
+/// Set-up of a balancer.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) listeners: Vec<&'static str>,
@@ -95,7 +95,7 @@ impl Site {
     }
 }
 
-/// What a bed of tests does not do itself its inner one does.
+/// Forwards all other methods of a test bed to the inner bed.
 macro_rules! derefs_to_inner {
     ($bed:ty) => {
         impl std::ops::Deref for $bed {
@@ -148,13 +148,13 @@ impl Bed {
         bed
     }
 
-    /// The same with members that are forwarded to in this way.
+    /// The same with members that are forwarded to in this mode.
     pub(crate) fn with_mode(mut self, mode: Service) -> Self {
         self.set_services([mode]);
         self
     }
 
-    /// The process dies and comes back: everything but configuration and key is lost.
+    /// The process dies and restarts: everything except configuration and key is lost.
     pub(crate) fn restarted(self) -> Self {
         let now = self.now;
         let mut bed = Self::new(self.site);
@@ -162,7 +162,7 @@ impl Bed {
         bed
     }
 
-    /// The shard hears how the nodes stand.
+    /// Reports the state of the nodes to the shard.
     pub(crate) fn set_nodes(&mut self) -> Vec<Sent> {
         let Self { inner, cluster, .. } = self;
         inner.set(|setup| setup.nodes = cluster.nodes().into())
@@ -173,7 +173,7 @@ impl Bed {
         self.set_nodes()
     }
 
-    /// A probe has found that nobody listens at the node.
+    /// A probe has found the port of the node closed.
     pub(crate) fn port_closed(&mut self, slot: u16) {
         self.cluster.unreachable(self.inner.now, Slot(slot));
         self.set_nodes();
@@ -184,7 +184,7 @@ impl Bed {
         self.limit_members(slots, 0);
     }
 
-    /// The same with so many calls at a time for each; 0: no limit.
+    /// The same with a limit of calls for each member; 0: no limit.
     pub(crate) fn limit_members(&mut self, slots: &[usize], max_calls: u32) {
         let member = |slot: &usize| ClusterMember {
             id: node_id(Peer::new(Transport::Udp, addr(self.site.nodes[*slot].0))),
@@ -212,13 +212,13 @@ impl Bed {
         nodes.fold(Load::default(), |sum, slot| sum + self.shard.balancer().load(Slot(slot)).own)
     }
 
-    /// Nothing is owed to anyone: no lease is left.
+    /// Asserts that no lease is left.
     pub(crate) fn assert_idle(&self) {
         assert_eq!(self.load(), Load::default());
         assert_eq!(self.shard.balancer().open_transactions(), 0);
     }
 
-    /// The session table is empty once everything has run out.
+    /// Asserts that the session table is empty after all timeouts.
     pub(crate) fn assert_forgets(&mut self) {
         self.wait(Duration::from_hours(10));
         self.assert_idle();

@@ -18,13 +18,13 @@ pub(crate) fn client() -> SocketAddr {
 /// A proxy: a shard with its next hops.
 pub(crate) struct ProxyBed {
     pub(crate) inner: testbed::Bed,
-    /// How its next hops are forwarded to.
+    /// How the next hops are forwarded to.
     pub(crate) mode: Service,
 }
 
 derefs_to_inner!(ProxyBed);
 
-/// A pool of these next hops, by a hash of the call.
+/// A pool of these next hops, chosen by a hash of the call.
 pub(crate) fn hops(mode: Service, members: Members) -> PoolSetup {
     PoolSetup::new(mode, PolicyKind::Hash, members)
 }
@@ -44,7 +44,7 @@ impl ProxyBed {
         Self { inner: testbed::Bed::new(setup), mode: Service::HOPS }
     }
 
-    /// The same with next hops that are forwarded to in this way.
+    /// The same with next hops that are forwarded to in this mode.
     pub(crate) fn with_mode(mut self, mode: Service) -> Self {
         self.set_services([mode]);
         Self { mode, ..self }
@@ -66,7 +66,7 @@ impl ProxyBed {
         Self::new(&[PROXY], &HOPS.map(|hop| (hop, 0)))
     }
 
-    /// A datagram to the first listener that has exactly one consequence.
+    /// Receives a datagram at the first listener, and returns the one message sent.
     pub(crate) fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
         self.one_at(0, from, bytes)
     }
@@ -75,7 +75,7 @@ impl ProxyBed {
         self.inner.one(listener, from, bytes)
     }
 
-    /// An INVITE from the client; the 100, if there is to be one, has been looked at, this is what goes on.
+    /// Receives an INVITE from the client. Checks for the 100, if there is to be one, and returns the forwarded INVITE.
     pub(crate) fn invite(&mut self, request: &Req) -> Sent {
         self.invite_from(0, client(), request)
     }
@@ -97,7 +97,7 @@ impl ProxyBed {
         Dialog::of(&at_hop, &ok)
     }
 
-    /// The hops that rest since they have failed.
+    /// Returns the hops that are paused after a failure.
     pub(crate) fn resting(&self) -> Vec<SocketAddr> {
         let nodes = self.shard.balancer().nodes().iter().zip(self.shard.topology().nodes());
         nodes.filter(|(node, _)| node.paused_until > self.now).map(|(_, flow)| flow.peer).collect()
@@ -111,7 +111,7 @@ impl ProxyBed {
     }
 }
 
-/// The records of calls that were written since the last time.
+/// Takes the records of calls written since the last time.
 pub(crate) fn records(bed: &mut ProxyBed) -> Vec<CallRecord> {
     let record = |event| match event {
         ShardEvent::Record(record) => Some(*record),
@@ -120,7 +120,7 @@ pub(crate) fn records(bed: &mut ProxyBed) -> Vec<CallRecord> {
     core::mem::take(&mut bed.events).into_iter().filter_map(record).collect()
 }
 
-/// The one record that there is.
+/// Takes the only record.
 pub(crate) fn record(bed: &mut ProxyBed) -> CallRecord {
     let mut all = records(bed);
     assert_eq!(all.len(), 1, "{all:#?}");

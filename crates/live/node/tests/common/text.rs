@@ -11,7 +11,7 @@ pub(crate) fn scanned(bytes: &[u8]) -> wire::Message<'_> {
     message
 }
 
-/// The answer of the party at `contact` to a request that it got from `source`.
+/// Returns the response of the party at `contact` to a request from `source`.
 pub(crate) fn answer(request: &[u8], source: SocketAddr, status: u16, contact: SocketAddr) -> Vec<u8> {
     answer_with(request, source, status, contact, &[])
 }

@@ -1,5 +1,5 @@
-//! The verification of credentials is shared out: exactly one proxy of a chain verifies the caller, and nobody gets
-//! past all of them.
+//! Shared-out verification of credentials: exactly one proxy of a chain verifies the caller, and no caller gets past
+//! all of them.
 
 use super::{CALLEE, DISTRIBUTED, PROXIES, carried, via_with};
 use crate::common::*;
@@ -7,10 +7,10 @@ use crate::domain::{Bed, PASSWORD, authorized, authorized_for, call};
 use distribute::{Function, Mark};
 use node::{Decisions, Distribution, RegistrarSettings, ShardIdentity};
 
-/// How busy the proxies are, so that the first, the second or the last one does most of the work.
+/// Utilisation of the proxies with which the first, the second or the last one does most of the work.
 const BUSY: [[f64; 3]; 3] = [[0.1, 0.1, 0.1], [0.96, 0.1, 0.1], [0.96, 0.95, 0.1]];
 
-/// A rule for all calls, whose callers prove who they are or not.
+/// A rule for all calls, with or without authentication of the callers.
 fn rule(authenticate: bool) -> Rule {
     Rule { authenticate, ..to_pool(0, Conditions { origin: Origin::Anyone, ..Conditions::default() }) }
 }
@@ -19,7 +19,7 @@ fn proxy(index: usize, length: usize, mode: Service) -> Bed {
     proxy_of(0, index, length, mode)
 }
 
-/// A process of its own: `life` is another one after a restart.
+/// A process of its own. `life` differs after a restart.
 fn proxy_of(life: u8, index: usize, length: usize, mode: Service) -> Bed {
     let ports = vec![Port::udp(addr(PROXIES[index]))];
     let mut bed = Bed::with_ports(ports, true, Reach::Source);
@@ -58,7 +58,7 @@ impl Chain {
         Self { proxies, at_client: Vec::new(), at_callee: Vec::new() }
     }
 
-    /// A datagram, and all that comes of it; what reached the parties is kept.
+    /// Delivers a datagram and all messages that follow. Keeps the messages that reached the parties.
     fn send(&mut self, from: SocketAddr, to: usize, bytes: &[u8]) {
         let arrived = carried(from, to, bytes, |at, from, bytes| self.proxies[at].receive(from, bytes));
         (self.at_client, self.at_callee) = (arrived.at_client, arrived.at_callee);
@@ -69,7 +69,7 @@ impl Chain {
         self.at_client.retain(|sent| sent.status() != 100);
     }
 
-    /// The one answer to a request that goes no further.
+    /// Returns the only response to a request that is not forwarded to the callee.
     fn refused(&mut self, request: &Req) -> Sent {
         self.by_client(request);
         assert_eq!(self.at_callee, [], "it goes no further");
@@ -77,7 +77,7 @@ impl Chain {
         self.at_client.remove(0)
     }
 
-    /// The request as the callee gets it.
+    /// Returns the request as the callee gets it.
     fn arrives(&mut self, request: &Req) -> Sent {
         self.by_client(request);
         assert_eq!(self.at_client, []);
@@ -94,7 +94,7 @@ impl Chain {
         self.send(addr(CALLEE), last, &response);
     }
 
-    /// An INVITE, the challenge, its ACK, the INVITE with credentials; where it arrives.
+    /// An INVITE, the challenge, its ACK, and the INVITE with credentials. Returns it as sent and as received.
     fn call(&mut self, call_id: &str) -> (Req, Sent) {
         let invite = call(call_id, "carol", client());
         let challenged = self.refused(&invite);
@@ -107,7 +107,7 @@ impl Chain {
         (again, arrived)
     }
 
-    /// A second is over.
+    /// Ends a period of one second.
     fn period(&mut self, utilisation: &[f64]) {
         let length = Duration::from_secs(1);
         for (proxy, &utilisation) in self.proxies.iter_mut().zip(utilisation) {
@@ -116,13 +116,13 @@ impl Chain {
         }
     }
 
-    /// What each has done about credentials.
+    /// Returns the decisions of each proxy about credentials.
     fn decisions(&self) -> Vec<Decisions> {
         let report = |proxy: &Bed| proxy.shard.proxy_report().and_then(|report| report.sharing);
         self.proxies.iter().map(|proxy| report(proxy).expect("it shares").authentication).collect()
     }
 
-    /// How many credentials each has found to be good, and how many challenges each has made.
+    /// Returns how many valid credentials and how many challenges each proxy has had.
     fn judged(&self) -> (Vec<u64>, Vec<u64>) {
         let log_ins = |proxy: &Bed| proxy.shard.registrar_report().expect("a home").counters.log_ins;
         let log_ins: Vec<_> = self.proxies.iter().map(log_ins).collect();
@@ -180,8 +180,8 @@ fn one_proxy_verifies_each_caller() {
     }
 }
 
-/// All proxies of a chain have one key. The ACK to the challenge of a proxy behind is none to an answer of those before:
-/// it goes on to the transaction that waits for it, or to whoever has challenged.
+/// All proxies of a chain have one key. The ACK to a challenge of a proxy behind belongs to no response of the proxies
+/// before. It goes on to the waiting transaction, or to the proxy that has challenged.
 #[test]
 fn the_ack_to_a_challenge_goes_to_whoever_has_challenged() {
     let mut chain = Chain::new(2);
@@ -208,8 +208,8 @@ fn the_ack_to_a_challenge_goes_to_whoever_has_challenged() {
     assert!(went_on > 0);
 }
 
-/// The ACK of a neighbour to a challenge from behind has the mark of its INVITE, and takes its way. No other request of
-/// a dialog goes past whoever is asked to verify its sender.
+/// The ACK of a neighbour to a challenge from behind has the mark of its INVITE, and follows it. No other request of a
+/// dialog bypasses a proxy that was asked to verify its sender.
 #[test]
 fn the_ack_of_a_neighbour_to_a_challenge_goes_on() {
     let mut chain = Chain::new(2);
@@ -235,8 +235,8 @@ fn the_ack_of_a_neighbour_to_a_challenge_goes_on() {
     assert!(went_on > 0);
 }
 
-/// What went on to a proxy behind, without credentials and with them, is not refused when it comes again: its first copy
-/// may ring by then.
+/// A copy of a request that went on to a proxy behind is not refused, with or without credentials: its first copy may
+/// ring by then.
 #[test]
 fn overload_refuses_no_copy_of_what_went_on() {
     let mut chain = Chain::new(2);
@@ -269,7 +269,8 @@ fn overload_refuses_no_copy_of_what_went_on() {
     assert!(went_on > 0);
 }
 
-/// A client uses a nonce for several calls: who made it takes them, wherever new ones are challenged and kept by now.
+/// A client uses a nonce for several calls. The proxy that made it accepts them, wherever new calls are challenged and
+/// kept by now.
 #[test]
 fn a_nonce_is_good_where_it_was_made() {
     for (before, after) in BUSY.iter().flat_map(|before| BUSY.iter().map(move |after| (before, after))) {
@@ -290,14 +291,14 @@ fn a_nonce_is_good_where_it_was_made() {
             assert!(chain.at_callee.iter().all(|copy| copy.bytes == arrived.bytes));
             assert_eq!(chain.judged().1, judged, "no other challenge: {before:?} {after:?}");
         }
-        // A replay, with another Call-ID and another branch, is one at each of them.
+        // A request with another Call-ID and another branch is a replay at each of them.
         let replay = call("replay", "carol", client());
         let answered = chain.refused(&authorized_for(5, &challenged, ("alice", PASSWORD), &replay));
         assert_eq!(answered.status(), 407);
     }
 }
 
-/// A nonce of a process that has gone gets one more challenge, of whoever is the last one.
+/// A nonce of a previous process causes one more challenge, by the last proxy that can.
 #[test]
 fn after_a_restart_a_caller_is_challenged_once_more() {
     for utilisation in &BUSY {
@@ -333,10 +334,10 @@ fn wrong_passwords_and_other_names_get_through_nowhere() {
         other.from = "<sip:bob@example.com>".into();
         let challenged = chain.refused(&other);
         assert_eq!(chain.refused(&authorized(&challenged, ("alice", PASSWORD), &other)).status(), 403);
-        // The credentials of a call whose copies are let through serve no call in another name.
+        // The credentials of a call whose copies pass are not valid for a call in another name.
         let (invite, _) = chain.call("right");
         let forged = Req { from: "<sip:bob@example.com>".into(), ..invite };
-        // Where the transaction is kept it is a copy of that, which is absorbed.
+        // At the keeper of the transaction it is a copy, which is absorbed.
         chain.by_client(&forged);
         assert_eq!(chain.at_callee, []);
         let tagged = Req { to_tag: Some("made-up".into()), ..call("tagged", "carol", client()) };
@@ -344,7 +345,7 @@ fn wrong_passwords_and_other_names_get_through_nowhere() {
     }
 }
 
-/// A mark saves a password only with the proof of a proxy of the site, and that proof is good for one request.
+/// A mark replaces a password only with the proof of a proxy of the site, valid for one request.
 #[test]
 fn a_mark_without_proof_saves_no_password() {
     let verified = Mark::default().with(Function::Authentication);
@@ -361,7 +362,7 @@ fn a_mark_without_proof_saves_no_password() {
         let sent = chain.proxies[1].receive(from, bytes);
         sent.iter().filter(|sent| sent.to != addr(CALLEE)).map(Sent::status).collect()
     };
-    // As it is.
+    // Unchanged.
     assert!(!statuses(&mut chain, neighbour, text.as_bytes()).contains(&407));
     // From a stranger, without the proof, with another one, and for other requests.
     let stranger = addr("127.0.9.7:5060");
@@ -383,7 +384,7 @@ fn a_mark_without_proof_saves_no_password() {
     assert!(statuses(&mut chain, neighbour, &plain.bytes()).contains(&407));
 }
 
-/// Whoever shares out no authentication has users of its own: a neighbour's word for a caller saves no password there.
+/// A proxy that shares out no authentication has its own users, so a neighbour's mark replaces no password there.
 #[test]
 fn whoever_does_not_share_it_out_takes_no_word_for_it() {
     for shares in [true, false] {
@@ -402,7 +403,7 @@ fn whoever_does_not_share_it_out_takes_no_word_for_it() {
     }
 }
 
-/// What a neighbour asks for is done, or refused: by the last one of a chain in any case, and whatever the Route says.
+/// A neighbour's demand is fulfilled or refused: by the last proxy of a chain in any case, whatever the Route says.
 #[test]
 fn who_is_asked_to_verify_does_so_or_refuses() {
     let asked = via_with(&format!("{}={}", Mark::PARAMETER, Mark::default().asking(true)));
@@ -427,7 +428,7 @@ fn who_is_asked_to_verify_does_so_or_refuses() {
     }
 }
 
-/// A proxy between that shares out nothing has to let the proof pass, and is left no credentials to verify.
+/// A proxy in between that shares out nothing passes the proof on, and gets no credentials to verify.
 #[test]
 fn a_proxy_between_that_only_forwards_lets_the_proof_pass() {
     for (utilisation, expected) in [(BUSY[0], [1, 0, 0]), (BUSY[1], [1, 0, 0])] {

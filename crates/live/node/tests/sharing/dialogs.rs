@@ -1,4 +1,4 @@
-//! What is shared out is the state of dialogs, too: exactly one proxy of a chain watches each call and writes its record.
+//! The state of dialogs is shared out, too: exactly one proxy of a chain watches each call and writes its record.
 
 use super::{CALLEE, Chain, DISTRIBUTED, PROXIES, via_with};
 use crate::common::{records, *};
@@ -8,7 +8,7 @@ use distribute::{Function, Mark};
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 
-/// How busy the proxies are, so that the first, the second or the last one keeps most calls.
+/// Utilisation of the proxies with which the first, the second or the last one keeps most calls.
 const BUSY: [[f64; 3]; 4] = [[0.1, 0.1, 0.1], [0.96, 0.1, 0.1], [0.96, 0.96, 0.1], [0.96, 0.95, 0.9]];
 
 fn keep_dialogs(proxy: &mut ProxyBed, calls: CallSettings) {
@@ -57,18 +57,18 @@ fn ask(chain: &mut Chain, call: &Dialog, by_caller: bool, method: &'static str, 
     }
 }
 
-/// How many calls each proxy watches that are answered.
+/// Returns how many answered calls each proxy watches.
 fn answered(chain: &Chain) -> Vec<usize> {
     let calls = |proxy: &ProxyBed| proxy.shard.proxy_report().and_then(|report| report.calls);
     chain.proxies.iter().map(|proxy| calls(proxy).map_or(0, |calls| calls.answered)).collect()
 }
 
-/// The records of each proxy so far.
+/// Takes the records of each proxy so far.
 fn written(chain: &mut Chain) -> Vec<Vec<CallRecord>> {
     chain.proxies.iter_mut().map(records).collect()
 }
 
-/// The one record of all proxies, after more than the time for which a call is watched.
+/// Returns the only record of all proxies, after more than the time for which a call is watched.
 fn one_record(chain: &mut Chain) -> CallRecord {
     chain.proxies.iter_mut().for_each(|proxy| drop(proxy.wait(Duration::from_hours(25))));
     let mut all: Vec<_> = written(chain).into_iter().flatten().collect();
@@ -124,7 +124,7 @@ fn each_call_has_one_dialog_and_one_record() {
     }
 }
 
-/// A call that nothing comes of has one record as well.
+/// A failed call has one record as well.
 #[test]
 fn a_call_that_is_given_up_has_one_record() {
     for utilisation in &BUSY {
@@ -140,7 +140,7 @@ fn a_call_that_is_given_up_has_one_record() {
     }
 }
 
-/// A call is forked behind the chain, and two answer it: whoever keeps it watches both dialogs, as a proxy does that
+/// A call is forked behind the chain, and two callees answer it. Its keeper watches both dialogs, like a proxy that
 /// keeps all calls.
 #[test]
 fn both_dialogs_of_a_forked_call_are_at_one_proxy() {
@@ -171,7 +171,7 @@ fn both_dialogs_of_a_forked_call_are_at_one_proxy() {
     }
 }
 
-/// Who has no room for another call leaves it to the next one, and only the last one refuses.
+/// A proxy without room for another call leaves it to the next one, and only the last one refuses.
 #[test]
 fn who_has_no_room_for_a_call_passes_it_on() {
     let mut chain = Chain::new(2);
@@ -190,7 +190,7 @@ fn who_has_no_room_for_a_call_passes_it_on() {
     assert_eq!(answered(&chain), [1, 1]);
 }
 
-/// Only who keeps a call ends it at its time limit: each party gets one BYE.
+/// Only the keeper of a call ends it at its time limit: each party gets one BYE.
 #[test]
 fn one_proxy_ends_a_call_that_has_had_its_time() {
     for utilisation in &BUSY {
@@ -208,7 +208,7 @@ fn one_proxy_ends_a_call_that_has_had_its_time() {
     }
 }
 
-/// A session that is too short for who keeps the call is refused by it alone.
+/// Only the keeper of a call refuses a session that is too short.
 #[test]
 fn who_keeps_a_call_refuses_a_session_that_is_too_short() {
     for utilisation in &BUSY {
@@ -221,7 +221,7 @@ fn who_keeps_a_call_refuses_a_session_that_is_too_short() {
     }
 }
 
-/// A process that starts anew knows by the token alone that it keeps a dialog, and others that they do not.
+/// A restarted process knows by the token alone that it keeps a dialog, and the others that they do not.
 #[test]
 fn after_a_restart_a_call_has_one_final_record() {
     for utilisation in &BUSY {
@@ -234,7 +234,7 @@ fn after_a_restart_a_call_has_one_final_record() {
             keep_dialogs(&mut chain.proxies[restarted], CallSettings::default());
             ask(&mut chain, &call, restarted == 1, "BYE", 2);
             chain.proxies.iter_mut().for_each(|proxy| drop(proxy.wait(Duration::from_hours(25))));
-            // An end that is not proved after a restart is written before the final record.
+            // An unproved end after a restart is written before the final record.
             let is_final = |of: &Vec<CallRecord>| of.iter().filter(|record| record.is_final).count();
             let written = written(&mut chain);
             assert_eq!(
@@ -248,8 +248,8 @@ fn after_a_restart_a_call_has_one_final_record() {
     }
 }
 
-/// Proxies that share out transactions alone, keep all dialogs, or keep nothing, in one chain with one that shares out
-/// dialogs: there is one record all the same.
+/// Proxies that share out only transactions, keep all dialogs, or keep nothing, in one chain with one that shares out
+/// dialogs: there is still one record.
 #[test]
 fn proxies_that_share_out_different_things_write_one_record() {
     #[derive(Clone, Copy, PartialEq, Debug)]
@@ -263,7 +263,7 @@ fn proxies_that_share_out_different_things_write_one_record() {
     for first in ways {
         for second in ways {
             let keeps = |way| matches!(way, Way::Dialogs | Way::AllDialogs);
-            // A proxy that keeps nothing says of those behind that they share out what it does.
+            // A proxy that keeps nothing makes those behind appear to share out the same functions.
             let is_told = keeps(second) || (keeps(first) && second != Way::Nothing);
             let lasts = [(Way::Dialogs, BUSY[1]), (Way::AllDialogs, BUSY[2]), (Way::Transactions, BUSY[2])];
             for (last, utilisation) in lasts.into_iter().filter(|(last, _)| keeps(*last) || is_told) {
@@ -289,7 +289,7 @@ fn proxies_that_share_out_different_things_write_one_record() {
     }
 }
 
-/// A stranger's mark saves no record; and a neighbour's that says only that transactions are kept does not either.
+/// A stranger's mark saves no record, and neither does a neighbour's mark for transactions alone.
 #[test]
 fn a_mark_that_does_not_say_so_saves_no_record() {
     let state = Mark::default().with(Function::State);

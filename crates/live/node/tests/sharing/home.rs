@@ -9,7 +9,7 @@ use node::{Distribution, RegistrarSettings};
 const EDGE: &str = "127.0.8.1:5060";
 const PHONES: [&str; 2] = ["127.0.9.2:6000", "127.0.9.3:6000"];
 
-/// Bob has these phones.
+/// Bob has registered these phones.
 fn home(phones: &[&str]) -> Bed {
     let mut bed = Bed::new(false, Reach::Contact);
     bed.inner.set(|setup| {
@@ -35,7 +35,7 @@ fn invite(from: SocketAddr, kept: bool) -> Req {
     call("call", "bob", from).via(&via)
 }
 
-/// The requests among what was sent, which all have this method.
+/// Returns the receivers of the requests, which all have this method.
 fn requests(sent: &[Sent], method: Method) -> Vec<SocketAddr> {
     let requests = sent.iter().filter(|sent| sent.message().status().is_none());
     requests.inspect(|sent| assert_eq!(sent.message().method(), Some(method))).map(|sent| sent.to).collect()
@@ -57,7 +57,7 @@ fn a_call_that_is_kept_before_passes_a_registrar_without_state() {
         assert_eq!(requests(&sent, Method::Invite), to, "{from} {is_marked}");
         assert_eq!(transactions(&bed) > before, keeps, "{phones:?} {from} {is_marked}");
         let at_phone = sent.into_iter().find(|sent| sent.to == to[0]).expect("it rings");
-        // Its copy, its CANCEL and the ACK to the failure go the same way, or meet the transaction.
+        // Its copy, its CANCEL and the ACK to the failure follow it, or meet the transaction.
         let copy = bed.receive(addr(from), &invite.bytes());
         assert_eq!(requests(&copy, Method::Invite).is_empty(), keeps);
         bed.receive(to[0], &answer(&at_phone.bytes, addr(PROXY), 180, to[0]));

@@ -21,7 +21,7 @@ pub(crate) fn ports() -> Vec<Port> {
         .collect()
 }
 
-/// Where a node of this transport is.
+/// The flow to a node of this transport.
 pub(crate) fn node(transport: Transport, address: &str) -> Flow {
     let listener = Transport::ALL.iter().position(|known| *known == transport).expect("one of them") as u16;
     Flow { transport, listener, peer: addr(address), connection: None }
@@ -38,7 +38,7 @@ pub(crate) fn request(method: &str, call_id: &str, flow: Flow) -> Req {
     let request = Req::new(method, call_id, at);
     match flow.transport {
         Transport::Udp => request,
-        // A browser has no address that it knows (RFC 7118 §5).
+        // A browser does not know its own address (RFC 7118 §5).
         Transport::Ws | Transport::Wss => Req {
             contact: "sip:alice@df7jal23ls0d.invalid;transport=ws".to_owned(),
             via: format!("SIP/2.0/{name} df7jal23ls0d.invalid;branch=z9hG4bK-{call_id}-{method}"),
@@ -52,18 +52,18 @@ pub(crate) fn request(method: &str, call_id: &str, flow: Flow) -> Req {
     }
 }
 
-/// The answer to what was sent, by whoever is reached at this URI.
+/// Returns the receiver's response, with this Contact.
 pub(crate) fn answer(sent: &Sent, status: u16, contact: &str) -> Vec<u8> {
     let response = Resp { contact: contact.to_owned(), ..Resp::new(status, sent.to) };
     response.bytes_from(&sent.bytes, addr(PORTS[usize::from(sent.listener)]))
 }
 
-/// A shard with a port of each transport, and with these members of one pool, which is forwarded to in this way.
+/// A shard with a port of each transport, and with these members of one pool in this mode.
 pub(crate) fn shard(service: Service, members: &[Flow]) -> testbed::Bed {
     shard_with(&Transport::ALL, service, members)
 }
 
-/// The same with ports of these transports alone.
+/// The same with ports of these transports only.
 pub(crate) fn shard_with(transports: &[Transport], service: Service, members: &[Flow]) -> testbed::Bed {
     let mut ports = ports();
     ports.retain(|port| transports.contains(&port.transport));

@@ -1,4 +1,4 @@
-//! Calls between transports: both ways, and by the connections of their clients.
+//! Calls between transports, in both directions and by the connections of clients.
 
 use super::bed::{CLIENT, answer, client, node, request, shard};
 use crate::common::*;
@@ -6,7 +6,7 @@ use crate::common::*;
 const MEMBER: &str = "127.0.1.1:5060";
 const MODES: [Service; 3] = [Service::Balance, Service::HOPS, Service::Relay { record_route: true }];
 
-/// A call, as its two sides know it.
+/// A call as its two sides know it.
 struct Call {
     caller: Flow,
     callee: Flow,
@@ -18,7 +18,7 @@ struct Call {
 }
 
 impl Call {
-    /// INVITE and 200, which comes by `callee`; that is reached at the URI.
+    /// INVITE and 200. The 200 comes by `callee`, with the member's URI as its Contact.
     fn new(bed: &mut testbed::Bed, name: &str, caller: Flow, member: Flow, callee: Flow) -> Self {
         let invite = request("INVITE", name, caller);
         let at_callee = bed.one_by(caller, &invite.bytes());
@@ -31,7 +31,7 @@ impl Call {
         Self { caller, callee, invite, callee_uri, at_callee, routes }
     }
 
-    /// A request of the caller, which has this connection now.
+    /// A request of the caller on this connection.
     fn by_caller(&self, method: &str, cseq: u32, flow: Flow) -> Vec<u8> {
         let to_tag = Some("bob".to_owned());
         let via = format!("SIP/2.0/{} x.invalid;branch=z9hG4bKa{method}{cseq}", flow.transport.name());
@@ -62,7 +62,7 @@ impl Call {
     }
 }
 
-/// A browser calls a server that speaks UDP, which then asks it something and hangs up.
+/// A browser calls a server that speaks UDP, which then sends a request and hangs up.
 #[test]
 fn a_browser_is_reached_by_its_connection() {
     for mode in MODES {
@@ -117,7 +117,7 @@ fn clients_of_one_port_are_told_apart() {
     }
 }
 
-/// A client that has connected again says so by a target refresh, and its Contact is what it was.
+/// A client that has reconnected sends a target refresh, with the same Contact.
 #[test]
 fn a_client_that_connects_again_is_reached_by_the_new_connection() {
     for mode in MODES {
@@ -131,8 +131,8 @@ fn a_client_that_connects_again_is_reached_by_the_new_connection() {
     }
 }
 
-/// Where the connection is gone, a client whose Contact is the address that it came from gets a new one; what is
-/// behind a NAT, and a browser, gets none.
+/// If its connection is gone, a client whose Contact is its source address gets a new one. A client behind a NAT and a
+/// browser get none.
 #[test]
 fn a_new_connection_is_opened_to_whom_has_an_address_of_its_own() {
     let member = node(Transport::Udp, MEMBER);

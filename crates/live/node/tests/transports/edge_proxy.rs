@@ -23,7 +23,7 @@ fn register(from: Flow, supported: &str) -> Req {
     Req { uri: "sip:pool.example".to_owned(), ..of }.with("Supported", supported)
 }
 
-/// The Path with which a REGISTER arrives at the registrar.
+/// Returns the Path of a REGISTER at the registrar.
 fn path(sent: &Sent) -> Option<String> {
     testkit::value(&sent.bytes, "Path")
 }
@@ -67,7 +67,7 @@ fn a_connection_that_is_gone_is_told_as_430() {
     assert_eq!(told.iter().map(|sent| (sent.flow, sent.status())).collect::<Vec<_>>(), [(registrar(), 430)]);
 }
 
-/// Nobody reaches a client by a connection that we have not named.
+/// An altered Path names no connection.
 #[test]
 fn a_path_that_was_altered_leads_nowhere() {
     let mut bed = bed();
@@ -80,8 +80,8 @@ fn a_path_that_was_altered_leads_nowhere() {
     assert_eq!(bed.one_by(registrar(), &call("<sip:bob@127.0.0.1:5060;lr;ob>").bytes()).status(), 403);
 }
 
-/// The Path leads to the client for as long as its registration may last, and from next hops and members alone: whoever
-/// else has learnt it would call past routes and passwords.
+/// The Path leads to the client for as long as its registration may last, and only from next hops and members. Other
+/// senders could use it to bypass routes and authentication.
 #[test]
 fn a_path_is_no_way_for_strangers_nor_for_ever() {
     for (expires, good) in [("7200", 7_200), ("60", 3_600)] {
@@ -107,7 +107,7 @@ fn request_of(from: Flow) -> Req {
     request("INVITE", &format!("c{}", from.peer), from)
 }
 
-/// §5.1: only the first hop names a connection, and only to those who know of Path.
+/// §5.1: only the first hop names a connection, and only for clients that support Path.
 #[test]
 fn a_path_is_added_by_the_first_hop_to_whom_knows_of_it() {
     let over_udp = client(Transport::Udp, CLIENT, 0);
@@ -125,7 +125,7 @@ fn a_path_is_added_by_the_first_hop_to_whom_knows_of_it() {
     assert!(path(&bed().one_by(browser(), &register(browser(), "path").bytes())).is_some());
 }
 
-/// §5.3.2: what the client itself sends by its Path goes where its other requests go.
+/// §5.3.2: a request of the client with its own Path is handled like its other requests.
 #[test]
 fn what_the_client_sends_by_its_path_goes_on() {
     let mut bed = bed();

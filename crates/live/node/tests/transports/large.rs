@@ -22,7 +22,7 @@ fn tcp() -> Flow {
     node(Transport::Tcp, MEMBER)
 }
 
-/// The connection by which the member answers what came over TCP.
+/// The connection by which the member answers requests over TCP.
 fn from_member() -> Flow {
     client(Transport::Tcp, MEMBER, 3)
 }
@@ -31,12 +31,12 @@ fn bed(mode: Service) -> testbed::Bed {
     shard(mode, &[udp()])
 }
 
-/// An INVITE with so many bytes of a header field that nobody knows.
+/// An INVITE with this many bytes of an unknown header field.
 fn long(call: &str, bytes: usize) -> Req {
     request("INVITE", call, caller()).with("X-Padding", &"x".repeat(bytes))
 }
 
-/// What leaves for the member.
+/// Returns the request that leaves for the member.
 fn forwarded(bed: &mut testbed::Bed, invite: &Req) -> Sent {
     let sent = bed.receive_by(caller(), &invite.bytes());
     let mut for_member = sent.into_iter().filter(|sent| sent.to == udp().peer);
@@ -47,7 +47,7 @@ fn forwarded(bed: &mut testbed::Bed, invite: &Req) -> Sent {
 fn what_is_longer_than_1300_bytes_leaves_by_tcp() {
     for mode in MODES.into_iter().chain([Service::Calls(Spread::Counted)]) {
         let mut bed = bed(mode);
-        // What session timers add counts, too.
+        // Header fields of session timers count, too.
         let session = dialog::session_timer::SessionTimer { expires: Some(1_800), least: 90 };
         let dialogs = DialogSettings { session, ..DialogSettings::default() };
         bed.set(|setup| setup.settings.dialogs = Some(Arc::new(dialogs)));
@@ -59,7 +59,7 @@ fn what_is_longer_than_1300_bytes_leaves_by_tcp() {
         assert_eq!((longer.bytes.len(), longer.flow), (LONGEST + 1, tcp()), "{mode:?}");
         let text = string(&longer.bytes);
         assert!(text.contains("\r\nVia: SIP/2.0/TCP 127.0.0.1:5060;branch="), "{text}");
-        // The member goes on being one that is reached over UDP.
+        // The member is still reached over UDP.
         let recorded = record_routes(&longer.bytes);
         assert!(recorded.len() == 1 && !recorded[0].contains("transport"), "{recorded:?}");
         let ok = bed.one_by(from_member(), &answer(&longer, 200, "sip:bob@127.0.1.1:5060"));
@@ -95,7 +95,7 @@ fn copies_cancel_and_ack_take_the_way_of_the_long_invite() {
     }
 }
 
-/// Servers without TCP go on working: it costs one connection that is refused.
+/// Servers without TCP still work, at the cost of one refused connection.
 #[test]
 fn what_no_connection_takes_leaves_by_udp() {
     for mode in MODES {
@@ -107,7 +107,7 @@ fn what_no_connection_takes_leaves_by_udp() {
         assert_eq!(again.flow, udp(), "{mode:?}");
         assert_eq!(again.bytes, replaced(&first.bytes, "Via: SIP/2.0/TCP", "Via: SIP/2.0/UDP"), "{mode:?}");
         assert_eq!(bed.unreachable_by(first.flow, &first.bytes), [], "once");
-        // Its CANCEL goes where it went, and the next one at once.
+        // Its CANCEL follows it, and the next request uses UDP at once.
         bed.one_by(udp(), &answer(again, 180, ""));
         let sent = bed.receive_by(caller(), &invite.same_branch("CANCEL", None).bytes());
         let cancel = sent.iter().find(|sent| sent.bytes.starts_with(b"CANCEL"));
@@ -119,13 +119,13 @@ fn what_no_connection_takes_leaves_by_udp() {
         assert_eq!(forwarded(&mut bed, &early).flow, udp(), "{mode:?}");
         bed.now += Duration::from_millis(400);
         assert_eq!(forwarded(&mut bed, &long("f", LONGEST)).flow, tcp(), "tried again: {mode:?}");
-        // Its copies stay with what it took.
+        // Its copies stay with UDP.
         let copies = bed.receive_by(caller(), &early.bytes());
         assert!(copies.iter().all(|sent| sent.flow.transport == Transport::Udp), "{mode:?}: {copies:?}");
     }
 }
 
-/// The transaction goes on with the timers that UDP needs, and its member has not failed.
+/// The transaction continues with the timers for UDP, and its member has not failed.
 #[test]
 fn a_transaction_goes_on_over_udp() {
     let other = node(Transport::Udp, "127.0.1.2:5060");
@@ -152,7 +152,7 @@ fn the_configuration_and_the_ports_decide() {
     }
 }
 
-/// A phone behind a NAT or a firewall takes no connection, and nobody says so.
+/// A phone behind a NAT or a firewall drops connection attempts silently.
 #[test]
 fn a_phone_on_udp_is_reached_over_udp() {
     let alice = client(Transport::Udp, ALICE, 0);

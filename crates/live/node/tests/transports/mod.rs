@@ -1,5 +1,5 @@
-//! Requests between transports: which port and connection they leave by, and what their answers and the requests of
-//! their dialogs take.
+//! Requests between transports: their port and connection, and those of their responses and of later requests of the
+//! dialog.
 
 mod bed;
 mod dialogs;

@@ -31,7 +31,7 @@ fn invite(bed: &mut Bed, name: &str) -> Sent {
 
 const BROWSER: &str = "sip:bob@df7jal23ls0d.invalid;transport=ws";
 
-/// A browser is called by a phone that speaks UDP, and they hang up, either side.
+/// A phone that speaks UDP calls a browser, and either side hangs up.
 #[test]
 fn a_browser_is_called_by_its_connection() {
     let mut bed = bed();
@@ -50,7 +50,7 @@ fn a_browser_is_called_by_its_connection() {
     }
 }
 
-/// The connection of the REGISTER is used, and where it is gone another one of the same user agent.
+/// The connection of the REGISTER is used, or if it is gone another one of the same user agent.
 #[test]
 fn another_flow_of_the_instance_takes_the_place_of_one_that_is_gone() {
     let mut bed = bed();
@@ -64,12 +64,12 @@ fn another_flow_of_the_instance_takes_the_place_of_one_that_is_gone() {
     assert_eq!(first.flow, flows[1], "one at a time, and the last one first");
     let second = bed.unreachable_by(first.flow, &first.bytes);
     assert_eq!(second.iter().map(|sent| sent.flow).collect::<Vec<_>>(), [flows[0]]);
-    // RFC 5626 §11.5: no endpoint is told of flows.
+    // RFC 5626 §11.5: endpoints must not learn of flows.
     let third = bed.unreachable_by(flows[0], &second[0].bytes);
     assert_eq!(third.iter().map(|sent| (sent.flow, sent.status())).collect::<Vec<_>>(), [(alice(), 480)]);
 }
 
-/// A client without a NAT is connected to, and one that has answered is not asked again.
+/// A new connection is opened to a client without a NAT. A client that has answered is not tried again.
 #[test]
 fn who_can_be_connected_to_is() {
     for (status, contact, to) in [
@@ -93,7 +93,7 @@ fn who_can_be_connected_to_is() {
     }
 }
 
-/// RFC 3261 §21.4.18: a user whose telephone is gone is not there now, however it is reached, and by whatever mode.
+/// RFC 3261 §21.4.18: a user whose telephone is gone is unavailable, by any transport and in any mode.
 #[test]
 fn a_telephone_that_is_gone_is_told_as_480() {
     let tcp = client(Transport::Tcp, CLIENT, 7);
@@ -124,7 +124,7 @@ fn a_telephone_that_is_gone_is_told_as_480() {
     }
 }
 
-/// The number of a connection means something to the process alone that has it.
+/// The number of a connection means something only to its own process.
 #[test]
 fn another_proxy_with_the_same_store_has_no_such_connection() {
     for (contact, to) in [

@@ -1,4 +1,4 @@
-//! SIPS comes over TLS and goes on over TLS (RFC 3261 §26.2.2, RFC 5630).
+//! SIPS requests come and leave over TLS (RFC 3261 §26.2.2, RFC 5630).
 
 use super::bed::{CLIENT, answer, client, node, ports, request, shard};
 use crate::common::*;
@@ -60,7 +60,7 @@ fn it_neither_comes_nor_goes_without_tls() {
     }
 }
 
-/// A call to a user goes to contacts with SIPS, by their connections.
+/// A call to a user goes only to SIPS contacts, by their connections.
 #[test]
 fn a_user_is_reached_at_sips_contacts_alone() {
     let mut bed = domain::Bed::with_ports(ports(), false, Reach::Source);

@@ -1,11 +1,11 @@
-//! Where a URI leads whose transport is another one than UDP (RFC 3263 §4).
+//! Targets of URIs with another transport than UDP (RFC 3263 §4).
 
 use super::bed::{CLIENT, client, node, request, shard, shard_with};
 use crate::common::*;
 
 const MEMBER: &str = "127.0.1.1:5060";
 
-/// A member of a pool without transactions sends requests wherever their Request-URI leads.
+/// A member of a pool without transactions sends requests to any Request-URI.
 fn bed() -> testbed::Bed {
     shard(Service::Balance, &[node(Transport::Udp, MEMBER)])
 }
@@ -56,7 +56,7 @@ fn a_name_is_looked_up_for_its_transport() {
     assert_eq!(bed.one(0, addr(MEMBER), &invite).flow, node(Transport::Tcp, "127.0.7.8:5062"));
 }
 
-/// RFC 3263 §4.1: where the URI names neither transport nor port, the DNS says both.
+/// RFC 3263 §4.1: if the URI names neither transport nor port, the DNS determines both.
 #[test]
 fn the_dns_says_the_transport_of_a_name() {
     let members = [node(Transport::Udp, MEMBER), node(Transport::Tls, "127.0.1.3:5061")];
@@ -75,7 +75,7 @@ fn the_dns_says_the_transport_of_a_name() {
     }
 }
 
-/// A node is known by address and transport.
+/// A node is identified by address and transport.
 #[test]
 fn a_route_names_a_member_by_its_transport() {
     let members = [node(Transport::Udp, MEMBER), node(Transport::Tcp, MEMBER)];

@@ -1,4 +1,4 @@
-//! Transactions over streams (RFC 3261 §17): nothing is sent again, and what is lost is known at once.
+//! Transactions over streams (RFC 3261 §17): no retransmissions, and losses are known at once.
 
 use super::bed::{CLIENT, answer, client, node, request, shard};
 use crate::common::*;
@@ -7,7 +7,7 @@ use dialog::CallSettings;
 const MEMBER: &str = "127.0.1.1:5060";
 const DIALOG: Service = Service::Calls(Spread::Found);
 
-/// How many INVITEs a server got that never answers, and what the caller hears in the end.
+/// Returns the number of INVITEs that a silent server gets, and the final status at the caller.
 fn unanswered(caller: Flow, member: Flow) -> (usize, Vec<u16>) {
     let mut bed = shard(Service::HOPS, &[member]);
     bed.one_by(caller, &request("INVITE", "c", caller).bytes());
@@ -47,7 +47,7 @@ fn cancel_and_ack_take_the_way_of_their_invite() {
     }
 }
 
-/// A member that cannot be connected to has no work with the request: another one gets it at once.
+/// A member that accepts no connection has no work with the request, so another one gets it at once.
 #[test]
 fn the_next_member_gets_what_no_connection_took() {
     let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
@@ -64,8 +64,8 @@ fn the_next_member_gets_what_no_connection_took() {
     panic!("each call went over UDP");
 }
 
-/// A member's connection breaks after it took requests. What it has not answered goes to the next member; a call that rings
-/// there waits for its answer.
+/// A member's connection breaks after it took requests. Unanswered requests go to the next member; a ringing call waits
+/// for its response.
 #[test]
 fn what_was_lost_with_a_connection_goes_to_the_next_member() {
     let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
@@ -85,7 +85,7 @@ fn what_was_lost_with_a_connection_goes_to_the_next_member() {
     assert_eq!(moved.len(), sent.len());
 }
 
-/// Pools change their order, and the way of forwarding with it, while a call goes on.
+/// A reload changes the order of the pools, and so the mode, during a call.
 #[test]
 fn a_call_goes_on_by_its_connection_after_a_reload() {
     let members = [node(Transport::Udp, MEMBER), node(Transport::Tcp, "127.0.1.2:5060")];
@@ -108,7 +108,7 @@ fn a_call_goes_on_by_its_connection_after_a_reload() {
     assert_eq!(bed.one_by(members[0], &bye.bytes()).flow, caller);
 }
 
-/// Without transactions the caller would wait for 32 s: over a stream it sends nothing again.
+/// Without transactions the caller would wait for 32 s, since over a stream it retransmits nothing.
 #[test]
 fn a_caller_hears_of_what_no_connection_took() {
     for mode in [Service::Balance, Service::Relay { record_route: true }] {
@@ -124,13 +124,13 @@ fn a_caller_hears_of_what_no_connection_took() {
         assert_eq!(bed.shard.balancer().open_transactions(), 0, "the member has no work with it");
         let ack = invite.same_branch("ACK", Some(&testkit::tag(&sent[0].bytes, "To").expect("a tag")));
         assert_eq!(bed.receive_by(caller, &ack.bytes()), [], "{mode:?}");
-        // Nobody is told by a forged one, nor by ICMP.
+        // A forged error has no effect, nor has ICMP.
         let forged = replaced(&at_member.bytes, "z9hG4bKsb", "z9hG4bKsc");
         assert_eq!(bed.unreachable_by(at_member.flow, &forged), []);
     }
 }
 
-/// Our own BYE, at the end of the time that a call may last, goes by the connection of a client as well.
+/// The BYE of this proxy at the time limit of a call uses the connection of a client, too.
 #[test]
 fn a_call_that_has_had_its_time_ends_at_the_browser_too() {
     let member = node(Transport::Udp, MEMBER);

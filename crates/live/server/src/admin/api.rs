@@ -1,4 +1,4 @@
-//! What each path answers. Success is JSON, failure a line of text.
+//! The paths of the admin interface. Success is answered with JSON, failure with a line of text.
 
 use crate::figures::{
     CapacityView, ConnectionsView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView,
@@ -15,8 +15,7 @@ use axum::{Json, Router};
 use base::{Peer, Transport};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Where an explained request comes from unless the query says otherwise; only members and peer balancers are
-/// special.
+/// Default sender of an explained request. Only members and peer balancers are treated differently.
 const SOME_CALLER: Peer =
     Peer::new(Transport::Udp, SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), config::SIP_PORT));
 
@@ -48,7 +47,6 @@ pub(super) fn routes(handle: Handle) -> Router {
         .with_state(handle)
 }
 
-/// A failed request: its status and what went wrong.
 struct Failure(StatusCode, String);
 
 impl IntoResponse for Failure {
@@ -57,12 +55,12 @@ impl IntoResponse for Failure {
     }
 }
 
-/// `status`, unless the server has ended, which every question can meet.
+/// Returns a failure with `status`; 503 if the server has ended, which can happen to any request.
 fn failure(status: StatusCode) -> impl Fn(String) -> Failure {
     move |text| Failure(if text == GONE { StatusCode::SERVICE_UNAVAILABLE } else { status }, text)
 }
 
-/// For questions that have no other way to fail.
+/// Failure of requests that fail only because the server has ended.
 fn gone(text: String) -> Failure {
     Failure(StatusCode::SERVICE_UNAVAILABLE, text)
 }
@@ -71,7 +69,7 @@ fn wrong(name: &str, value: &str, expected: &str) -> Failure {
     Failure(StatusCode::BAD_REQUEST, format!("{name}={value}: expected {expected}"))
 }
 
-/// The values of these query parameters; any other one is an error, as is one that comes twice.
+/// Returns the values of these query parameters. An unknown or repeated parameter is an error.
 fn parameters<const N: usize>(uri: &Uri, known: [&str; N]) -> Result<[Option<String>; N], Failure> {
     let bad = |text| Failure(StatusCode::BAD_REQUEST, text);
     let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(uri)
@@ -96,12 +94,12 @@ async fn health(State(handle): State<Handle>, uri: Uri) -> Result<(StatusCode, J
     Ok((status, Json(health)))
 }
 
-/// Whether the process runs: that it answers is the answer.
+/// Liveness probe: any answer shows that the process runs.
 async fn alive() -> &'static str {
     "alive\n"
 }
 
-/// Whether new calls are taken, and nothing else.
+/// Readiness probe: whether new calls are taken.
 async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
     let is_ready = handle.standing().await.is_ok_and(|standing| standing.health.ready);
     is_ready.then_some("ready\n").ok_or_else(|| gone("no new calls are taken".to_owned()))
@@ -148,7 +146,7 @@ async fn registrar(State(handle): State<Handle>, uri: Uri) -> Result<Json<Regist
     branch(handle.standing().await.map_err(gone)?.registrar, "this process has no [registrar]")
 }
 
-/// A branch of the figures that not every process has.
+/// Returns a part of the figures that only some processes have; otherwise 404.
 fn branch<T>(shown: Option<T>, without: &str) -> Result<Json<T>, Failure> {
     shown.map(Json).ok_or_else(|| Failure(StatusCode::NOT_FOUND, without.to_owned()))
 }
@@ -187,7 +185,6 @@ async fn unregister(State(handle): State<Handle>, uri: Uri) -> Result<Json<Conta
     Ok(Json(ContactsView::new(user, &found)))
 }
 
-/// The user that a request names.
 fn asked(user: Option<String>) -> Result<String, Failure> {
     let text = "which user? Add ?user= with USER@DOMAIN";
     user.ok_or_else(|| Failure(StatusCode::BAD_REQUEST, text.to_owned()))
@@ -221,7 +218,6 @@ async fn set_draining(handle: &Handle, uri: &Uri, draining: bool) -> Result<Json
     shown(handle, &meant).await
 }
 
-/// The member that a request names.
 fn named(uri: &Uri) -> Result<String, Failure> {
     let [member] = parameters(uri, ["member"])?;
     member.ok_or_else(|| {
@@ -230,7 +226,7 @@ fn named(uri: &Uri) -> Result<String, Failure> {
     })
 }
 
-/// Those that were meant, as they are now.
+/// Returns the current figures of the members that a command applied to.
 async fn shown(handle: &Handle, meant: &[Peer]) -> Result<Json<MembersView>, Failure> {
     let MembersView { mut members, .. } = handle.figures(true).await.map_err(gone)?.members;
     members.retain(|member| meant.contains(&member.address.0));

@@ -1,5 +1,5 @@
-//! Keeps out strangers, who have no token, and web pages. A browser on the operator's machine reaches loopback, so
-//! any page that it shows could send requests here: it cannot read the answers, but a POST would be obeyed.
+//! Refuses clients without a token, and web pages. A browser on the operator's machine reaches loopback, so any page in
+//! it can send requests here. The page cannot read the answers, but a POST would take effect.
 
 use super::token;
 use axum::Extension;
@@ -11,14 +11,14 @@ use config::Bearer;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The address that the client connected to; `None` when the connection is gone already.
+/// Local address of the connection; `None` if the connection is gone already.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Local(pub(super) Option<SocketAddr>);
 
-/// What an orchestrator asks without a token; the answers tell nothing else.
+/// Paths that an orchestrator may query without a token. Their answers reveal nothing else.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
-/// Passes on what comes with the token, if there is one, from a tool or from a page of this listener itself.
+/// Passes on requests that carry the token, if one is required, and do not come from a page of another site.
 pub(super) async fn check(
     State(token): State<Option<Arc<Bearer>>>,
     Extension(local): Extension<Local>,
@@ -42,7 +42,8 @@ pub(super) async fn check(
         next.run(request).await
     };
     if is_stranger {
-        // One request and no more: else a few strangers could keep all connections busy without end.
+        // Closes the connection after one request. Otherwise a few clients without a token could occupy all
+        // connections.
         answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     answer
@@ -62,20 +63,20 @@ fn shows(token: &Bearer, headers: &HeaderMap) -> bool {
 }
 
 fn refusal(local: SocketAddr, headers: &HeaderMap) -> Option<&'static str> {
-    // A listener on `[::]` sees IPv4 in the clothes of IPv6 (RFC 4291 §2.5.5.2).
+    // A listener on `[::]` sees IPv4 addresses as IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2).
     let local = SocketAddr::new(local.ip().to_canonical(), local.port());
     if headers.get_all(header::ORIGIN).iter().any(|origin| !is_own(local, origin.as_bytes())) {
         return Some("requests of other sites' pages are refused\n");
     }
-    // A page can have its own host name resolve to 127.0.0.1 and then counts as this site. The Host header still
-    // says that name, while a tool on this machine has no reason to use one.
+    // The host name of a page can resolve to 127.0.0.1, which makes the page count as this site. Its Host header still
+    // has that name; a tool on this machine has no reason to use a name.
     let foreign = |host: &[u8]| host_of(host).is_none_or(|host| !is_plain(&host));
     let named = headers.get_all(header::HOST).iter().any(|host| foreign(host.as_bytes()));
     (local.ip().is_loopback() && named)
         .then_some("on loopback, the Host must be an IP address or localhost\n")
 }
 
-/// Whether an Origin is the listener: its address and port, or `localhost` for a loopback address.
+/// Returns whether an Origin is this listener: its address and port, or `localhost` for a loopback address.
 fn is_own(local: SocketAddr, origin: &[u8]) -> bool {
     let Some(authority) = origin.strip_prefix(b"http://") else { return false };
     let localhost = format!("localhost:{}", local.port());
@@ -83,7 +84,7 @@ fn is_own(local: SocketAddr, origin: &[u8]) -> bool {
         || (local.ip().is_loopback() && authority == localhost.as_bytes())
 }
 
-/// The host of a Host header, without its port and without the brackets of IPv6.
+/// Returns the host of a Host header without port and IPv6 brackets.
 fn host_of(header: &[u8]) -> Option<String> {
     let uri = Uri::try_from(header).ok()?;
     Some(uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned())

@@ -1,11 +1,11 @@
-//! The admin interface: HTTP with a JSON API and metrics for Prometheus. `docs/admin.md` describes it for users.
+//! The admin interface: HTTP with a JSON API and metrics for Prometheus. `docs/api.md` describes it for users.
 //!
-//! It listens on loopback unless told otherwise, and asks for a token where other machines reach it. It refuses what
-//! a web page in an operator's browser might send. All it knows and does goes through a [`Handle`].
+//! It listens on loopback by default and requires a token if other machines can reach it. It refuses requests that a
+//! web page in an operator's browser might send. It reads and changes the process only through a [`Handle`].
 //!
-//! - `api`: what each path answers,
-//! - `guard`: what keeps strangers and web pages out,
-//! - [`token`]: what a request has to show,
+//! - `api`: the answer of each path,
+//! - `guard`: refusal of clients without a token and of web pages,
+//! - [`token`]: the bearer token,
 //! - `serve`: connections.
 //!
 //! The shapes of its JSON, and the page that Prometheus reads, are [`figures`](crate::figures).
@@ -26,11 +26,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// The interface of a process, which can be left to another process for a time.
+/// The admin interface of a process. Another process can take it over for a time.
 pub(crate) struct Interface {
     listener: Arc<TcpListener>,
     handle: Handle,
-    /// What requests have to show.
+    /// Token that requests must carry; `None`: no token is needed.
     token: Option<Arc<Bearer>>,
     task: Option<JoinHandle<()>>,
 }
@@ -40,7 +40,6 @@ impl Interface {
         Self { listener: Arc::new(listener), handle, token: token.map(Arc::new), task: None }
     }
 
-    /// Answers requests from now on.
     pub(crate) fn start(&mut self) {
         self.abort();
         let guard = axum::middleware::from_fn_with_state(self.token.clone(), guard::check);
@@ -48,14 +47,14 @@ impl Interface {
         self.task = Some(tokio::spawn(serve::serve(Arc::clone(&self.listener), app, Limits::default())));
     }
 
-    /// Leaves them unanswered.
+    /// Stops answering requests, but keeps the listener.
     pub(crate) fn abort(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
         }
     }
 
-    /// Ends all connections, so that whoever waits for it may bind the address again.
+    /// Closes the listener and all connections. Afterwards another process can bind the address.
     pub(crate) async fn stop(mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -64,8 +63,8 @@ impl Interface {
     }
 }
 
-/// Answers requests by these routes until it is dropped, without a token: for what nobody has to be kept from. Web
-/// pages of other sites are refused all the same.
+/// Serves these routes without a token until the future is dropped, for data that anyone may read. Web pages of other
+/// sites are refused nevertheless.
 pub async fn serve_open(listener: TcpListener, routes: axum::Router) {
     let guard = axum::middleware::from_fn_with_state(None::<Arc<Bearer>>, guard::check);
     serve::serve(Arc::new(listener), routes.layer(guard), Limits::default()).await;

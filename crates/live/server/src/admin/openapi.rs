@@ -1,5 +1,5 @@
-//! The description of the admin interface for programs, `docs/openapi.json`: the shapes of its JSON come from the
-//! types that are answered, the rest from the table here. Tests hold it against a running server.
+//! The description of the admin interface for programs, `docs/openapi.json`. The JSON schemas come from the types of
+//! the answers, the rest from the table here. Tests compare it with a running server.
 
 use super::tests::{Site, keys, request};
 use crate::figures::{
@@ -12,20 +12,19 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What can be asked.
 struct Operation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
     parameters: &'static [Parameter],
-    /// What the body of the request is, if it has one.
+    /// Meaning of the request's body; `None` without a body.
     body: Option<&'static str>,
     answer: Answer,
-    /// A status other than 200 that comes with the same JSON.
+    /// Another status than 200 that has the same JSON.
     same_with: Option<u16>,
-    /// Other answers than 200: what they mean.
+    /// Statuses of failures with their meaning.
     failures: &'static [(u16, &'static str)],
-    /// Whether the token has to be shown, where the server asks for one.
+    /// Whether the operation requires the token, if the server has one.
     needs_token: bool,
 }
 
@@ -36,10 +35,8 @@ struct Parameter {
     values: &'static [&'static str],
 }
 
-/// The body of an answer.
 enum Answer {
     Text(&'static str),
-    /// JSON of one of these types.
     Json(&'static [fn(&mut SchemaGenerator) -> Schema]),
 }
 
@@ -55,7 +52,7 @@ const ONE_OF_THEM: Parameter = Parameter {
     values: &[],
 };
 
-/// What most have in common.
+/// Values that most operations share.
 const GET: Operation = Operation {
     method: "get",
     path: "",
@@ -74,12 +71,10 @@ const DELETE: Operation = Operation { method: "delete", ..GET };
 const USER: Parameter =
     Parameter { name: "user", is_required: true, meaning: "Whose contacts, as USER@DOMAIN.", values: &[] };
 
-/// Of a request about a user.
 const NO_USER: (u16, &str) = (404, "The user is of no domain that is served here, or there is no registrar.");
 const NO_STORE: (u16, &str) =
     (503, "The store cannot be asked, or the server has ended its last call and is about to exit.");
 
-/// Of a request about a member.
 const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
 
 const OPERATIONS: [Operation; 21] = [
@@ -273,14 +268,13 @@ const OPERATIONS: [Operation; 21] = [
     },
 ];
 
-/// Answers that any question can get.
+/// Failures of any operation.
 const COMMON: [(u16, &str); 3] = [
     (400, "The question cannot be read, or is refused: says why."),
     (403, "The page of another origin has asked, or the Host is none of this server's."),
     (503, "The server has ended its last call and is about to exit."),
 ];
 
-/// The token is missing, or is another one.
 const NO_TOKEN: (u16, &str) = (401, "The token is missing, or is another one.");
 
 fn described() -> Value {
@@ -298,7 +292,7 @@ fn described() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Sarabande",
-            "description": "The admin interface of a running server; docs/admin.md is its page for people.",
+            "description": "The admin interface of a running server; docs/api.md is its page for people.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -321,7 +315,7 @@ fn described() -> Value {
 impl Operation {
     fn described(&self, generator: &mut SchemaGenerator) -> Value {
         let name = self.path.trim_start_matches("/api").trim_start_matches('/');
-        // The same path is asked for in two ways; a name is for one of them.
+        // One path can have two methods, but each name must be unique.
         let verb = if self.method == "delete" { "remove_" } else { "" };
         let name = format!("{verb}{}", name.replace("/{", "_").replace('}', ""));
         let mut responses = Map::new();
@@ -382,7 +376,7 @@ impl Answer {
     }
 }
 
-/// `UPDATE_DOCS=1 cargo test -p server openapi` makes the file anew.
+/// `UPDATE_DOCS=1 cargo test -p server openapi` regenerates the file.
 #[test]
 fn the_description_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/openapi.json");
@@ -394,7 +388,7 @@ fn the_description_is_up_to_date() {
     assert!(committed == made, "make it anew with `UPDATE_DOCS=1 cargo test -p server openapi`");
 }
 
-/// The routes that the server has, those that its answer to a wrong path names, and those described are the same.
+/// The routes of the server, the routes in its answer to a wrong path, and the described routes are the same.
 #[tokio::test]
 async fn every_route_is_described() {
     let described: BTreeSet<_> = OPERATIONS
@@ -416,7 +410,7 @@ async fn every_route_is_described() {
     assert_eq!(described, named.collect());
 }
 
-/// Each answer has the keys, and the types of values, that its description has: no more and no less.
+/// Each answer has exactly the keys and the types of values of its description.
 #[tokio::test]
 async fn answers_are_as_described() {
     let description = described();
@@ -476,7 +470,7 @@ async fn a_server_that_takes_no_calls_says_so_with_the_same_json() {
     assert_eq!(fits(&reply.json(), &answers["503"]["content"]["application/json"]["schema"], &root), Ok(()));
 }
 
-/// Whether a value is what a schema says, as far as schemas are used here.
+/// Returns whether a value matches a schema, for the parts of JSON Schema that are used here.
 fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         return fits(value, root.pointer(reference.trim_start_matches('#')).unwrap(), root);
@@ -517,7 +511,7 @@ fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     map.values().try_for_each(|value| fits(value, &schema["additionalProperties"], root))
 }
 
-/// What the check above is worth.
+/// Shows that the check above can fail.
 #[test]
 fn a_key_too_many_too_few_or_of_another_type_is_seen() {
     let root = described();

@@ -1,5 +1,5 @@
-//! Connections of the admin interface: a few at a time, and none for longer than it is of use. A connection that asks
-//! for nothing is closed when another one needs its place, or a descriptor is needed.
+//! Connections of the admin interface, limited in number and in time. An idle connection is closed when another one
+//! needs its place, or the process needs a descriptor.
 
 use super::guard::Local;
 use axum::{Extension, Router};
@@ -16,14 +16,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What connections may take.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    /// Most connections at a time: some operators, some collectors of metrics.
+    /// Number of connections: enough for some operators and some collectors of metrics.
     pub(super) connections: usize,
-    /// Longest time for the head of a request to come, and of silence between two requests.
+    /// Time for the head of a request to arrive, and for silence between two requests.
     pub(super) head: Duration,
-    /// Longest time for the rest of a request to come and to be answered; a walk of long tables takes seconds.
+    /// Time for the rest of a request to arrive and to be answered. Reading long tables takes seconds.
     pub(super) request: Duration,
 }
 
@@ -33,22 +32,21 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of a request's head, all its header fields together.
+/// Limit of a request's head in bytes, all header fields included.
 const HEAD: usize = 16 << 10;
-/// Wait after the system has refused a connection, so that this is not tried all the time.
+/// Pause after the system refused a connection.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// A connection that was accepted.
 struct Open {
     task: AbortHandle,
-    /// A request is being answered.
+    /// Whether a request is being answered.
     busy: Arc<AtomicBool>,
 }
 
 /// Serves until the task is aborted.
 pub(super) async fn serve(listener: Arc<TcpListener>, app: Router, limits: Limits) {
     let mut tasks = JoinSet::new();
-    // In the order in which they came.
+    // The oldest connection first.
     let mut open: VecDeque<Open> = VecDeque::new();
     loop {
         let stream = match listener.accept().await {
@@ -63,7 +61,8 @@ pub(super) async fn serve(listener: Arc<TcpListener>, app: Router, limits: Limit
         while tasks.try_join_next().is_some() {}
         open.retain(|connection| !connection.task.is_finished());
         if open.len() >= limits.connections && !close_idle(&mut open) {
-            // Each is answering, which takes a limited time, and those of strangers end with it.
+            // All connections are answering requests, which takes limited time. Connections of clients without a token
+            // close after the answer.
             let _ = tasks.join_next().await;
         }
         let busy = Arc::<AtomicBool>::default();
@@ -72,7 +71,7 @@ pub(super) async fn serve(listener: Arc<TcpListener>, app: Router, limits: Limit
     }
 }
 
-/// Closes the oldest connection that asks for nothing; says whether there is one.
+/// Closes the oldest idle connection. Returns whether there was one.
 fn close_idle(open: &mut VecDeque<Open>) -> bool {
     let idle = open.iter().position(|connection| !connection.busy.load(Ordering::Relaxed));
     idle.and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some()
@@ -94,7 +93,7 @@ async fn connection(stream: TcpStream, app: Router, busy: Arc<AtomicBool>, limit
             }
         }
     });
-    // Whoever breaks off, or is silent for too long, is closed without a word.
+    // A client that disconnects or is silent for too long gets no response.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
@@ -126,10 +125,10 @@ mod tests {
         stream
     }
 
-    /// What comes until the other side closes.
+    /// Reads until the other side closes.
     async fn rest(mut stream: TcpStream) -> String {
         let mut bytes = Vec::new();
-        // A reset is an end, too.
+        // A reset is also an end.
         let _ = stream.read_to_end(&mut bytes).await;
         String::from_utf8(bytes).unwrap()
     }
@@ -160,7 +159,7 @@ mod tests {
         let limits = Limits { connections: 1, request: Duration::from_millis(50), ..Limits::default() };
         let address = start(limits).await;
         let slow = send(address, &GET.replace("/ ", "/slow ")).await;
-        // It has the only place, and is being answered.
+        // The slow request occupies the only connection.
         assert!(rest(send(address, GET).await).await.ends_with("here"));
         assert_eq!(rest(slow).await, "");
     }

@@ -1,4 +1,4 @@
-//! A real server on loopback, asked over real connections.
+//! Tests of the admin interface: a real server on loopback, queried over real connections.
 
 #![expect(clippy::float_cmp, reason = "whole numbers are exact")]
 
@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::oneshot;
 
-/// Over UDP.
+/// Returns a peer over UDP.
 fn udp(address: SocketAddr) -> PeerText {
     PeerText(Peer::new(Transport::Udp, address))
 }
@@ -35,7 +35,7 @@ pub(super) struct Site {
     pub(super) alive: SocketAddr,
     dead: SocketAddr,
     handle: Handle,
-    /// Returns whether the admin address was free again at the end.
+    /// Ends with whether the admin address was free again.
     server: JoinHandle<bool>,
 }
 
@@ -52,7 +52,7 @@ impl Reply {
     }
 }
 
-/// An address that was free a moment ago.
+/// Returns an address that was just free.
 async fn free_udp() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -61,7 +61,7 @@ async fn free_tcp() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// Answers every request with 200, as OPTIONS probes and calls want it.
+/// Answers every request with 200, for OPTIONS probes and calls.
 async fn answer(socket: UdpSocket) {
     let mut buffer = vec![0; 65_536];
     loop {
@@ -85,7 +85,7 @@ async fn answer(socket: UdpSocket) {
 }
 
 impl Site {
-    /// A balancer without transactions, with a member that lives and one that is dead.
+    /// Starts a balancer without transactions, with one member that is alive and one that is dead.
     pub(super) async fn start() -> Self {
         let site = Self::launch(|alive, dead| {
             format!(
@@ -99,7 +99,7 @@ impl Site {
         site
     }
 
-    /// A proxy, with a next hop that lives, and neighbours to share out state with.
+    /// Starts a proxy with a next hop that is alive, and neighbours for distributed state.
     pub(super) async fn proxy() -> Self {
         let role = |alive, _| {
             format!(
@@ -110,12 +110,12 @@ impl Site {
         Self::launch(role).await
     }
 
-    /// A proxy that keeps the state of calls.
+    /// Starts a proxy that keeps the state of calls.
     pub(super) async fn dialogs() -> Self {
         Self::launch(|alive, _| format!("[proxy]\nnext = [\"{alive}\"]\nforward = \"dialog\"")).await
     }
 
-    /// A balancer whose servers are listed by a program that fails: one member lives, and one is dead.
+    /// Starts a balancer whose servers are listed by a program that fails. One member is alive, the other is dead.
     pub(super) async fn scaled() -> Self {
         let site = Self::launch(|alive, dead| {
             format!(
@@ -134,12 +134,12 @@ impl Site {
         self.ask("GET", "/api/scale/servers").await.json()
     }
 
-    /// A registrar that asks nobody for a password, and keeps bindings in memory.
+    /// Starts a registrar without authentication, with bindings in memory.
     pub(super) async fn home() -> Self {
         Self::launch(|_, _| "[registrar]\ndomains = [\"example.com\"]".to_owned()).await
     }
 
-    /// A balancer that listens to monitors, and where.
+    /// Starts a balancer that receives capacity updates. Also returns the address for them.
     pub(super) async fn with_capacity() -> (Self, SocketAddr) {
         let listen = free_tcp().await;
         let role = |alive, _| {
@@ -184,7 +184,7 @@ impl Site {
         Self { sip, tls, admin, alive, dead, handle: handle.await.unwrap(), server }
     }
 
-    /// Asks again until it is so, for half a minute.
+    /// Repeats the query until the condition holds, for at most half a minute.
     async fn until(&self, holds: impl AsyncFn(&Self) -> bool) {
         let waits = async {
             while !holds(self).await {
@@ -220,7 +220,7 @@ impl Site {
         members.members.into_iter().find(|member| member.address == udp(address)).unwrap()
     }
 
-    /// Sends an INVITE and waits for its 200; the call then stands.
+    /// Sends an INVITE and waits for its 200. The call is then in progress.
     pub(super) async fn call(&self, call_id: &str) {
         let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let from = caller.local_addr().unwrap();
@@ -228,7 +228,7 @@ impl Site {
         let mut buffer = vec![0; 65_536];
         let mut length = caller.recv(&mut buffer).await.unwrap();
         if buffer.starts_with(b"SIP/2.0 100 ") {
-            // A proxy's own.
+            // This 100 is a proxy's own.
             length = caller.recv(&mut buffer).await.unwrap();
         }
         assert!(
@@ -240,7 +240,7 @@ impl Site {
 }
 
 impl Site {
-    /// Sends a REGISTER of bob with this contact, from another port each time; the status of the answer.
+    /// Sends a REGISTER of bob with this contact, from another port each time. Returns the status of the answer.
     pub(super) async fn register(&self, contact: &str) -> u16 {
         let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let from = client.local_addr().unwrap();
@@ -366,9 +366,9 @@ async fn explain_names_the_member_and_why() {
     site.call("known").await;
     let path = "/api/explain?from=192.0.2.1:5060";
     let known: ExplanationView = ask(path, &request(from, "INVITE", "known")).await.json();
-    // Another transaction than the one that was served takes its turn as a new call does.
+    // A transaction other than the served one is queued as a new call.
     assert_eq!((known.member, known.why.as_str(), known.known), (Some(udp(site.alive)), "queue", true));
-    // Each call belongs to one of two threads, and only that one knows it.
+    // Each call belongs to one of two threads, and only this thread knows it.
     for call in ["one", "two", "three", "four", "five", "six"] {
         site.call(call).await;
         let known: ExplanationView = ask("/api/explain", &request(from, "INVITE", call)).await.json();
@@ -436,7 +436,7 @@ async fn pools_and_routes_are_shown_to_operators() {
     let told =
         format!("no listener is at 192.0.2.7:5060; there are: {}, {};transport=tls\n", site.sip, site.tls);
     assert_eq!((nowhere.status, nowhere.body), (400, told));
-    // What a member sends goes where it leads.
+    // A request from a member goes where it leads.
     let from = site.alive.to_string();
     let out: ExplanationView = explain("", &from, "sip:bob@127.0.0.9:5090").await.json();
     assert_eq!((out.why.as_str(), out.member, out.pool), ("outside", None, None));
@@ -522,7 +522,7 @@ async fn a_taken_address_is_an_error_that_names_it() {
     assert!(error.contains(&site.admin.to_string()) && error.contains("[admin] listen"), "{error}");
 }
 
-/// Sample lines by metric with labels, after checking what `promtool check metrics` checks.
+/// Returns the sample lines by metric with labels, after the checks of `promtool check metrics`.
 fn samples(page: &str) -> BTreeMap<String, f64> {
     let mut types: BTreeMap<&str, &str> = BTreeMap::new();
     let mut samples = BTreeMap::new();
@@ -618,13 +618,13 @@ async fn the_process_tells_what_it_takes() {
     assert!(after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]);
 }
 
-/// Every word in backticks of the user's page, without what follows the first blank or bracket.
+/// Returns every word in backticks of the user's page, up to the first blank or bracket.
 fn documented() -> BTreeSet<&'static str> {
-    let page = include_str!("../../../../../docs/admin.md");
+    let page = include_str!("../../../../../docs/api.md");
     page.split('`').skip(1).step_by(2).map(|word| word.split([' ', '=', '?', '(']).next().unwrap()).collect()
 }
 
-/// All keys of a JSON value, at any depth.
+/// Collects all keys of a JSON value, at any depth.
 pub(super) fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
@@ -676,7 +676,7 @@ async fn what_a_registrar_does_is_shown() {
 /// "0123456789abcdef" in hexadecimal digits.
 const CAPACITY_KEY: &str = "30313233343536373839616263646566";
 
-/// Sends updates of these servers over one connection; gives all that comes back until the last is answered.
+/// Sends updates of these servers over one connection. Returns everything received until the last answer.
 async fn announce(listen: SocketAddr, updates: &[(&str, f64)]) -> String {
     let stream = TcpStream::connect(listen).await.unwrap();
     let (read, mut write) = stream.into_split();
@@ -743,7 +743,7 @@ async fn contacts_of_a_user_are_listed_and_removed() {
     let other: ContactsView =
         site.ask("DELETE", &format!("{path}&contact=sip:bob@192.168.1.99")).await.json();
     assert_eq!((other.contacts.len(), other.removed.len()), (3, 0), "no such contact");
-    // In other words, but the same by RFC 3261 section 19.1.4.
+    // The same contact in another form (RFC 3261 section 19.1.4).
     let one: ContactsView =
         site.ask("DELETE", &format!("{path}&contact=SIP:%62ob@192.168.1.8;transport=UDP")).await.json();
     assert_eq!(uris(&one.removed), ["sip:bob@192.168.1.8;transport=udp"]);
@@ -793,7 +793,7 @@ async fn an_unknown_user_is_no_user_without_contacts() {
     std::fs::remove_file(&users).unwrap();
 }
 
-/// A page in an operator's browser must not unregister anybody, nor must a store that is down seem empty.
+/// A page in an operator's browser must not unregister a user, and a store that is down must not seem empty.
 #[tokio::test]
 async fn contacts_are_kept_from_strangers_and_not_forgotten_without_a_store() {
     let site = Site::home().await;
@@ -834,7 +834,7 @@ async fn the_documentation_names_every_metric_label_and_key() {
         .filter(|word| word.starts_with("sarabande_") || word.starts_with("process_"));
     let described: BTreeSet<_> = described.collect();
     assert_eq!(families, described);
-    // Of each label with a fixed set of values, all values.
+    // For each label with a fixed set of values, all values.
     for label in ["state", "reason", "why", "operation", "outcome"] {
         let start = format!("{label}=\"");
         let values = page.lines().filter_map(|line| line.split_once(&start)?.1.split('"').next());
@@ -859,8 +859,8 @@ async fn the_documentation_names_every_metric_label_and_key() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What runs is known by probes alone. That is said everywhere, and calls go on; nobody is warned of a server that is
-/// off.
+/// The running servers are known only from probes. Every figure shows this, calls continue, and no warning is about a
+/// server that is switched off.
 #[tokio::test]
 async fn a_driver_that_fails_is_shown_and_calls_go_on() {
     let site = Site::scaled().await;

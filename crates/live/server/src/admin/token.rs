@@ -1,4 +1,4 @@
-//! The bearer token of the admin interface (RFC 6750 §2.1): asked for wherever other machines may reach it.
+//! The bearer token of the admin interface (RFC 6750 §2.1), required if other machines can reach the interface.
 
 use crate::key;
 use config::{Admin, Bearer};
@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "admin-token";
 
-/// Where the token is kept that was made for the configuration at `path`: `sarabande.toml` has
-/// `sarabande.admin-token`.
+/// Returns the file of the generated token of the configuration at `path`: `sarabande.admin-token` for
+/// `sarabande.toml`.
 fn file_beside(path: &Path) -> PathBuf {
     state::place(path, EXTENSION)
 }
 
-/// Whether only this machine reaches what listens there.
+/// Returns whether only this machine can reach a listener at this address.
 pub fn is_private(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// What a request has to show; `None`: nothing. Where the configuration names no token but needs one, it is made once
-/// and kept in a file that only its owner reads.
+/// Returns the token that requests must carry; `None`: no token is needed. If the configuration needs a token and names
+/// none, it is generated once and kept in a file that only its owner can read.
 ///
 /// # Errors
-/// When it cannot be kept: then nobody could know it.
+/// If the generated token cannot be stored, since no client could learn it.
 pub(crate) fn required(admin: &Admin, path: Option<&Path>) -> io::Result<Option<Bearer>> {
     let Some(address) = admin.listen else { return Ok(None) };
     if is_private(address) {
@@ -56,16 +56,16 @@ fn made(file: &Path, address: SocketAddr) -> io::Result<Bearer> {
     }
 }
 
-/// Where the token is kept that the configuration at `path` needs and does not name.
+/// Returns the file of the generated token, if the configuration at `path` needs a token and names none.
 pub(crate) fn kept(admin: &Admin, path: &Path) -> Option<PathBuf> {
     let is_made = admin.token.is_none() && admin.listen.is_some_and(|listen| !is_private(listen));
     is_made.then(|| file_beside(path))
 }
 
-/// The token of the server whose configuration is at `path`; `None`: it asks for none.
+/// Returns the token of the server whose configuration is at `path`; `None` if it requires none.
 ///
 /// # Errors
-/// When the file in which it is kept cannot be read.
+/// If the file of the generated token cannot be read.
 pub fn of(admin: &Admin, path: &Path) -> io::Result<Option<Bearer>> {
     match kept(admin, path) {
         Some(_) => read(&state::find(path, EXTENSION)).map(Some),
@@ -73,10 +73,10 @@ pub fn of(admin: &Admin, path: &Path) -> io::Result<Option<Bearer>> {
     }
 }
 
-/// The token in a file.
+/// Reads a token from a file.
 ///
 /// # Errors
-/// When the file cannot be read or holds something else.
+/// If the file cannot be read or holds no token.
 pub fn read(file: &Path) -> io::Result<Bearer> {
     let bytes = std::fs::read(file)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
@@ -95,7 +95,7 @@ fn cannot_keep(address: SocketAddr, why: &str) -> io::Error {
     io::Error::other(text)
 }
 
-/// Whether both are the same, in a time that tells nothing of where they differ.
+/// Compares in constant time, so that the duration does not show where the two differ.
 pub(super) fn is_same(token: &Bearer, shown: &[u8]) -> bool {
     let token = token.text().as_bytes();
     let differing = token.iter().zip(shown).fold(0, |all, (a, b)| all | (a ^ b));

@@ -1,5 +1,4 @@
-//! One connection that brings updates. It has its own task, and a time for everything that its peer may let it wait
-//! for.
+//! One connection for capacity updates. It has its own task, and a time limit for each wait for its peer.
 
 use super::Offer;
 use super::counts::{Closed, Counts};
@@ -16,26 +15,24 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Most connections at a time: a monitor of each server of a large cluster.
+    /// Number of connections: a monitor for each server of a large cluster.
     pub(super) connections: usize,
-    /// Most of them that have not brought an update yet.
+    /// Number of connections without an accepted update.
     pub(super) unproven: usize,
-    /// Longest wait for the first update.
+    /// Time limit for the first update.
     pub(super) first: Duration,
-    /// Longest wait for the next; they come every second.
+    /// Time limit for each further update. Updates come every second.
     pub(super) idle: Duration,
-    /// Longest wait until an answer is taken.
+    /// Time limit for writing an answer.
     pub(super) write: Duration,
-    /// Time after an update before the next one is read.
+    /// Pause after an update before the next one is read.
     pub(super) pause: Duration,
 }
 
-/// Why a connection ends.
 enum End {
-    /// Its peer has closed it, or this process ends.
+    /// The peer closed it, or this process ends.
     Gone,
     Closed(Closed),
 }
@@ -50,7 +47,7 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) number: u64,
-    /// The server of the first update that was accepted.
+    /// Server of the first update that was accepted.
     pub(super) proven: Arc<OnceLock<Server>>,
     pub(super) limits: Limits,
     pub(super) offers: mpsc::Sender<Offer>,
@@ -58,7 +55,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Takes updates until one is refused, none comes in time, or the peer is gone.
+    /// Processes updates until one is refused, none comes in time, or the peer is gone.
     pub(super) async fn run(mut self, keys: Arc<Keys>) {
         let (peer, counts) = (self.peer, Arc::clone(&self.counts));
         let nonce = match key::random() {
@@ -71,12 +68,12 @@ impl Connection {
             Err(End::Closed(why)) => {
                 counts.closed(why);
                 if let Closed::Refused(refusal) = why {
-                    // The control task knows the members and their names, and has said what is wrong.
+                    // The control task knows the members and their names, and has logged these two.
                     if !matches!(refusal, Refusal::UnknownServer | Refusal::NotItsKey) {
                         let server = receiver.named().map(tracing::field::display);
                         tracing::warn!(%peer, server, reason = refusal.name(), "an update of capacity was refused");
                     }
-                    // Whoever does not take it is closed without a word.
+                    // A client that does not read the refusal is closed without it.
                     let _ = self.write(&refusal.line()).await;
                 } else {
                     tracing::debug!(%peer, reason = why.name(), "a connection for updates of capacity was closed");
@@ -100,13 +97,13 @@ impl Connection {
                 tracing::info!(peer = %self.peer, server = %update.server, "a monitor announces capacity");
             }
             self.write(&update.ok(sent)).await?;
-            // What comes faster waits in the kernel.
+            // Updates that come faster wait in the kernel.
             tokio::time::sleep(self.limits.pause).await;
             wait = self.limits.idle;
         }
     }
 
-    /// Asks the control task to take it. Returns how many calls its server was sent from here so far.
+    /// Passes an update to the control task. Returns the number of calls that were sent to its server from here so far.
     async fn offer(&self, update: &Update) -> Result<u64, End> {
         let (reply, answer) = oneshot::channel();
         let offer = Offer { connection: self.number, peer: self.peer, update: update.clone(), reply };
@@ -123,7 +120,7 @@ impl Connection {
     }
 }
 
-/// The next update, however many pieces it comes in.
+/// Returns the next update, also if it arrives in several pieces.
 async fn next(stream: &mut TcpStream, lines: &mut Lines, receiver: &mut Receiver) -> Result<Update, End> {
     let refused = |refusal: Refusal| End::Closed(Closed::Refused(refusal));
     loop {
@@ -138,7 +135,7 @@ async fn next(stream: &mut TcpStream, lines: &mut Lines, receiver: &mut Receiver
 }
 
 impl Limits {
-    /// As a process has them.
+    /// The limits in production.
     pub(super) const USUAL: Self = Self {
         connections: 1024,
         unproven: 64,

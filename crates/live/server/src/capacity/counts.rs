@@ -3,16 +3,15 @@
 use elastic::update::Refusal;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a connection was closed by this side.
+/// Reason for which this side closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
-    /// An update was refused.
     Refused(Refusal),
-    /// Its sender is in no network that may connect.
+    /// The client's network is not allowed to connect.
     NotAdmitted,
     /// There were too many connections.
     Crowded,
-    /// No update came in time, or no answer was taken.
+    /// No update came in time, or the client did not read an answer in time.
     Silent,
 }
 
@@ -33,10 +32,9 @@ impl Closed {
     }
 }
 
-/// How many there are.
 const REASONS: usize = Refusal::ALL.len() + Closed::OTHERS.len();
 
-/// Counts that many tasks add to.
+/// Counters that many tasks increment.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) connections: AtomicU64,
@@ -45,16 +43,15 @@ pub(super) struct Counts {
     closed: [AtomicU64; REASONS],
 }
 
-/// The same at one moment.
+/// The counts at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct CapacityCounts {
-    /// Connections that there have been.
+    /// Connections since the start.
     pub(crate) connections: u64,
-    /// Connections that there are.
     pub(crate) open: u64,
     /// Updates that were accepted.
     pub(crate) accepted: u64,
-    /// Connections that were closed, by the reason.
+    /// Connections that this side closed, by reason.
     pub(crate) closed: Vec<(&'static str, u64)>,
 }
 

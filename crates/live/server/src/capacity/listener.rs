@@ -1,6 +1,6 @@
-//! Who connects, and for how long. No connection waits for another, and neither strangers nor the monitor of another
-//! server can keep monitors out: of the connections that have shown nothing yet, and of those of one server, the oldest
-//! makes room.
+//! The listener for capacity updates. No connection waits for another. Neither clients without a key nor the monitor of
+//! another server can keep monitors out. When places run out, the oldest of several connections for one server is
+//! closed, or else the oldest connection without an update.
 
 use super::Offer;
 use super::connection::{Connection, Limits};
@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
-/// Updates that may wait for the control task.
+/// Limit of updates that wait for the control task.
 const OFFERS: usize = 64;
-/// Wait after the system has refused a connection or an address, so that this is not tried all the time.
+/// Pause after the system refused a connection or an address.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// The control task's ends of the channels for updates.
@@ -41,7 +41,6 @@ impl Intake {
         Self { offers: mpsc::channel(OFFERS), counts: Arc::default(), limits }
     }
 
-    /// The next update that a connection has brought.
     pub(crate) async fn next(&mut self) -> Offer {
         self.offers.1.recv().await.expect("one end of the channel is here")
     }
@@ -51,7 +50,7 @@ impl Intake {
     }
 }
 
-/// A listener at work; ends when dropped.
+/// A running listener. It ends when dropped.
 pub(crate) struct Listening {
     address: SocketAddr,
     /// Settings that may change while it runs.
@@ -60,8 +59,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens with `listener`. Without one, another process still has the address and is about to leave it: it is
-    /// bound as soon as it is free.
+    /// Listens with `listener`. If it is `None`, another process is about to leave the address, which is bound as soon
+    /// as it is free.
     pub(crate) fn start(config: CapacityConfig, listener: Option<TcpListener>, intake: &Intake) -> Self {
         let address = config.listen;
         let (terms, seen) = watch::channel(config);
@@ -81,7 +80,7 @@ impl Listening {
         self.address
     }
 
-    /// Another key or other networks: connections that came under the old ones are closed.
+    /// Changes the keys and networks. Connections that were opened under the previous settings are closed.
     pub(crate) fn change(&self, config: CapacityConfig) {
         self.terms.send_if_modified(|terms| {
             let is_other = *terms != config;
@@ -100,7 +99,7 @@ impl Drop for Listening {
 /// Opens a listener.
 ///
 /// # Errors
-/// Names the address, the reason and the remedy; the kind is the system's.
+/// The error names the address, the reason and the remedy. Its kind is the system's.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
@@ -126,10 +125,10 @@ async fn bound(address: SocketAddr) -> TcpListener {
     }
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 struct Open {
     task: AbortHandle,
-    /// The server of the first update that was accepted.
+    /// Server of the first update that was accepted on it.
     proven: Arc<OnceLock<Server>>,
 }
 
@@ -139,7 +138,7 @@ impl Open {
     }
 }
 
-/// The oldest connection that brings nothing more: a later one has brought updates of the same server.
+/// Returns the oldest superseded connection: a later one has sent updates of the same server.
 fn superseded(open: &VecDeque<Open>) -> Option<usize> {
     let mut servers = BTreeSet::new();
     let later = open.iter().enumerate().rev();
@@ -149,17 +148,18 @@ fn superseded(open: &VecDeque<Open>) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
-/// The oldest connection that has brought nothing yet.
+/// Returns the oldest connection without an accepted update.
 fn unproven(open: &VecDeque<Open>) -> Option<usize> {
     open.iter().position(Open::is_unproven)
 }
 
-/// Which connection makes room for a new one: whoever has the key of one server could have taken all places.
+/// Returns the connection to close for a new one. Superseded ones come first, since a client with the key of one server
+/// could otherwise occupy all places.
 fn expendable(open: &VecDeque<Open>) -> Option<usize> {
     superseded(open).or_else(|| unproven(open))
 }
 
-/// Counts a connection as long as there is one, however it ends.
+/// Counts an open connection until it is dropped.
 struct Counted(Arc<Counts>);
 
 impl Counted {
@@ -175,7 +175,6 @@ impl Drop for Counted {
     }
 }
 
-/// Accepts connections that bring updates of capacity.
 struct Acceptor {
     terms: watch::Receiver<CapacityConfig>,
     limits: Limits,
@@ -187,7 +186,7 @@ impl Acceptor {
     /// Serves until the task is aborted.
     async fn serve(self, listener: TcpListener) {
         let mut tasks = JoinSet::new();
-        // In the order in which they came.
+        // The oldest connection first.
         let mut open: VecDeque<Open> = VecDeque::new();
         loop {
             let (stream, peer) = match listener.accept().await {
@@ -202,7 +201,7 @@ impl Acceptor {
             while tasks.try_join_next().is_some() {}
             open.retain(|connection| !connection.task.is_finished());
             let number = self.counts.connections.fetch_add(1, Ordering::Relaxed) + 1;
-            // A listener on `[::]` sees IPv4 in the clothes of IPv6 (RFC 4291 section 2.5.5.2).
+            // A listener on `[::]` sees IPv4 addresses as IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2).
             let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
             if !self.terms.borrow().from.admits(peer.ip()) {
                 self.counts.closed(Closed::NotAdmitted);
@@ -223,7 +222,7 @@ impl Acceptor {
         }
     }
 
-    /// Closes the connection that this chooses; says whether there is one.
+    /// Closes the connection that `choose` returns. Returns whether there was one.
     fn make_room(&self, open: &mut VecDeque<Open>, choose: fn(&VecDeque<Open>) -> Option<usize>) -> bool {
         let closed =
             choose(open).and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some();
@@ -248,7 +247,7 @@ impl Acceptor {
         async move {
             tokio::select! {
                 () = connection.run(keys) => {}
-                // Others hold now, or the listener is gone.
+                // The settings have changed, or the listener is gone.
                 _ = terms.changed() => {}
             }
             drop(counted);

@@ -1,9 +1,9 @@
-//! Updates of capacity: what `sarabande monitor` beside a server sends (`instruments::sender`), and what the balancer in
-//! front takes (`listener`), and whose monitors it hears nothing of (`silence`). `elastic::update` has the protocol,
-//! `docs/elastic.md` describes it for users.
+//! Capacity updates. `sarabande monitor` beside a server sends them (`instruments::sender`), the balancer in front
+//! receives them (`listener`) and notices silent monitors (`silence`). `elastic::update` defines the protocol;
+//! `docs/capacity-updates.md` describes it for users.
 //!
-//! Whatever was accepted comes to the control task as an `Offer`, one by one, and is answered by it: it alone knows
-//! the members, and which connection of several is the newest.
+//! Each accepted update goes to the control task as an `Offer`, one by one, and the control task answers it. Only this
+//! task knows the members, and which of several connections is the newest.
 
 mod connection;
 mod counts;
@@ -24,32 +24,30 @@ use tokio::sync::oneshot;
 /// An update on its way to the control task.
 #[derive(Debug)]
 pub(crate) struct Offer {
-    /// Connections are numbered in the order in which they came.
+    /// Number of the connection, in the order of acceptance.
     pub(crate) connection: u64,
-    /// Whose it is.
     pub(crate) peer: SocketAddr,
     pub(crate) update: Update,
-    /// The answer: how many calls this process has sent the server so far.
+    /// Channel for the answer: the number of calls that this process has sent to the server so far.
     pub(crate) reply: oneshot::Sender<Result<u64, Refusal>>,
 }
 
-/// The report of the control task about `[capacity]`.
 #[derive(Clone, Debug)]
 pub(crate) struct CapacityReport {
     pub(crate) counts: CapacityCounts,
-    /// Of each server that has announced any.
+    /// Servers that have announced a capacity.
     pub(crate) announced: Vec<AnnouncedCapacity>,
-    /// Of whom an update is waited for in vain.
+    /// Members whose expected updates fail to arrive.
     pub(crate) silent: Vec<SilentMonitor>,
 }
 
-/// What a server has announced last.
+/// Last announcement of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnnouncedCapacity {
     pub(crate) member: SocketAddr,
-    /// Calls a second.
+    /// Announced capacity in calls a second.
     pub(crate) capacity: f64,
-    /// The effective capacity, less once updates stay out.
+    /// Capacity that is used now, which is less once updates fail to arrive.
     pub(crate) now: f64,
     pub(crate) age: Duration,
 }

@@ -1,5 +1,5 @@
-//! Members whose capacity a monitor should announce, and none does. Told outside is what changes; what is so at the
-//! moment is to be seen at any time.
+//! Members whose monitor should announce a capacity and does not. Changes are logged; the present state can be queried
+//! at any time.
 
 use base::Instant;
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A member without word of its monitor.
+/// A member whose monitor is silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SilentMonitor {
     pub(crate) member: SocketAddr,
-    /// Whether this process has ever heard of it.
+    /// Whether this process has ever received an update of it.
     pub(crate) was_heard: bool,
 }
 
@@ -22,28 +22,27 @@ impl fmt::Display for SilentMonitor {
     }
 }
 
-/// Changes since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Nothing has come of these for too long.
+    /// Members without an update for too long.
     pub(crate) silent: Vec<SilentMonitor>,
-    /// Something has come of these again, or at last.
+    /// Members with an update again, or for the first time after being reported silent.
     pub(crate) heard: Vec<SocketAddr>,
 }
 
-/// A member whose monitor is waited for.
+/// A member whose monitor is expected to send updates.
 struct Awaited {
     since: Instant,
     silent: Option<SilentMonitor>,
 }
 
-/// The members whose monitors are waited for.
+/// The members whose monitors are expected to send updates.
 #[derive(Default)]
 pub(crate) struct Monitors(BTreeMap<SocketAddr, Awaited>);
 
 impl Monitors {
-    /// Waits for the monitors of these members, of each from the moment on when it is first among them. `heard` is
-    /// when the last update of one came, and holds for `validity`.
+    /// Expects updates of these members, each from the moment at which it is first in the list. `heard` returns the
+    /// time of a member's last update, which is valid for `validity`.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -73,7 +72,7 @@ impl Monitors {
         changes
     }
 
-    /// Members without updates at the last look.
+    /// Returns the members that were silent at the last check.
     pub(crate) fn silent(&self) -> impl Iterator<Item = SilentMonitor> {
         self.0.values().filter_map(|awaited| awaited.silent)
     }
@@ -96,18 +95,18 @@ mod tests {
             (changes, monitors.silent().count())
         };
         let none = Changes::default;
-        // One is heard, of the other there is never a word.
+        // One monitor is heard, the other never.
         assert_eq!(look(10_000, &[one, other], Some(9_000)), (none(), 0));
         assert_eq!(look(13_000, &[one, other], Some(12_500)), (none(), 0));
         let never = Changes { silent: vec![SilentMonitor { member: other, was_heard: false }], ..none() };
         assert_eq!(look(13_001, &[one, other], Some(12_500)), (never, 1));
         assert_eq!(look(15_000, &[one, other], Some(12_500)), (none(), 1));
-        // Then the first one falls silent, and comes back.
+        // Then the first monitor falls silent, and returns.
         let silent = Changes { silent: vec![SilentMonitor { member: one, was_heard: true }], ..none() };
         assert_eq!(look(15_501, &[one, other], Some(12_500)), (silent, 2));
         let back = Changes { heard: vec![one], ..none() };
         assert_eq!(look(16_000, &[one, other], Some(15_900)), (back, 1));
-        // One that takes no calls is not waited for, and gets its time again when it does.
+        // A member that takes no calls is not expected to send updates. Its time starts again once it takes calls.
         assert_eq!(look(17_000, &[], None), (none(), 0));
         assert_eq!(look(90_000, &[one], Some(15_900)), (none(), 0));
     }

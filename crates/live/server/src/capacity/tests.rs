@@ -1,4 +1,4 @@
-//! Monitors and a balancer over loopback, and those who disturb them.
+//! Tests of monitors and a balancer over loopback, with clients that disturb them.
 
 use super::connection::Limits;
 use super::listener::{Intake, Listening, bind};
@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 const KEY: [u8; 16] = *b"0123456789abcdef";
-/// Longest wait for something that takes a moment on an idle machine.
+/// Time limit for events that take a moment on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 const QUICK: Times = Times {
     period: Duration::from_millis(10),
@@ -25,7 +25,7 @@ const QUICK: Times = Times {
     back_off_max: Duration::from_millis(40),
     refused_max: Duration::from_millis(40),
 };
-/// Nothing ends but by its cause.
+/// Limits with which connections end only by the cause under test.
 const PATIENT: Limits = Limits {
     first: Duration::from_hours(1),
     idle: Duration::from_hours(1),
@@ -34,27 +34,27 @@ const PATIENT: Limits = Limits {
     ..Limits::USUAL
 };
 
-/// What monitors have said, of all tests.
+/// Log lines of the monitors of all tests.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn say(text: &str) {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
 }
 
-/// What was said of the balancer at this address.
+/// Returns the log lines about the balancer at this address.
 fn said(address: SocketAddr) -> Vec<String> {
     let all = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter(|text| text.contains(&address.to_string())).cloned().collect()
 }
 
-/// A balancer as far as capacities go.
+/// The parts of a balancer that handle capacities.
 struct Balancer {
     config: CapacityConfig,
     intake: Intake,
     listening: Option<Listening>,
     known: Announcements<Server>,
     accepted: Vec<Update>,
-    /// Calls that its server was sent.
+    /// Calls that were sent to its server.
     sent: u64,
 }
 
@@ -68,7 +68,7 @@ impl Balancer {
         Self { config, intake, listening, known: Announcements::default(), accepted: Vec::new(), sent: 0 }
     }
 
-    /// Stops to listen, as a process that is killed.
+    /// Stops listening, as a killed process does.
     fn stop(&mut self) {
         self.listening = None;
     }
@@ -86,7 +86,7 @@ impl Balancer {
         counts.closed.iter().find(|(name, _)| *name == why).unwrap_or_else(|| panic!("{why}: {counts:?}")).1
     }
 
-    /// Does what the control task does, until this is true.
+    /// Handles updates as the control task does, until the condition holds.
     async fn until(&mut self, what: &str, mut is_done: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
         while !is_done(self) {
@@ -103,7 +103,7 @@ impl Balancer {
         }
     }
 
-    /// Until so many more updates were accepted.
+    /// Waits until this many more updates were accepted.
     async fn more(&mut self, count: usize) {
         let all = self.accepted.len() + count;
         self.until("more updates", |balancer| balancer.accepted.len() >= all).await;
@@ -113,7 +113,7 @@ impl Balancer {
         self.config.listen
     }
 
-    /// Other keys hold, as after a reload.
+    /// Changes the keys, as a reload does.
     fn give(&mut self, keys: Arc<Keys>) {
         self.config.keys = keys;
         self.listening.as_ref().unwrap().change(self.config.clone());
@@ -128,7 +128,7 @@ fn one_for_all(key: [u8; 16]) -> Arc<Keys> {
     Arc::new(Keys { shared: Some(Key::new(&key)), ..Keys::default() })
 }
 
-/// Each server with a key of its own.
+/// Gives each server its own key.
 fn own<const N: usize>(keys: [(&str, &[u8; 16]); N]) -> Arc<Keys> {
     let own = keys.map(|(server, key)| (server.parse().unwrap(), Key::new(key)));
     Arc::new(Keys { shared: None, own: own.into() })
@@ -142,14 +142,13 @@ fn monitor(to: &[SocketAddr], key: [u8; 16], server: &str) -> Telling {
     telling
 }
 
-/// What comes until the other side closes; a reset is an end, too.
+/// Reads until the other side closes. A reset is also an end.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let _ = timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("the connection is closed");
     String::from_utf8(bytes).unwrap()
 }
 
-/// The line that comes next.
 async fn line(stream: &mut TcpStream) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
@@ -172,7 +171,7 @@ async fn each_balancer_is_told_every_capacity() {
         assert!(balancer.accepted.iter().all(|update| is(update, 125.0) || is(update, 250.0)));
         assert_eq!(balancer.accepted[0].server.to_string(), "sip1.example.com");
     }
-    // As long as it is unknown what the other one needs, who is told first gets the half.
+    // Before the need of the other balancer is known, the first one gets half the capacity.
     assert!([&one, &other].iter().any(|balancer| is(&balancer.accepted[0], 125.0)));
     telling.tell(100.0);
     for balancer in [&mut one, &mut other] {
@@ -191,7 +190,7 @@ async fn each_balancer_is_told_every_capacity() {
     one.until("the monitor is gone", |balancer| balancer.counts().open == 0).await;
 }
 
-/// A standby balancer takes nothing. Once both send calls, what they are told is the capacity together.
+/// A standby balancer gets no capacity. Once both send calls, their capacities add up to the server's capacity.
 #[tokio::test]
 async fn the_capacity_is_divided_among_those_that_send_calls() {
     let (mut active, mut standby) = (Balancer::start(PATIENT), Balancer::start(PATIENT));
@@ -215,7 +214,7 @@ async fn the_capacity_is_divided_among_those_that_send_calls() {
     }
 }
 
-/// So many balancers send more calls than the server takes; then one of them dies.
+/// Balancers send more calls than the server takes, and then die one by one.
 async fn divided_among(count: usize) {
     let mut balancers: Vec<_> = (0..count).map(|_| Balancer::start(PATIENT)).collect();
     let addresses: Vec<_> = balancers.iter().map(Balancer::address).collect();
@@ -232,13 +231,13 @@ async fn divided_among(count: usize) {
                 told.push(balancer.accepted.last().map_or(0.0, |update| update.capacity));
             }
             assert!(start.elapsed() < PATIENCE, "{told:?} of {count}");
-            // Also while nobody knows whether the one that died comes back.
+            // This also holds while it is unknown whether a dead balancer comes back.
             assert!(!was_divided || told.iter().sum::<f64>() < 250.1, "{told:?} of {count}");
             if told.iter().all(|told| (told - part).abs() < 0.1) {
                 break;
             }
         }
-        // The first one dies, later those that are left.
+        // The first one dies, and later the remaining ones.
         was_divided = true;
         balancers.remove(0);
     }
@@ -249,7 +248,7 @@ async fn one_to_four_balancers_have_the_capacity_together_also_when_one_dies() {
     tokio::join!(divided_among(1), divided_among(2), divided_among(3), divided_among(4));
 }
 
-/// It is said once that the balancer is not there, and once that it is again, however often it was tried.
+/// One log line says that the balancer is gone, and one that it is back, whatever the number of attempts.
 #[tokio::test]
 async fn a_balancer_that_comes_back_is_told_again() {
     let mut balancer = Balancer::start(PATIENT);
@@ -272,7 +271,7 @@ async fn a_balancer_that_comes_back_is_told_again() {
     );
 }
 
-/// The one that came later counts; what hangs in the connection of the first is refused.
+/// The later connection counts. A pending update in the first connection is refused.
 #[tokio::test]
 async fn a_monitor_may_be_started_again() {
     let mut balancer = Balancer::start(PATIENT);
@@ -306,7 +305,7 @@ async fn another_key_is_refused_and_the_right_one_taken_later() {
     balancer.until("it is said", |balancer| said(balancer.address()).len() == 2).await;
     let words = said(balancer.address());
     assert!(!words[1].contains("again"), "it never was told before: {words:?}");
-    // And another one: the connection that is there ends with its key.
+    // The key changes again, which ends the present connection.
     balancer.give(one_for_all(KEY));
     let before = balancer.closed("wrong_code");
     balancer.until("it is refused again", |balancer| balancer.closed("wrong_code") > before).await;
@@ -328,7 +327,7 @@ async fn who_may_not_connect_is_not_even_greeted() {
     assert!(said(balancer.address())[0].contains("`from` of its [capacity]"));
 }
 
-/// Strangers that say nothing take few places, and none of a monitor's.
+/// Silent strangers take few connections, and never a monitor's.
 #[tokio::test]
 async fn two_hundred_silent_connections_keep_no_monitor_out() {
     let mut balancer = Balancer::start(PATIENT);
@@ -358,7 +357,7 @@ async fn who_is_silent_or_slow_is_closed() {
     let mut silent = TcpStream::connect(balancer.address()).await.unwrap();
     let mut slow = TcpStream::connect(balancer.address()).await.unwrap();
     let slow_writer = async {
-        // A byte now and then is no update.
+        // Single bytes do not count as an update.
         while slow.write_all(b"U").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -394,7 +393,7 @@ async fn what_is_no_update_gets_its_reason() {
         line(&mut stream).await;
         stream.write_all(sent.as_bytes()).await.unwrap();
         let told = rest(&mut stream).await;
-        // What follows is not read, so a reset may overtake the answer.
+        // Later bytes are not read, so a reset may overtake the answer.
         assert!(told == answer || told.is_empty(), "{sent}: {told}");
     }
     balancer
@@ -402,7 +401,7 @@ async fn what_is_no_update_gets_its_reason() {
         .await;
 }
 
-/// What answers at that address may be anything.
+/// The server at that address may be of any kind.
 #[tokio::test]
 async fn a_monitor_bears_with_whatever_answers() {
     for (index, answer) in
@@ -431,7 +430,7 @@ async fn an_address_that_becomes_free_is_taken() {
     let before = balancer.listening.take();
     balancer.restart();
     let telling = balancer.monitor(KEY);
-    // The process before still listens, and answers.
+    // The predecessor still listens and answers.
     balancer.more(3).await;
     drop(before);
     balancer.more(3).await;
@@ -439,7 +438,7 @@ async fn an_address_that_becomes_free_is_taken() {
     drop(telling);
 }
 
-/// An update of this server on a new connection, with this key, and the answer.
+/// Sends an update of this server on a new connection with this key. Returns the connection and the answer.
 async fn attempt(balancer: &mut Balancer, key: &[u8; 16], server: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
     let greeting = line(&mut stream).await;
@@ -456,7 +455,8 @@ async fn attempt(balancer: &mut Balancer, key: &[u8; 16], server: &str) -> (TcpS
 const FIRST: &[u8; 16] = b"key of the first";
 const SECOND: &[u8; 16] = b"key of a second.";
 
-/// Whoever has the key of one server fills all places, and goes on: another monitor is there, and a third comes.
+/// A client with the key of one server keeps filling all connections. One other monitor is connected, and a third
+/// arrives.
 #[tokio::test]
 async fn the_key_of_one_server_keeps_no_other_monitor_out() {
     let limits = Limits { connections: 8, unproven: 4, ..PATIENT };

@@ -1,4 +1,4 @@
-//! From the configuration to what the core works with, at start and on reload.
+//! Turns the configuration into the settings of the core, at start and on reload.
 
 use super::Control;
 use ::control::{ControlInput, ControlSettings, MemberSettings};
@@ -12,7 +12,7 @@ use shards::{Command, Records, Stores};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// What the configuration says to the control plane, and what the process adds to it: `ports` is where it listens.
+/// Returns the settings of the control plane. `ports` are the addresses at which the process listens.
 pub(super) fn settings(
     config: &Config,
     ports: &Ports,
@@ -29,7 +29,7 @@ pub(super) fn settings(
         pools: config.pools.iter().map(|pool| pool.settings.clone()).collect(),
         members: (0..).map(PoolId).zip(&config.pools).flat_map(members).collect(),
         shards: ShardSettings {
-            // Where all members are next hops, one of those may know the dialog.
+            // If all members are next hops, one of them may know the dialog.
             forwards_orphans: config.pools.first().is_some_and(|pool| pool.origin != PoolOrigin::Table),
             epoch_unix,
             tell_failures: shards::tells_failures(),
@@ -58,38 +58,37 @@ pub(super) fn settings(
     }
 }
 
-/// What holds for the sessions of all pools. Those of the file agree on the pause.
+/// Returns the session settings of all pools. The pools of the file have the same pause.
 fn sessions(config: &Config) -> balance::SessionSettings {
     let Some(first) = config.pool().or(config.pools.first()) else {
         return balance::SessionSettings::default();
     };
-    // Only this policy asks for work, and pools that have it weigh alike.
+    // Only this policy uses weights, and all pools that have it use the same weights.
     let weighs = |pool: &&PoolConfig| pool.settings.policy == PolicyKind::Tlwl;
     let weights = &config.table_pools().find(weighs).unwrap_or(first).sessions.weights;
     let rests = config.table_pools().map(|pool| pool.settings.health.max_rest);
     balance::SessionSettings {
         weights: *weights,
-        // Each pool's own is kept to where health is judged.
+        // The limit of each pool is applied where health is judged.
         max_rest: rests.max().unwrap_or(first.sessions.max_rest),
         hold_failures: config.table_pools().any(|pool| pool.sessions.hold_failures),
         ..first.sessions.clone()
     }
 }
 
-/// Who may use this port.
 fn access(config: &Config, port: &Port) -> Access {
     let index = listener_of(&config.listen.listeners, port);
     index.and_then(|index| config.access.get(index).cloned()).unwrap_or_default()
 }
 
-/// The tokens of this configuration; `key` stands in where it names none.
+/// Returns the tokens of this configuration. `key` is used if it names no key.
 pub(crate) fn tokens(config: &Config, key: [u8; 16]) -> Tokens {
     let token = &config.token;
     let previous: Vec<_> = token.previous_keys.iter().map(|&key| TokenKey(key)).collect();
     Tokens::new(TokenKey(token.key.unwrap_or(key)), &previous, token.lifetime)
 }
 
-/// What the shards know of the home domain: of the algorithms, those that the users at hand have hashes for.
+/// Returns the shards' settings of the registrar. It offers only digest algorithms for which the users have hashes.
 fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<RegistrarSettings> {
     let mut home = registrar.settings.clone();
     if let Some(authentication) = &mut home.authentication {
@@ -99,7 +98,7 @@ fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<RegistrarSettings> 
     Arc::new(home)
 }
 
-/// `host` and `host:port` forms, taken apart; those of the domains of users as well.
+/// Splits names of the forms `host` and `host:port`, including the domains of users.
 fn own_names(config: &Config) -> Vec<(String, Option<u16>)> {
     let domains = config.registrar.iter().flat_map(|registrar| &registrar.settings.registrar.domains);
     let domains = domains.map(|domain| String::from_utf8_lossy(domain).into_owned());
@@ -112,7 +111,7 @@ fn own_names(config: &Config) -> Vec<(String, Option<u16>)> {
         .collect()
 }
 
-/// Keys with another value than before that the process does not follow.
+/// Returns changed keys that take effect only after a restart.
 fn fixed(new: &Config, old: &Config) -> Vec<String> {
     let changed = [
         ("[proxy] timer_c or [timers] t1", new.transactions.timers != old.transactions.timers),
@@ -127,7 +126,7 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
     fixed_listeners(&new.listen, &old.listen).chain(changed).collect()
 }
 
-/// Keys of the transports whose listeners are others than before.
+/// Returns the keys of the transports whose listeners have changed.
 fn fixed_listeners(new: &Listen, old: &Listen) -> impl Iterator<Item = String> {
     let of = |listen: &Listen, transport| -> Vec<Listener> {
         listen.listeners.iter().filter(|listener| listener.transport == transport).cloned().collect()
@@ -136,8 +135,8 @@ fn fixed_listeners(new: &Listen, old: &Listen) -> impl Iterator<Item = String> {
     changed.map(|transport| format!("[listen] {}", transport.name().to_ascii_lowercase()))
 }
 
-/// Who may use each listener that this process has, after `new` was read: a listener that is no more in the file
-/// stays, with its lists, until the next start.
+/// Returns the access list of each listener of this process, after `new` was read. A listener that is no longer in the
+/// file stays, with its lists, until the next start.
 fn access_of(running: &Config, new: &Config) -> Vec<Access> {
     let of = |(index, listener): (usize, &Listener)| {
         let is_it = |other: &Listener| (other.transport, other.bind) == (listener.transport, listener.bind);
@@ -148,23 +147,23 @@ fn access_of(running: &Config, new: &Config) -> Vec<Access> {
     running.listen.listeners.iter().enumerate().map(of).collect()
 }
 
-/// What a reload makes of something.
+/// Result of a reload for one resource.
 enum Renewal<T> {
     Kept,
-    /// Another one than before, or none any more.
+    /// A new one, or `None` if there is none any more.
     Other(Option<Arc<T>>),
 }
 
-/// What a reload opens before it changes anything.
+/// Resources that a reload opens before it changes anything.
 struct Renewed {
     stores: Renewal<Stores>,
     records: Option<Arc<Records>>,
-    /// At another address than before.
+    /// A listener at a new address.
     capacity: Option<TcpListener>,
 }
 
 impl Control {
-    /// Opens all that a reload needs, and reads users in a file again; nothing else changes.
+    /// Opens all resources that a reload needs, and reads users in a file again. Nothing else changes.
     fn renew(&self, config: &Config) -> Result<Renewed, String> {
         let capacity = self.renewed_capacity(config)?;
         let records = self.renewed_records(config)?;
@@ -172,7 +171,6 @@ impl Control {
         Ok(Renewed { stores, records, capacity })
     }
 
-    /// Takes over what was opened.
     fn take_renewed(&mut self, Renewed { stores, records, capacity }: Renewed, config: &Config) {
         if let Renewal::Other(stores) = stores {
             self.stores = stores;
@@ -189,7 +187,7 @@ impl Control {
         self.renew_capacity(config, capacity);
     }
 
-    /// Users and bindings, where they are kept elsewhere than before.
+    /// Opens the stores of users and bindings if their place has changed.
     fn renewed_stores(&self, config: &Config) -> Result<Renewal<Stores>, String> {
         let places = |config: &Config| {
             config.registrar.as_ref().map(|registrar| (registrar.users.clone(), registrar.store.clone()))
@@ -209,7 +207,7 @@ impl Control {
         Ok(Renewal::Other(stores))
     }
 
-    /// Where records of calls go, if that is elsewhere than before.
+    /// Opens the destination of call records if it has changed.
     fn renewed_records(&self, config: &Config) -> Result<Option<Arc<Records>>, String> {
         let place = |config: &Config| {
             config.calls.as_ref().map(|calls| (calls.records.clone(), calls.rotate, calls.keep))
@@ -220,7 +218,7 @@ impl Control {
             }
             return Ok(None);
         }
-        // Calls that go on are written down where they were, if none are kept any more.
+        // Calls in progress are still recorded at the previous place if records are switched off.
         let Some(calls) = &config.calls else { return Ok(None) };
         Records::start(calls, self.path.as_deref(), self.records.as_deref()).map(Arc::new).map(Some)
     }
@@ -232,7 +230,8 @@ impl Control {
         }
     }
 
-    /// Reads the configuration again and takes over what can change while calls go on. Returns what cannot.
+    /// Reads the configuration again and takes over all settings that can change while calls are in progress. Returns
+    /// the keys that need a restart.
     pub(super) fn reload(&mut self) -> Result<Vec<String>, String> {
         let path = self.path.clone().ok_or("this process was started without a file")?;
         let mut config = config::load(&path).map_err(|errors| {
@@ -248,7 +247,7 @@ impl Control {
         })?;
         self.take_renewed(renewed, &config);
         let fixed = fixed(&config, &self.config);
-        // Kept in full, so that the next reload still sees what the process does not follow.
+        // The whole configuration is kept, so that the next reload still sees the keys that need a restart.
         config.access = access_of(&self.config, &config);
         let names = core::mem::take(&mut config.listen.names);
         config.listen = Listen { names, ..self.config.listen.clone() };
@@ -304,7 +303,7 @@ mod tests {
         settings.shards.routes.access[listener].admits(ip.parse().unwrap())
     }
 
-    /// The first listener of the file is a wildcard, and stands for three of the machine.
+    /// The first listener of the file is a wildcard, and stands for three addresses of the machine.
     #[test]
     fn lists_and_routes_are_of_the_listeners_that_there_are() {
         let text = "[listen]\nudp = [\"0.0.0.0:5060\", { bind = \"127.0.0.2:5060\", allow = [\"10.7.0.0/16\"] }, \
@@ -363,7 +362,7 @@ mod tests {
     fn a_changed_list_holds_for_the_listener_that_runs() {
         let listen = |text: &str| parsed(&format!("[listen]\nudp = [{text}]\n{ROUTES}"));
         let old = listen("\"127.0.0.1:5060\", { bind = \"127.0.0.2:5060\", deny = [\"10.2.0.0/16\"] }");
-        // One is gone, one is new, and one has another list, which does not wait for a start.
+        // One listener is gone, one is new, and one has another list, which takes effect without a restart.
         let new = listen(
             "{ bind = \"127.0.0.3:5060\", deny = [\"10.3.0.0/16\"] }, \
              { bind = \"127.0.0.1:5060\", deny = [\"10.1.0.0/16\"] }",

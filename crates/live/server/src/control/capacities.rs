@@ -1,16 +1,15 @@
-//! What the control task keeps of the updates of capacity.
+//! State of the control task for capacity updates.
 
 use crate::capacity::{Intake, Listening, Monitors};
 use elastic::update::Announcements;
 use std::net::SocketAddr;
 
-/// The capacities at the control task.
 #[derive(Default)]
 pub(super) struct Capacities {
     pub(super) intake: Intake,
     pub(super) listening: Option<Listening>,
-    /// By the addresses of members.
+    /// Announced capacities by the addresses of members.
     pub(super) announced: Announcements<SocketAddr>,
-    /// Whose monitors are waited for.
+    /// Members whose monitors are expected to send updates.
     pub(super) monitors: Monitors,
 }

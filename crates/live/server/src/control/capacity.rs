@@ -1,4 +1,4 @@
-//! Capacities that monitors announce: the listener, and the use of each update.
+//! Capacities that monitors announce: the listener, and the effect of each update.
 
 use super::Control;
 use super::capacities::Capacities;
@@ -15,19 +15,20 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 impl Control {
-    /// Listens from now on, if the configuration says so; without a listener as soon as the address is free.
+    /// Starts to listen, if the configuration has `[capacity]`. Without `listener`, it listens as soon as the address
+    /// is free.
     pub(crate) fn open_capacity(&mut self, listener: Option<TcpListener>) {
         let Capacities { intake, listening, .. } = &mut self.capacity;
         *listening = self.config.capacity.clone().map(|config| Listening::start(config, listener, intake));
     }
 
-    /// Another process listens.
+    /// Stops listening, because another process listens.
     pub(super) fn close_capacity(&mut self) {
         self.capacity.listening = None;
     }
 
-    /// A listener for another address of `[capacity]` than before. One at the same port has to wait until the one
-    /// that is there is closed.
+    /// Opens a listener if `[capacity]` has a new address. A new address at the same port must wait until the present
+    /// listener is closed.
     pub(super) fn renewed_capacity(&self, config: &Config) -> Result<Option<TcpListener>, String> {
         let Some(new) = config.capacity.as_ref().filter(|_| !self.succeeded) else { return Ok(None) };
         let is_held = |running: &Listening| running.address().port() == new.listen.port();
@@ -37,7 +38,7 @@ impl Control {
         bind(new.listen).map(Some).map_err(|error| format!("[capacity] {error}"))
     }
 
-    /// Takes over `[capacity]`, with what was opened for it: another key and other networks hold at once.
+    /// Takes over `[capacity]` and the listener opened for it. A new key and new networks take effect at once.
     pub(super) fn renew_capacity(&mut self, config: &Config, listener: Option<TcpListener>) {
         if self.succeeded {
             return;
@@ -50,14 +51,14 @@ impl Control {
         }
     }
 
-    /// An update has come; whoever brought it waits for the answer.
+    /// Processes an update. Its connection waits for the answer.
     pub(super) fn offered(&mut self, Offer { connection, peer, update, reply }: Offer) {
-        // A connection that is gone needs no answer.
+        // A closed connection needs no answer.
         let _ = reply.send(self.announced((connection, peer), &update));
     }
 
-    /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once.
-    /// Returns how many calls the server was sent from here so far.
+    /// Processes a monitor's announcement of a server's capacity in calls a second. Each accepted capacity passes here
+    /// once. Returns the number of calls that were sent to the server from here so far.
     fn announced(&mut self, (connection, peer): (u64, SocketAddr), update: &Update) -> Result<u64, Refusal> {
         let Update { server, capacity, .. } = update;
         let address = match server {
@@ -70,7 +71,8 @@ impl Control {
             Refusal::UnknownServer
         })?;
         for (_, Peer { address: member, .. }) in &meant {
-            // A reload may have changed the keys since the code was checked: the present ones say which key is needed.
+            // A reload may have changed the keys since the code was checked. The present keys decide which key is
+            // needed.
             let keys = self.config.capacity.as_ref().map(|capacity| &capacity.keys);
             let names = self.core.named_at(*member);
             if !keys.is_some_and(|keys| keys.permit(update, *member, &names)) {
@@ -83,7 +85,7 @@ impl Control {
             }
         }
         let now = self.clock.now();
-        // The addresses of a name may be of one server.
+        // All addresses of a name may belong to one server.
         let capacity = match server {
             Server::Address(_) => *capacity,
             Server::Name(_) => capacity / meant.len().max(1) as f64,
@@ -97,7 +99,6 @@ impl Control {
         Ok(sent)
     }
 
-    /// Forgets the capacities of members that are no more.
     pub(super) fn forget_capacities(&mut self) {
         let members = self.core.listed();
         self.capacity
@@ -105,12 +106,12 @@ impl Control {
             .retain(|address| members.iter().any(|member| member.peer.address == *address));
     }
 
-    /// Whether any pool uses the capacities of monitors.
+    /// Returns whether any pool uses the capacities of monitors.
     pub(super) fn has_monitors(&self) -> bool {
         self.config.pools.iter().any(is_monitored)
     }
 
-    /// Says whose monitors have fallen silent, and who is heard again. Members that take no calls are not waited for:
+    /// Logs which monitors have fallen silent, and which are heard again. Members that take no calls are ignored, since
     /// servers that do not run have no monitors either.
     pub(super) fn look_at_monitors(&mut self) {
         let config_of = |pool: &PoolId| {
@@ -162,12 +163,12 @@ impl Control {
     }
 }
 
-/// Whether the members of a pool have their capacity from monitors.
+/// Returns whether the members of a pool have their capacity from monitors.
 fn is_monitored(pool: &PoolConfig) -> bool {
     pool.settings.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
 }
 
-/// A list of addresses, if there are any.
+/// Lists addresses; `None` if there are none.
 fn addresses(all: impl Iterator<Item = SocketAddr>) -> Option<String> {
     let all: Vec<_> = all.map(|address| address.to_string()).collect();
     (!all.is_empty()).then(|| all.join(", "))

@@ -1,4 +1,4 @@
-//! Carries out what the control plane decides: shards are told and asked, the DNS is asked, people informed.
+//! Carries out the effects of the control plane: commands and queries to shards, DNS look-ups, log entries.
 
 use super::{Answered, Control, log_entries};
 use ::control::{ControlEffect, ControlInput, LogEntry, MemberEvent, WorkLeft};
@@ -8,7 +8,7 @@ use shards::{Command, ShardCounts, ask_each};
 use std::sync::Arc;
 
 impl Control {
-    /// Does what has been decided, until nothing is left.
+    /// Carries out all pending effects, including effects that arise from them.
     pub(super) fn carry_out(&mut self) {
         loop {
             self.sockets.send(&self.out, |peer| self.certificates.of(peer));
@@ -31,7 +31,7 @@ impl Control {
             }
             ControlEffect::LookUp { id, question } => {
                 let (answer, answers) = (self.resolver.ask(question), self.answers.0.clone());
-                // Nobody waits for it when the process ends.
+                // No receiver is left when the process ends.
                 tokio::spawn(async move { drop(answers.send(Answered::LookUp(id, answer.await))) });
             }
             ControlEffect::ReadResolver => {
@@ -56,8 +56,8 @@ impl Control {
         }
     }
 
-    /// Whether that is only what becomes of servers that are not to run, or of which it is not known yet whether they
-    /// do.
+    /// Returns whether an entry only reports the silence of a server that is not meant to run. Also `true` while the
+    /// running servers of its pool are not known.
     fn is_expected(&self, entry: &LogEntry) -> bool {
         let Some((scaling, _)) = &self.scaling else { return false };
         match entry {
@@ -69,7 +69,7 @@ impl Control {
         }
     }
 
-    /// Names of the pools that have a member there.
+    /// Returns the names of the pools that have a member at this address.
     fn pools_at(&self, peer: Peer) -> Vec<String> {
         let listed = self.core.listed();
         let here = listed.iter().filter(|member| member.peer == peer).flat_map(|member| &member.pools);
@@ -82,7 +82,7 @@ impl Control {
         }
     }
 
-    /// Each shard answers after what it has been told before.
+    /// Asks the shards which slots are in use. Each shard answers after all earlier commands.
     fn ask_slots_in_use(&self) {
         let (workers, answers) = (self.workers.clone(), self.answers.0.clone());
         tokio::spawn(async move {
@@ -103,7 +103,7 @@ impl Control {
         });
     }
 
-    /// What the process before has counts as load of another shard, and takes places where a member has a limit.
+    /// Load at the predecessor counts as the load of another shard, and against the call limits of members.
     fn set_elsewhere(&self, loads: &[Load]) {
         let column = self.workers.len();
         for (slot, load) in (0..).map(Slot).zip(loads) {
@@ -114,8 +114,8 @@ impl Control {
         }
     }
 
-    /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. Returns
-    /// whether they have.
+    /// Sets the resolver up again, even with the same settings, since the system's own settings may have changed.
+    /// Returns whether they have.
     pub(super) fn renew_resolver(&mut self) -> bool {
         let renewed = super::Resolver::new(&self.config.dns.servers, &self.ports);
         let former = std::mem::replace(&mut self.resolver, renewed);
@@ -123,7 +123,6 @@ impl Control {
     }
 }
 
-/// What all shards together still have to do.
 fn work_left(counts: &[ShardCounts]) -> WorkLeft {
     let slots = counts.iter().map(|counts| counts.loads.len()).max().unwrap_or_default();
     let open = |slot: usize| -> usize {
@@ -132,7 +131,7 @@ fn work_left(counts: &[ShardCounts]) -> WorkLeft {
     };
     WorkLeft {
         open: (0..slots).map(open).collect(),
-        // A proxy knows no calls, only requests that wait for their answer. And calls wait for a member with room.
+        // A proxy counts requests without a final response instead of calls. Calls also wait in queues.
         waiting: counts
             .iter()
             .map(|counts| {

@@ -1,4 +1,4 @@
-//! Certificates: read at the start and on reload, read again when their files change, and told of before they expire.
+//! Certificates: reading at start and on reload, reading again when their files change, warnings before they expire.
 
 use super::Control;
 use super::stream_probes::TlsPeer;
@@ -11,43 +11,42 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use streams::tls::{CertificateFacts, TlsError, TlsSetup};
 
-/// What is in force, and what was told of it.
+/// The certificates in use, and the warnings about them.
 #[derive(Default)]
 pub(crate) struct Certificates {
-    /// `None`: there is no TLS.
+    /// `None` without TLS.
     setup: Option<Arc<TlsSetup>>,
-    /// The files, with when each was last changed.
+    /// The files, each with its modification time.
     files: Vec<(PathBuf, Option<SystemTime>)>,
-    /// What was told, so that it is told once.
+    /// Warnings that were logged, so that each is logged once.
     told: Vec<String>,
 }
 
 impl Certificates {
-    /// Reads the files of a configuration.
+    /// Reads the certificate files of a configuration.
     pub(crate) fn read(config: &Config) -> Result<Self, TlsError> {
         let mut certificates = Self::default();
         certificates.renew(config.tls.as_ref())?;
         Ok(certificates)
     }
 
-    /// What connections begin with.
+    /// Returns the settings of new connections.
     pub(crate) fn setup(&self) -> Option<&Arc<TlsSetup>> {
         self.setup.as_ref()
     }
 
-    /// How a server shows who it is to whom we connect over TLS.
+    /// Returns the settings by which the certificate of a server is verified when we connect to it over TLS.
     pub(super) fn of(&self, server: Peer) -> Option<TlsPeer> {
         let setup = self.setup()?;
         Some(TlsPeer { settings: setup.client(), name: setup.name_of(server.address, None) })
     }
 
-    /// What our certificates say of themselves.
     pub(super) fn facts(&self) -> Vec<CertificateFacts> {
         self.setup.as_ref().map(|setup| setup.certificates.clone()).unwrap_or_default()
     }
 
     fn renew(&mut self, tls: Option<&Tls>) -> Result<(), TlsError> {
-        // Before they are read: a change meanwhile is seen the next time.
+        // Modification times are read before the files. A change in between is seen the next time.
         let files = tls.map(files_of).unwrap_or_default();
         let setup = tls.map(|tls| TlsSetup::read(tls, self.setup.as_deref())).transpose();
         self.files = files;
@@ -55,12 +54,12 @@ impl Certificates {
         Ok(())
     }
 
-    /// Whether a file is another one than when it was read.
+    /// Returns whether a file has changed since it was read.
     fn have_changed(&self, tls: &Tls) -> bool {
         files_of(tls) != self.files
     }
 
-    /// Says what is wrong with certificates, once.
+    /// Logs the problems of certificates, each once.
     fn tell(&mut self) {
         let now = SystemTime::now();
         let facts = self.setup.iter().flat_map(|setup| &setup.certificates);
@@ -72,7 +71,7 @@ impl Certificates {
     }
 }
 
-/// All files, with when each was last changed.
+/// Returns all files, each with its modification time.
 fn files_of(tls: &Tls) -> Vec<(PathBuf, Option<SystemTime>)> {
     let own = tls.certificates.iter().flat_map(|files| [&files.chain, &files.key]);
     let all = own.chain(&tls.authorities).chain(&tls.client_authorities);
@@ -84,17 +83,17 @@ fn files_of(tls: &Tls) -> Vec<(PathBuf, Option<SystemTime>)> {
 }
 
 impl Control {
-    /// Takes over the certificates of another configuration.
+    /// Replaces the certificates with the ones of another configuration.
     ///
     /// # Errors
-    /// They cannot be read; those from before stay in force.
+    /// If they cannot be read. The previous certificates stay in use.
     pub(super) fn renew_certificates(&mut self, config: &Config) -> Result<(), TlsError> {
         self.certificates.renew(config.tls.as_ref())?;
         self.spread_certificates();
         Ok(())
     }
 
-    /// Looks whether the files have changed, which takes effect without a reload.
+    /// Reads certificates again if their files have changed, without a reload.
     pub(super) fn look_at_certificates(&mut self) {
         let Some(tls) = self.config.tls.clone() else { return };
         if self.certificates.have_changed(&tls) {
@@ -113,8 +112,8 @@ impl Control {
         self.certificates.tell();
     }
 
-    /// The certificate of a member has to be for the domain that the configuration has, not for a host that the DNS says
-    /// (RFC 5922 §4.3).
+    /// The certificate of a member must be for the domain in the configuration, not for a host name from the DNS (RFC
+    /// 5922 §4.3).
     pub(crate) fn name_members(&mut self) {
         let named = |member: ListedMember| {
             let address = config::member_address(&member.name).ok();

@@ -56,7 +56,7 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::DrainChanged { member, by: Drainer::Operator, draining } => {
             tracing::info!(%member, draining, "drain changed");
         }
-        // It has said why.
+        // The scaler has logged the cause.
         LogEntry::DrainChanged { member, by: Drainer::Scaler, draining } => {
             tracing::debug!(%member, draining, "drain changed by the scaler");
         }
@@ -112,7 +112,7 @@ fn tell(member: Peer, name: &str, event: &MemberEvent) {
     }
 }
 
-/// A length of time as people read it: to the tenth of a second.
+/// Rounds a duration to a tenth of a second for display.
 fn rounded(length: Duration) -> Duration {
     Duration::from_millis((length.as_millis() as u64).saturating_add(50) / 100 * 100)
 }

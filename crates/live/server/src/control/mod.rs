@@ -1,5 +1,5 @@
-//! The control task: asks the DNS, sleeps, sends and writes the log for [`control::Control`], which decides who is a
-//! member, who is alive and what the shards work with. It runs beside the traffic, never in it.
+//! The control task. It asks the DNS, sleeps, sends and logs for [`control::Control`], which decides about membership,
+//! health and the setup of the shards. It runs beside the traffic, never in it.
 
 pub(crate) mod apply;
 mod capacities;
@@ -42,7 +42,7 @@ use stream_probes::ProbeNews;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-/// The ports, and which of them leads where by the routes of the machine.
+/// The ports, with the routing of this machine.
 pub(crate) struct Listening(Ports);
 
 impl Egress for Listening {
@@ -51,7 +51,7 @@ impl Egress for Listening {
     }
 }
 
-/// What was asked of somebody else has been answered.
+/// An answer to a question that the control task asked.
 enum Answered {
     LookUp(QuestionId, Result<FoundAddresses, String>),
     SlotsInUse(Option<Vec<bool>>),
@@ -63,7 +63,7 @@ pub(crate) struct Control {
     pub(crate) path: Option<PathBuf>,
     config: Config,
     ports: Ports,
-    /// Of the tokens; the configuration may name another one on reload.
+    /// Secret of the tokens. A reload may bring another one.
     secret: [u8; 16],
     workers: Vec<WorkerHandle>,
     core: ::control::Control<Listening>,
@@ -71,44 +71,43 @@ pub(crate) struct Control {
     sockets: ProbeSockets,
     resolver: Resolver,
     answers: (mpsc::UnboundedSender<Answered>, mpsc::UnboundedReceiver<Answered>),
-    /// Unix time of [`Instant::ZERO`] in seconds, as the shards have it.
+    /// Unix time of [`Instant::ZERO`] in seconds, equal to the time of the shards.
     epoch_unix: u64,
-    /// The processes that this one has taken over from, as long as they have calls.
+    /// Predecessors that still have calls.
     processes: Vec<(PredecessorLink, Arc<OtherProcess>)>,
     board: Arc<Board>,
-    /// Why there is no connection for probes, of each member where that is so.
+    /// Members that no probe connection could be opened to, with the cause.
     probe_troubles: BTreeMap<Peer, String>,
-    /// Of TLS.
     pub(crate) certificates: Certificates,
-    /// Of the home domain, if there is one.
+    /// Stores of the registrar; `None` without one.
     stores: Option<Arc<Stores>>,
-    /// Where records of calls go, if any are kept.
+    /// Destination of call records; `None` without call records.
     records: Option<Arc<Records>>,
-    /// Stores that could not be used at the last look.
+    /// Stores that could not be used at the last check.
     down: Vec<&'static str>,
-    /// What the shards share of members with a limit of calls.
+    /// State that shards share about members with a limit of calls.
     call_limits: Option<Arc<CallLimits>>,
-    /// Of all shards.
+    /// Counts of sent calls over all shards.
     pub(crate) sent_calls: Arc<SentCalls>,
     admin: Option<Interface>,
-    /// Updates of capacity.
     capacity: Capacities,
-    /// Starts and stops servers; asks this task as everybody else does.
+    /// Starts and stops servers. It uses a handle as other tasks do.
     scaling: Option<(Scaling, Handle)>,
-    /// Addresses of the machine that a wildcard would serve if they had been there at the start.
+    /// Addresses of the machine that a wildcard listener would serve if they had existed at the start.
     unserved: Vec<SocketAddr>,
     succeeded: bool,
     has_ended: bool,
 }
 
-/// How often it is looked whether the machine has changed: its time, its addresses.
+/// Interval of checks for changes of the machine's time and addresses.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether monitors are heard, which speak as often, stores can be asked, and certificates have changed.
+/// Interval of checks for silent monitors (which also send every second), failed stores and changed certificates.
 const LISTEN: Duration = Duration::from_secs(1);
 
 impl Control {
-    /// The control task of a process that listens there; the names of members have been asked for.
+    /// Starts the control task of a process that listens at `ports`. Returns after the first look-ups of the members'
+    /// names.
     pub(crate) async fn start(
         clock: Clock,
         path: Option<PathBuf>,
@@ -164,12 +163,12 @@ impl Control {
         Ok(control)
     }
 
-    /// What the shards start with.
+    /// Returns the first setup of the shards.
     pub(crate) fn setup(&self) -> &Arc<Setup> {
         self.core.setup()
     }
 
-    /// Says where the process listens.
+    /// Logs the addresses at which the process listens.
     pub(crate) fn announce(&self) {
         for Port { local: address, advertised, .. } in &self.ports {
             if address == advertised {
@@ -198,7 +197,7 @@ impl Control {
         self.carry_out();
     }
 
-    /// Runs until a stop was asked for and the calls have ended or the wait is over.
+    /// Runs until a stop was requested and the calls have ended or the wait is over.
     pub(crate) async fn run(
         mut self: Box<Self>,
         mut reports: mpsc::UnboundedReceiver<Report>,
@@ -240,7 +239,7 @@ impl Control {
         Ok(())
     }
 
-    /// Whether there is anything to look at each second.
+    /// Returns whether checks every second are needed.
     fn looks_often(&self) -> bool {
         self.has_monitors() || self.stores.is_some() || self.config.tls.is_some()
     }
@@ -268,7 +267,7 @@ impl Control {
                 }
             }
         }
-        // Whoever sends much over one transport keeps nobody waiting over another.
+        // A flood over one transport must not delay answers over another.
         sockets.read(|input| core.handle(now, input, out));
     }
 
@@ -294,7 +293,7 @@ impl Control {
         });
     }
 
-    /// Says when a store cannot be used any more, and when it can again.
+    /// Logs when a store fails, and when it can be used again.
     fn look_at_stores(&mut self) {
         if self.succeeded {
             return;
@@ -313,14 +312,15 @@ impl Control {
         self.down = reports.iter().filter(|report| is_down(report)).map(|report| report.name).collect();
     }
 
-    /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
+    /// Checks the time of day, which tokens carry and which may be set, and addresses that may move here from another
+    /// machine.
     fn look_around(&mut self) {
         self.forget_capacities();
         if let Some(records) = &self.records {
             records.retry();
         }
         let epoch_unix = self.clock.epoch().as_secs();
-        // Two readings of two clocks are not of the same moment. A machine that slept is later, too.
+        // The two clocks are not read at the same moment. After a suspend the machine's time is also later.
         if epoch_unix.abs_diff(self.epoch_unix) > 1 {
             self.epoch_unix = epoch_unix;
             self.take(ControlInput::ClockSet { epoch_unix });
@@ -381,13 +381,13 @@ impl Control {
         }
     }
 
-    /// Starts and stops servers from now on, where the configuration says so.
+    /// Starts the scaling of servers, if the configuration has it.
     pub(crate) fn start_scaling(&mut self, handle: Handle) {
         self.scaling = Some((Scaling::default(), handle));
         self.renew_scaling();
     }
 
-    /// The configuration may be another one, or this process may have begun to take new calls again.
+    /// Renews the scaling after the configuration has changed or this process takes new calls again.
     fn renew_scaling(&mut self) {
         if let Some((scaling, handle)) = &mut self.scaling {
             scaling.renew(&self.config, self.clock, handle);
@@ -395,7 +395,7 @@ impl Control {
         self.release_unscaled();
     }
 
-    /// Takes back what scalers have drained in pools that have none any more: nobody else would.
+    /// Undoes the drains of scalers in pools that no longer have a scaler, since nothing else would undo them.
     fn release_unscaled(&mut self) {
         let Some((scaling, _)) = &self.scaling else { return };
         let is_scaled = |id: &PoolId| self.core.pool(*id).is_some_and(|pool| scaling.drains(&pool.name));
@@ -406,7 +406,7 @@ impl Control {
         }
     }
 
-    /// What the scaler of a pool wants. One that has been ended meanwhile wants nothing.
+    /// Carries out what the scaler of a pool wants. A scaler that was ended meanwhile is ignored.
     fn scale(&mut self, pool: &str, address: SocketAddr, wish: ScaleWish) {
         if !self.scaling.as_ref().is_some_and(|(scaling, _)| scaling.drains(pool)) {
             return;
@@ -424,20 +424,21 @@ impl Control {
         }
     }
 
-    /// New calls are ours again: another process may have started and stopped servers.
+    /// Restarts the scaling when new calls come to this process again, since another process may have started and
+    /// stopped servers.
     fn restart_scaling(&mut self) {
         self.stop_scaling();
         self.renew_scaling();
     }
 
-    /// Who takes no new calls starts and stops no servers.
+    /// Stops the scaling. A process that takes no new calls starts and stops no servers.
     fn stop_scaling(&mut self) {
         if let Some((scaling, _)) = &mut self.scaling {
             scaling.stop();
         }
     }
 
-    /// Says this of each member that an operator means. Returns those members.
+    /// Sends an input for each member that an operator named. Returns these members.
     fn tell_meant(
         &mut self,
         member: &str,
@@ -447,7 +448,7 @@ impl Control {
         for &(slot, _) in &meant {
             self.take(input(slot));
         }
-        // Whoever asked may rely on it.
+        // The caller may rely on the effects.
         self.carry_out();
         Ok(meant.into_iter().map(|(_, peer)| peer).collect())
     }

@@ -1,4 +1,4 @@
-//! Where probes leave: sockets of UDP, and connections.
+//! Sending of health check probes, over UDP sockets and connections.
 
 use super::stream_probes::{ProbeNews, StreamProbes, TlsPeer};
 use ::control::{ControlEffect, ControlInput};
@@ -10,31 +10,30 @@ use std::net::{IpAddr, SocketAddr};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Two sockets of their own: answers to probes never pass through the shards, and a busy shard never makes a healthy
+/// Sockets for probes only. Answers to probes never pass through the shards, so a busy shard never makes a healthy
 /// member look dead.
 pub(super) struct ProbeSockets {
-    /// IPv4 and IPv6, where there is a listener of the family.
+    /// IPv4 and IPv6; `None` without a listener of the family.
     sockets: [Option<AsyncFd<UdpSocket>>; 2],
     local: [Option<SocketAddr>; 2],
     receive: ReceiveBatch,
-    /// Whether a socket may have more than was read at once.
+    /// Whether a socket may have more datagrams than the last reads took.
     is_unread: bool,
     send: SendBatch,
     ports: Ports,
-    /// Over TCP and TLS.
     streams: StreamProbes,
 }
 
-/// Batches that are read at once: whoever sends more than that must not keep signals and operators waiting.
+/// Batches that are read at once. A flood of datagrams must not keep signals and operators waiting.
 const BATCHES_MOST: usize = 4;
 
-/// Answers to some thousand probes at a time.
+/// Receive buffer in bytes: answers to some thousand probes.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
 impl ProbeSockets {
     pub(super) fn open(ports: &Ports) -> io::Result<Self> {
         let open = |v6: bool| -> io::Result<Option<(SocketAddr, AsyncFd<UdpSocket>)>> {
-            // From an address that the members know, on a port of its own.
+            // Binds to an address that the members know, at a port of its own.
             let of_family = |ip: &IpAddr| ip.is_ipv6() == v6;
             let over_udp = || ports.iter().filter(|port| port.transport == Transport::Udp);
             let mut addresses = over_udp().map(|port| port.local.ip()).filter(of_family);
@@ -42,7 +41,7 @@ impl ProbeSockets {
             let Some(ip) = best else { return Ok(None) };
             let all_loopback =
                 over_udp().map(|port| port.local.ip()).filter(of_family).all(|ip| ip.is_loopback());
-            // Several addresses: the kernel picks the source for each member.
+            // With several addresses the kernel chooses the source address for each member.
             let several = !all_loopback && over_udp().filter(|port| of_family(&port.local.ip())).count() > 1;
             let unspecified: IpAddr = if v6 { [0_u16; 8].into() } else { [0_u8; 4].into() };
             let bind = if several { unspecified } else { ip };
@@ -63,12 +62,12 @@ impl ProbeSockets {
         })
     }
 
-    /// Where probes leave, IPv4 and IPv6.
+    /// Returns the source addresses of probes, IPv4 and IPv6.
     pub(super) fn local(&self) -> [Option<SocketAddr>; 2] {
         self.local
     }
 
-    /// Sends probes; `tls` says how a server over TLS shows who it is.
+    /// Sends probes. `tls` returns the settings by which a server's certificate is verified.
     pub(super) fn send(&mut self, out: &Outbox<ControlEffect>, tls: impl Fn(Peer) -> Option<TlsPeer>) {
         if out.transmits().is_empty() {
             return;
@@ -89,7 +88,8 @@ impl ProbeSockets {
         }
     }
 
-    /// Waits for answers and network errors. [`Self::read`] takes those of UDP; what came by a connection is returned.
+    /// Waits for answers and network errors. [`Self::read`] reads the answers over UDP. An answer over a connection is
+    /// returned.
     pub(super) async fn readable(&mut self) -> Option<ProbeNews> {
         let Self { sockets: [v4, v6], streams, is_unread, .. } = self;
         tokio::select! {
@@ -100,12 +100,11 @@ impl ProbeSockets {
         }
     }
 
-    /// Takes answers and network errors.
     pub(super) fn read(&mut self, mut heard: impl FnMut(ControlInput<'_>)) {
         self.is_unread = false;
-        // Both: where one is flooded, the members of the other family are heard all the same.
+        // Reads both sockets, so that a flood on one does not silence the members of the other family.
         for socket in self.sockets.iter().flatten() {
-            // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
+            // Other errors (an unstable route, a firewall) are left to the time-out of the probe.
             let mut fail = |address, error: io::Error, quoted: &[u8]| {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
                     heard(ControlInput::ProbeRefused { by: Peer::new(Transport::Udp, address), quoted });
@@ -120,18 +119,18 @@ impl ProbeSockets {
                 if count < BATCH {
                     break;
                 }
-                // What stays behind would make the socket ready only when another one comes.
+                // An edge-triggered socket reports datagrams that are left over only when another one arrives.
                 self.is_unread |= batch == BATCHES_MOST;
             }
         }
     }
 }
 
-/// Until the socket has a datagram or an error; for ever without a socket.
+/// Waits until the socket has a datagram or an error; forever without a socket.
 async fn readable(socket: Option<&AsyncFd<UdpSocket>>) {
     let Some(socket) = socket else { return std::future::pending().await };
     if let Ok(mut ready) = socket.ready(Interest::READABLE | Interest::ERROR).await {
-        // Everything is read after this; what comes later makes it ready again.
+        // All datagrams are read after this. Later ones make the socket ready again.
         ready.clear_ready();
     }
 }

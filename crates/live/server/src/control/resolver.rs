@@ -1,4 +1,4 @@
-//! Asks the DNS what a look-up wants to know.
+//! Sends the DNS queries of a look-up.
 
 use base::{Instant, Transport};
 use control::{
@@ -20,19 +20,19 @@ use std::net::SocketAddr;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Asks the DNS. It remembers no answers: who asks keeps them, and asks again when it wants to know.
+/// Sends DNS queries. It caches no answers; the caller keeps them and asks again when they expire.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     servers: Vec<SocketAddr>,
-    /// Where listeners lead.
+    /// Address families and transports that our listeners can reach.
     usable: Usable,
-    /// Set up at the first question, for all of them.
+    /// Set up at the first question, then used for all.
     client: Option<TokioResolver>,
 }
 
 impl Resolver {
-    /// Asks these servers; without any those of the system, as its configuration has them at the first question. It
-    /// asks for addresses that these ports lead to.
+    /// Uses these servers; if there are none, the servers of the system's configuration at the first question. Only
+    /// addresses that these ports can reach are queried.
     pub(crate) fn new(servers: &[SocketAddr], ports: &Ports) -> Self {
         let mut ours = ports.iter().flat_map(|port| [port.local, port.advertised]);
         let families = [ours.clone().any(|ours| ours.is_ipv4()), ours.any(|ours| ours.is_ipv6())];
@@ -41,8 +41,8 @@ impl Resolver {
         Self { servers: servers.to_vec(), usable: Usable { families, transports }, client: None }
     }
 
-    /// What the name stands for; an error if there was nobody to ask, or if it cannot be said which hosts the name
-    /// stands for.
+    /// Looks up the hosts and addresses of a name. It fails if no server could be asked, or if the hosts of the name
+    /// could not be determined.
     pub(super) fn ask(
         &mut self,
         question: Question,
@@ -55,14 +55,14 @@ impl Resolver {
         }
     }
 
-    /// Whether it asks the same servers, and within the same domains, as `other` did.
+    /// Returns whether it uses the same servers and search domains as `other` did.
     pub(super) fn asks_as(&mut self, other: &Self) -> bool {
         let key = |resolver: &TokioResolver| {
             let config = resolver.config();
             let servers = config.name_servers().iter().map(|server| (server.socket_addr, server.protocol));
             (servers.collect::<Vec<_>>(), config.domain().cloned(), config.search().to_vec())
         };
-        // What could not be set up has asked nobody.
+        // A client that could not be set up has asked no server.
         self.client().as_ref().ok().map(key) == other.client.as_ref().map(key)
     }
 
@@ -95,15 +95,15 @@ fn set_up(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
     Ok(builder.build())
 }
 
-/// Whether a server said that there is no such record. One that fails or refuses has not said so, though the resolver
-/// counts that as no record found too.
+/// Returns whether a server said that there is no such record. The resolver also reports servers that fail or refuse as
+/// "no record found".
 fn has_none(error: &ResolveError) -> bool {
     let kind = error.proto().map(ProtoError::kind);
     let said = |code| matches!(code, ResponseCode::NoError | ResponseCode::NXDomain);
     matches!(kind, Some(ProtoErrorKind::NoRecordsFound { response_code, .. }) if said(*response_code))
 }
 
-/// Follows a look-up that has begun just now to its end.
+/// Runs a look-up that has just started to its end.
 async fn follow(client: &TokioResolver, mut look_up: LookUp) -> Result<FoundAddresses, String> {
     let began = tokio::time::Instant::now();
     let now = || Instant::ZERO + began.elapsed();
@@ -133,7 +133,7 @@ async fn follow(client: &TokioResolver, mut look_up: LookUp) -> Result<FoundAddr
     }
 }
 
-/// The records that a query asks for; none if it was said that there is none.
+/// Returns the records that a query asks for; an empty list if a server said that there are none.
 async fn records(client: &TokioResolver, query: &DnsQuery) -> Result<Vec<Record>, String> {
     let name = Name::from_utf8(&query.name).map_err(|error| error.to_string())?;
     let kind = match query.kind {
@@ -160,7 +160,7 @@ fn record(data: &RData) -> Option<Record> {
     }
     if let Some(naptr) = data.as_naptr() {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        // RFC 3263 §4.1: those of SIP have no regular expression.
+        // RFC 3263 §4.1: NAPTR records of SIP have no regular expression.
         return naptr.regexp().is_empty().then(|| {
             Record::Pointer(PointerRecord {
                 order: naptr.order(),
@@ -174,8 +174,8 @@ fn record(data: &RData) -> Option<Record> {
     data.ip_addr().map(Record::Address)
 }
 
-/// What the resolver's configuration says of names without a final dot. The resolver would try them by itself, but
-/// tells only what came of the last one.
+/// Returns the search list of the resolver's configuration for names without a final dot. The resolver could try them
+/// itself, but reports only the result of the last name.
 fn search_list(client: &TokioResolver) -> SearchList {
     let config = client.config();
     let domains = config.domain().into_iter().chain(config.search()).map(Name::to_utf8);
@@ -192,7 +192,7 @@ pub(super) mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
     use tokio::net::UdpSocket;
 
-    /// Asks this server, for addresses of both families.
+    /// Returns a resolver that asks this server for addresses of both families.
     pub(in crate::control) fn asking(server: SocketAddr) -> Resolver {
         Resolver::new(&[server], &ports(&["127.0.0.1:5060", "[::1]:5060"]))
     }
@@ -201,13 +201,13 @@ pub(super) mod tests {
         addresses.iter().map(|text| Port::udp(text.parse().unwrap())).collect::<Vec<_>>().into()
     }
 
-    /// A DNS server that knows these records, fails for names that begin with `broken`, and is silent for those that
-    /// begin with `silent`.
+    /// Starts a DNS server with these records. It fails for names that begin with `broken`, and does not answer names
+    /// that begin with `silent`.
     pub(in crate::control) async fn server(records: Vec<(&'static str, RData)>) -> SocketAddr {
         failing(records, Vec::new()).await
     }
 
-    /// The same, which fails for these as well.
+    /// Starts the same server, which also fails for the names in `fails`.
     pub(in crate::control) async fn failing(
         records: Vec<(&'static str, RData)>,
         fails: Vec<(&'static str, RecordType)>,
@@ -252,8 +252,7 @@ pub(super) mod tests {
         RData::SRV(SRV::new(priority, weight, 5070, Name::from_ascii(target).unwrap()))
     }
 
-    /// What the server says comes to the look-up as it is: records of each type, that there is none, and that it
-    /// fails.
+    /// The look-up gets the server's answer unchanged: records of each type, the absence of records, and failure.
     #[tokio::test]
     async fn a_question_is_answered_by_a_server() {
         let records = vec![
@@ -276,7 +275,7 @@ pub(super) mod tests {
         assert!(broken.is_err(), "a server that fails has not said that there is none");
     }
 
-    /// Names within the domains of the resolver, as its configuration has them.
+    /// Names are tried within the domains of the resolver's configuration.
     #[tokio::test]
     async fn the_domains_of_the_resolver_are_tried() {
         let records = vec![("far.test.", a(1)), ("near.site.test.", a(2))];
@@ -295,7 +294,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A query that nobody answers ends when its time is over, and the others count.
+    /// A query without an answer ends at its time-out, and the other queries count.
     #[tokio::test]
     async fn silence_is_a_failure_of_what_was_asked() {
         let service = "_sip._udp.half.test.";

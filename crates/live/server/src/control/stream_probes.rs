@@ -1,5 +1,5 @@
-//! Probes over TCP and TLS. Each node that is asked so has a connection of its own, so that answers never pass through
-//! the shards; it is kept while probes come.
+//! Probes over TCP and TLS. Each probed node has its own connection, so that answers never pass through the shards. The
+//! connection is kept as long as probes are sent.
 
 use base::{Peer, Transport};
 use std::collections::BTreeMap;
@@ -17,47 +17,46 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use wire::{Framed, Framer};
 
-/// Longest time for a connection, with its TLS handshake. What is decided by then is the time-out of the probe.
+/// Time limit of opening a connection, TLS handshake included. The time-out of the probe has decided by then.
 const CONNECT: Duration = Duration::from_secs(4);
-/// A connection is closed after this time without a probe.
+/// Time without a probe after which a connection is closed.
 const IDLE: Duration = Duration::from_mins(1);
-/// Longest answer, in bytes.
+/// Limit of an answer in bytes.
 const LONGEST: usize = Transport::Tcp.longest();
-/// Probes of a node that wait for its connection: one that is late counts as lost, and the next is under way.
+/// Limit of probes of a node that wait for its connection. A late probe counts as lost, and the next one is on its way.
 const WAITING: usize = 4;
-/// Messages that wait for the control task: whoever sends more waits.
+/// Limit of messages that wait for the control task. Beyond it, readers wait.
 const NEWS: usize = 256;
 
-/// How a server shows over TLS who it is.
+/// The settings by which the certificate of a server is verified.
 #[derive(Clone)]
 pub(super) struct TlsPeer {
-    /// Whose certificates are believed.
+    /// TLS settings with the trusted authorities.
     pub(super) settings: Arc<ClientConfig>,
-    /// What the certificate has to be for.
+    /// Name that the certificate must be for.
     pub(super) name: ServerName<'static>,
 }
 
-/// What is heard of a node.
+/// A message or an error from a node.
 pub(super) enum ProbeNews {
-    /// A message came by the connection.
+    /// A message that arrived on the connection.
     Message { from: Peer, bytes: Vec<u8> },
-    /// There is no connection, and why.
+    /// No connection could be opened.
     NoConnection {
         to: Peer,
         why: String,
-        /// The probe, where nobody takes connections, or not the one that is wanted.
+        /// The probe, if the node refused the connection or showed the wrong certificate.
         refused: Option<Vec<u8>>,
     },
 }
 
-/// The connections.
 pub(super) struct StreamProbes {
     tasks: BTreeMap<Peer, mpsc::Sender<Outgoing>>,
     news_in: mpsc::Sender<ProbeNews>,
     news: mpsc::Receiver<ProbeNews>,
 }
 
-/// A probe on its way, with how the server shows who it is, if the way is one of TLS.
+/// A probe to be sent, with the settings for TLS if it goes over TLS.
 struct Outgoing {
     bytes: Vec<u8>,
     tls: Option<TlsPeer>,
@@ -69,13 +68,13 @@ impl StreamProbes {
         Self { tasks: BTreeMap::new(), news_in, news }
     }
 
-    /// Sends a probe, from the address `local`.
+    /// Sends a probe from the address `local`.
     pub(super) fn send(&mut self, to: Peer, local: IpAddr, bytes: &[u8], tls: Option<TlsPeer>) {
         let mut probe = Outgoing { bytes: bytes.to_vec(), tls };
         if let Some(task) = self.tasks.get(&to) {
             match task.try_send(probe) {
                 Ok(()) | Err(TrySendError::Full(_)) => return,
-                // Its time was over.
+                // The task has ended after its idle time.
                 Err(TrySendError::Closed(unsent)) => probe = unsent,
             }
         }
@@ -87,7 +86,6 @@ impl StreamProbes {
         tokio::spawn(asked.run());
     }
 
-    /// What was heard next.
     pub(super) async fn heard(&mut self) -> ProbeNews {
         match self.news.recv().await {
             Some(news) => news,
@@ -96,12 +94,11 @@ impl StreamProbes {
     }
 }
 
-/// TCP, or TLS over it.
+/// A byte stream: TCP, or TLS over TCP.
 trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// An open connection.
 struct Connection {
     stream: Box<dyn ByteStream>,
     framer: Framer,
@@ -109,18 +106,18 @@ struct Connection {
     sent: Vec<u8>,
 }
 
-/// A node that is asked over connections.
+/// A node that is probed over connections.
 struct Asked {
     node: Peer,
     local: IpAddr,
     probes: mpsc::Receiver<Outgoing>,
     news: mpsc::Sender<ProbeNews>,
-    /// Why there was no connection the last time: it is told once.
+    /// Cause of the last failure to connect, so that it is logged once.
     trouble: Option<String>,
 }
 
 impl Asked {
-    /// Until there has been no probe for long, or nobody sends any more.
+    /// Runs until no probe was sent for [`IDLE`], or the sender is gone.
     async fn run(mut self) {
         let mut connection: Option<Connection> = None;
         let mut idle = Box::pin(tokio::time::sleep(IDLE));
@@ -144,7 +141,7 @@ impl Asked {
         }
     }
 
-    /// Sends a probe: a copy only where the connection is gone by which it was sent, since nothing is lost on one.
+    /// Sends a probe. A retransmission is sent only over a new connection, since an open connection loses nothing.
     async fn ask(&mut self, connection: Option<Connection>, probe: Outgoing) -> Option<Connection> {
         let Outgoing { bytes, tls } = probe;
         let mut connection = match connection {
@@ -161,7 +158,7 @@ impl Asked {
         Some(connection)
     }
 
-    /// Takes a connection, or tells why there is none.
+    /// Returns the opened connection, or reports why it could not be opened.
     async fn opened(
         &mut self,
         opened: Result<Box<dyn ByteStream>, Failure>,
@@ -177,17 +174,17 @@ impl Asked {
         None
     }
 
-    /// Tells why there is no connection.
+    /// Reports why there is no connection.
     async fn tell(&mut self, why: String, refused: Option<Vec<u8>>) {
         if self.trouble.as_ref() != Some(&why) {
             tracing::warn!(member = %self.node, reason = %why, "no connection for a probe");
             self.trouble = Some(why.clone());
         }
-        // The control task ends before those that it has begun.
+        // The control task may end before this task.
         let _ = self.news.send(ProbeNews::NoConnection { to: self.node, why, refused }).await;
     }
 
-    /// Takes bytes that came; none: the connection is closed.
+    /// Processes received bytes. No bytes: the connection is closed.
     async fn take(&mut self, connection: Option<Connection>, bytes: &[u8]) -> Option<Connection> {
         let mut connection = connection?;
         if bytes.is_empty() {
@@ -201,7 +198,7 @@ impl Asked {
                     let news = ProbeNews::Message { from: self.node, bytes: message.to_vec() };
                     self.news.send(news).await.ok()?;
                 }
-                // RFC 5626 §3.5.1.
+                // RFC 5626 §3.5.1: a ping is answered with CRLF.
                 Some(Framed::Ping) => connection.stream.write_all(b"\r\n").await.ok()?,
                 Some(Framed::Pong) => {}
                 None => return Some(connection),
@@ -210,11 +207,11 @@ impl Asked {
     }
 }
 
-/// Why there is no connection.
+/// Cause of a failed connection.
 enum Failure {
-    /// Whoever is there takes none, or is not who it should be.
+    /// The node accepts no connection, or its certificate is wrong.
     Refused(String),
-    /// The network does not lead there, for now at least.
+    /// The network does not reach the node now.
     Other(String),
 }
 
@@ -247,7 +244,7 @@ async fn connect_tcp(to: SocketAddr, local: IpAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Bytes of the connection; for ever without one.
+/// Reads bytes of the connection; waits forever without one.
 async fn read(connection: Option<&mut Connection>, buffer: &mut [u8]) -> io::Result<usize> {
     match connection {
         Some(connection) => connection.stream.read(buffer).await,

@@ -1,4 +1,4 @@
-//! What changes when another process takes over, or has been taken over.
+//! Changes of the control task when another process takes over, or has been taken over.
 
 use super::Control;
 use crate::admin::Interface;
@@ -10,13 +10,13 @@ use shards::{Command, OtherProcess, Remainder};
 use std::sync::Arc;
 
 impl Control {
-    /// Answers the admin interface from now on, and as long as no other process does.
+    /// Answers the admin interface as long as no other process does.
     pub(crate) fn open_admin(&mut self, mut admin: Interface) {
         admin.start();
         self.admin = Some(admin);
     }
 
-    /// Calls on members with a limit count in `call_limits`, also those of the process before, if there is one.
+    /// Calls at members with a limit count in `call_limits`, including calls of the predecessor, if there is one.
     pub(crate) fn shares(
         &mut self,
         call_limits: Option<Arc<CallLimits>>,
@@ -29,7 +29,7 @@ impl Control {
         }
     }
 
-    /// Another process has calls of its own. What is drained or dead there stays so.
+    /// Takes over the drained and dead members of a predecessor, which has calls of its own.
     fn joins(&mut self, process: &OtherProcess) {
         let node_states = process.node_states();
         let by =
@@ -43,7 +43,7 @@ impl Control {
         self.take(ControlInput::Joins { process: process.id(), drained: &drained, dead: &dead });
     }
 
-    /// Tells the threads what members of pools have shown to take, as other processes know.
+    /// Tells the threads the capacities that other processes have measured for members of pools.
     pub(super) fn tell_learned(&self) {
         let known = self.processes.iter().flat_map(|(_, process)| &process.node_states().capacities);
         for (pool, node, capacity) in known {
@@ -53,13 +53,14 @@ impl Control {
         }
     }
 
-    /// New calls are another process's, which hands this one what belongs to its own; or they are ours again.
+    /// Follows a takeover: another process gets the new calls and hands this process the messages of its own calls, or
+    /// new calls come here again.
     pub(super) fn follow(&mut self, succession: Succession) {
         match succession {
             Succession::Begun => {
                 self.succeeded = true;
-                // Then it is time for connections to go over that are in use all the time: each at a moment when nobody
-                // waits for an answer on it, rather than all with this process.
+                // After this time, connections in constant use are closed at moments without an unanswered request.
+                // Otherwise all of them would be closed when this process ends.
                 let most = self.config.stop.wait * 9 / 10;
                 self.tell_all(|| Command::Move(most));
                 if let Some(stores) = &self.stores {
@@ -88,12 +89,12 @@ impl Control {
         }
     }
 
-    /// When this process ends, none that it has taken over from is to read its sockets again.
+    /// Tells all predecessors not to read the sockets again when this process ends.
     pub(super) fn release(&mut self) {
         self.processes.iter_mut().for_each(|(bond, _)| bond.release());
     }
 
-    /// What other processes still have to do; `None`: there are none.
+    /// Returns the remaining work of other processes; `None` if there are none.
     pub(super) fn remainder(&self) -> Option<Remainder> {
         let each = self.processes.iter().filter_map(|(_, process)| process.remainder());
         each.reduce(|mut sum, other| {
@@ -102,7 +103,7 @@ impl Control {
         })
     }
 
-    /// Another process has said what it still has to do, or has ended.
+    /// Takes the report of another process about its remaining work, or its end.
     pub(super) fn process(&mut self, id: ProcessId) {
         let Some((_, known)) = self.processes.iter().find(|(_, known)| known.id() == id) else { return };
         if let Some(remainder) = known.remainder() {

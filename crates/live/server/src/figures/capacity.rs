@@ -1,4 +1,4 @@
-//! What monitors have announced, and what has come of their connections.
+//! Capacities that monitors have announced, and counts of their connections.
 
 use super::metric::figures;
 use super::text::Page;
@@ -9,41 +9,41 @@ use std::net::SocketAddr;
 figures! {
     /// `GET /api/capacity`
     CapacityView as "Capacity" from (report: &CapacityReport) {
-        /// Connections of monitors that there are.
+        /// Open connections of monitors.
         connections: u64 = report.counts.open
             => [gauge "sarabande_capacity_connections" "Connections of monitors."],
-        /// Connections that there have been.
+        /// Connections of monitors since the start.
         connections_total: u64 = report.counts.connections
             => [counter "sarabande_capacity_connections_total" "Connections that there have been."],
-        /// Updates that were accepted.
+        /// Capacity updates that were accepted.
         accepted_total: u64 = report.counts.accepted
             => [counter "sarabande_capacity_updates_total" "Updates of capacity that were accepted."],
-        /// Connections that were closed by this side, by the reason: the update that was refused, or else
-        /// `not_admitted`, `crowded`, `silent`.
+        /// Connections that this side closed, by reason: why an update was refused, or `not_admitted`, `crowded`,
+        /// `silent`.
         closed_total: BTreeMap<String, u64> =
             report.counts.closed.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect() => [
             counter "sarabande_capacity_closed_total" (reason)
             "Connections for updates of capacity that were closed by this side, by the reason."
         ],
-        /// Of each member of which there was an update.
+        /// Members with at least one update.
         members: Vec<MemberCapacityView> = report.announced.iter().map(MemberCapacityView::new).collect(),
     }
 }
 
 figures! {
-    /// What a monitor has announced of a member.
+    /// Capacity of a member as its monitor announced it.
     MemberCapacityView as "MemberCapacity" from (announced: &AnnouncedCapacity) {
-        /// Where it is.
+        /// Address of the member.
         member: SocketAddr = announced.member,
-        /// What was announced last, in calls a second.
+        /// Last announced capacity in calls a second.
         capacity: f64 = announced.capacity => [
             gauge "sarabande_capacity_announced"
             "Calls a second that a member can take, as its monitor has announced last."
         ],
-        /// What that counts for now: less once updates stay out.
+        /// Capacity that is used now, which is less once updates fail to arrive.
         capacity_now: f64 = announced.now
             => [gauge "sarabande_capacity_now" "What that counts for: less once updates stay out."],
-        /// Since that update.
+        /// Time since the last update.
         age_seconds: f64 = announced.age.as_secs_f64()
             => [gauge "sarabande_capacity_age_seconds" "Time since the last update."],
     }

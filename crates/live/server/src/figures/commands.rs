@@ -1,11 +1,11 @@
-//! What commands are answered with.
+//! Answers to the commands of the admin interface.
 
 use super::metric::figures;
 
 figures! {
     /// `POST /api/reload`
     Reloaded as "Reloaded" {
-        /// What changed in the file but needs a restart.
+        /// Changed settings in the file that take effect only after a restart.
         needs_restart: Vec<String>,
     }
 }
@@ -14,7 +14,7 @@ figures! {
     /// `POST /api/restart`
     #[derive(Copy)]
     Restarting as "Restarting" {
-        /// Another process has been started, which takes over.
+        /// Whether another process was started to take over.
         restarting: bool,
     }
 }
@@ -23,7 +23,7 @@ figures! {
     /// `POST /api/stop`
     #[derive(Copy)]
     Stopping as "Stopping" {
-        /// No new calls are taken.
+        /// Whether new calls are refused from now on.
         stopping: bool,
     }
 }

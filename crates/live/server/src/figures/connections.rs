@@ -1,4 +1,4 @@
-//! Connections: how many, what became of them, to whom, and the certificates that they are begun with.
+//! Connections: counts, reasons of their end, peers, and the certificates that they use.
 
 use super::metric::figures;
 use base::{Instant, Transport};
@@ -11,52 +11,52 @@ use streams::{CloseReason, ConnectionView, StreamCounts};
 figures! {
     /// `GET /api/connections`: counts are since the start.
     ConnectionsView as "Connections" from (counts: &StreamCounts, certificates: &[CertificateFacts]) {
-        /// Open ones, by transport.
+        /// Open connections, by transport.
         open: BTreeMap<String, u64> = by_transport(counts)
             => [gauge "sarabande_connections" (transport) "Connections that are open."],
-        /// Bytes that they hold: messages that have not come whole, and what waits for the other side.
+        /// Bytes that connections hold: incomplete messages, and bytes that wait to be sent.
         held_bytes: u64 = counts.held => [
             gauge "sarabande_connections_held_bytes" "Bytes that connections hold."
         ],
-        /// Accepted since the start.
+        /// Connections accepted since the start.
         accepted_total: u64 = counts.accepted => [
             counter "sarabande_connections_accepted_total" "Connections accepted."
         ],
-        /// Opened by this process.
+        /// Connections opened by this process.
         opened_total: u64 = counts.opened
             => [counter "sarabande_connections_opened_total" "Connections opened by this process."],
-        /// Could not be opened.
+        /// Connections that could not be opened.
         failed_total: u64 = counts.connect_failed
             => [counter "sarabande_connections_failed_total" "Connections that could not be opened."],
-        /// TLS handshakes in full.
+        /// Full TLS handshakes.
         handshakes_total: u64 = counts.handshakes => [
             counter "sarabande_tls_handshakes_total" (kind = "full") "TLS handshakes that came to their end."
         ],
-        /// TLS handshakes that took up a session of before.
+        /// TLS handshakes that resumed an earlier session.
         resumed_total: u64 = counts.resumed
             => [counter "sarabande_tls_handshakes_total" (kind = "resumed")],
-        /// Ended, or not accepted, by why: `docs/admin.md` says what each means.
+        /// Connections that ended or were not accepted, by reason. `docs/api.md` explains the reasons.
         closed_total: BTreeMap<String, u64> = by_reason(counts)
             => [counter "sarabande_connections_closed_total" (reason) "Connections that ended, by why."],
-        /// Our certificates, in the order of the configuration.
+        /// Certificates of this process, in the order of the configuration.
         certificates: Vec<CertificateView> = certificates.iter().map(CertificateView::new).collect(),
-        /// Those that have connections, with the most of them first; empty in metrics.
+        /// Peers with connections, the peer with the most connections first; empty in metrics.
         peers: Vec<PeerConnections> = Vec::new(),
     }
 }
 
 figures! {
-    /// One of our certificates.
+    /// A certificate of this process.
     CertificateView as "Certificate" from (facts: &CertificateFacts) {
-        /// Where it was read.
+        /// File that it was read from.
         file: String = facts.file.display().to_string(),
-        /// The hosts that it is for.
+        /// Host names in the certificate.
         names: Vec<String> = facts.names.clone(),
-        /// When it expires, as Unix time.
+        /// Expiry time, as Unix time.
         expires: f64 = unix(facts.not_after) => [
             gauge "sarabande_certificate_expires_timestamp_seconds" "When the certificate expires, as Unix time."
         ],
-        /// What is wrong with it.
+        /// Problems of the certificate.
         problems: Vec<String> = problems(facts),
     }
 }
@@ -66,15 +66,15 @@ figures! {
     PeerConnections as "PeerConnections" {
         /// The host.
         address: IpAddr,
-        /// What carries the messages.
+        /// Transport of the connections.
         transport: String,
-        /// Open ones.
+        /// Open connections.
         open: usize,
-        /// Not ready for messages yet.
+        /// Connections that are not ready for messages yet.
         opening: usize,
-        /// Of both, those that this process has opened.
+        /// Open and opening connections that this process started.
         ours: usize,
-        /// Since the first of them was there, in seconds.
+        /// Time since the oldest of them was there, in seconds.
         oldest_seconds: f64,
     }
 }
@@ -101,7 +101,7 @@ fn unix(time: SystemTime) -> f64 {
 }
 
 impl ConnectionsView {
-    /// With the peers that these connections lead to.
+    /// Adds the peers of these connections.
     pub(crate) fn with_peers(mut self, now: Instant, connections: &[ConnectionView]) -> Self {
         let mut peers = BTreeMap::<(IpAddr, Transport), PeerConnections>::new();
         for connection in connections {

@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 figures! {
     /// `GET /api/registrations` and `DELETE /api/registrations`
     ContactsView as "Contacts" from (asked: String, found: &Contacts) {
-        /// The user, as it was asked for.
+        /// The user of the query.
         user: String = asked,
-        /// Contacts that there are, those first that are tried first.
+        /// Contacts of the user, in the order in which they are tried.
         contacts: Vec<ContactView> = ContactView::list(&found.there, found.date),
-        /// Contacts that were removed just now; empty for GET.
+        /// Contacts that this request removed; empty for GET.
         removed: Vec<ContactView> = ContactView::list(&found.removed, found.date),
     }
 }
@@ -21,16 +21,15 @@ figures! {
 figures! {
     /// A contact of a user.
     ContactView as "Contact" from (binding: &Binding, now: UnixTime) {
-        /// Its URI.
+        /// URI of the contact.
         contact: String = text(&binding.uri),
-        /// Its preference, from 0 to 1.
+        /// Preference (q value), from 0 to 1.
         q: f64 = f64::from(binding.q) / 1000.0,
-        /// Until it expires.
+        /// Time until the contact expires.
         expires_seconds: u64 = binding.remaining_secs(now),
-        /// Where requests for it go in place of its URI: where it registered from; `null`: to its URI, or along its
-        /// path.
+        /// Address that it registered from, to which its requests go; `null` if they go to its URI or along its path.
         source: Option<SocketAddr> = binding.source.map(|source| source.peer),
-        /// The Path that its registration came with (RFC 3327); `null` for none.
+        /// Path of its registration (RFC 3327); `null` without one.
         path: Option<String> = (!binding.path.is_empty()).then(|| text(&binding.path)),
     }
 }

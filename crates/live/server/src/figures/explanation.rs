@@ -1,4 +1,4 @@
-//! Where a request would go, and why.
+//! The destination of a request, and the reasons for it.
 
 use super::NeighbourView;
 use super::contacts::ContactView;
@@ -15,33 +15,34 @@ use route::{Outcome, Step};
 figures! {
     /// `POST /api/explain`
     ExplanationView as "Explanation" {
-        /// The member that the request would go to; `null` when to none.
+        /// Member that the request would go to; `null` if there is none.
         member: Option<PeerText>,
-        /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of
-        /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `unavailable`,
-        /// `busy` (every member that takes calls is at the limit that `candidates` name).
+        /// Reason for the choice of the member: `policy`, `queue`, `session`, `token` or `moved`. If no member gets the
+        /// request, its result: `waits` (in the queue of its pool), `full` (no room in that queue), `located`,
+        /// `outside`, `search`, `rejected`, `unavailable`, `busy` (every member that takes calls is at the limit that
+        /// `candidates` name).
         why: String,
-        /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
+        /// User to whose contacts the request would go (`located`), as USER@DOMAIN; otherwise `null`.
         user: Option<String>,
-        /// These contacts, those first that are tried first; empty where nobody has registered.
+        /// Contacts of this user in the order in which they are tried; empty if the user has not registered.
         contacts: Vec<ContactView>,
-        /// Where a request would go that no pool gets, by its Route or Request-URI (`outside`); `null` otherwise.
+        /// Destination outside all pools, by the request's Route or Request-URI (`outside`); otherwise `null`.
         outside: Option<PeerText>,
-        /// The route that it goes by; `null` without one.
+        /// Route that the request takes; `null` without one.
         route: Option<Route>,
-        /// Pools of the route that were asked before, and took nothing.
+        /// Pools of the route that were tried first and could not take the request.
         passed_over: Vec<PassedOverView>,
-        /// The pool whose policy chose, or that took nothing; `null` where none was asked.
+        /// Pool whose policy chose, or that could not take the request; `null` if no pool was tried.
         pool: Option<String>,
-        /// Name of the policy of the pool that the request is for.
+        /// Name of the policy of the request's pool.
         policy: String,
         /// Whether the call is in the session table.
         known: bool,
-        /// The member that a verified token in the request names.
+        /// Member that a verified token in the request names.
         token: Option<PeerText>,
         /// Every member as the policy sees it.
         candidates: Vec<CandidateView>,
-        /// Of the servers that it may go to those whose limit (RFC 7339) may hold it back.
+        /// Servers whose limit (RFC 7339) may hold the request back.
         limited: Vec<NeighbourView>,
     }
 }
@@ -49,35 +50,35 @@ figures! {
 figures! {
     /// The route of a request.
     Route as "Route" from (taken: RouteTaken) {
-        /// Its name; `route-2` is the second one if it has none in the file.
+        /// Name of the route; without a name in the file its number, as `route-2` for the second route.
         name: String = taken.name,
-        /// What it does to the request first, in this order.
+        /// Changes that the route makes to the request, in their order.
         rewrites: Vec<RewriteView> = taken.steps.into_iter().map(RewriteView::new).collect(),
-        /// The Request-URI that comes of it; `null` where it stays as it is.
+        /// Request-URI after the changes; `null` if it is unchanged.
         request_uri: Option<String> = taken.uri,
     }
 }
 
 figures! {
-    /// One thing that a route does to a request; `before` and `after` are `null` where it leaves this one as it is.
+    /// One change that a route makes to a request. `before` and `after` are `null` if it does not change this request.
     RewriteView as "Rewrite" from (step: Step) {
-        /// In the words of the configuration.
+        /// The action in the words of the configuration.
         action: String = step.action,
-        /// The Request-URI, or the values of the header field, before it; `null`: there was none.
+        /// Request-URI, or values of the header field, before the change; `null` if there was none.
         before: Option<String> = step.before,
-        /// The same after it; `null`: there is none.
+        /// Request-URI, or values of the header field, after the change; `null` if there is none.
         after: Option<String> = step.after,
     }
 }
 
 figures! {
-    /// A pool of the route that takes nothing, so that the request goes on to the next one.
+    /// A pool of the route that could not take the request, so that the next pool was tried.
     PassedOverView as "PassedOver" from (over: &PassedOver, view: &View) {
-        /// Its name.
+        /// Name of the pool.
         pool: String = view.named(&[over.pool]).pop().unwrap_or_default(),
-        /// Why, as `failover.on` has it: `dead` (no member takes calls) or `full`.
+        /// Cause, as `failover.on` has it: `dead` (no member takes calls) or `full`.
         why: String = if over.outcome == Outcome::Full { "full" } else { "dead" }.to_owned(),
-        /// Its members; where one takes calls, the pool has as many sessions as it may.
+        /// Members of the pool. If one of them takes calls, the pool has reached its limit of sessions.
         candidates: Vec<CandidateView> = CandidateView::list(&over.verdicts, view),
     }
 }
@@ -87,25 +88,26 @@ figures! {
     CandidateView as "Candidate" from (
         member: &ListedMember, candidate: Candidate, refused: Option<NodeRefusal>, room: Option<MemberRoom>,
     ) {
-        /// Its address.
+        /// Address of the member.
         member: PeerText = member.peer.into(),
-        /// Calls in progress, all threads.
+        /// Calls in progress, over all threads.
         calls: u32 = candidate.load.calls,
         /// Transactions without a final response.
         transactions: u32 = candidate.load.transactions,
-        /// Weighted work; a BYE is 1.
+        /// Weighted work of the open transactions; a BYE is 1.
         work: f64 = work(candidate.load.work),
         /// Capacity now.
         capacity: f64 = candidate.capacity,
-        /// The law of the limit that is found from its answers; `null` where none is looked for.
+        /// Controller of the limit that is found from the member's answers; `null` if no such limit is used.
         limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
-        /// Requests without any answer, of this call's thread; `null` where no limit is looked for.
+        /// Requests without any answer, counted by the thread of this call; `null` if no such limit is used.
         unanswered: Option<u32> = room.filter(|room| room.law.is_some()).map(|room| room.open),
-        /// How many these may be, by the delay of its answers; `null` while nothing limits them.
+        /// Limit of unanswered requests, found from the delay of the member's answers; `null` while nothing limits
+        /// them.
         limit: Option<u32> = room.and_then(|room| room.limit),
-        /// Most new calls a second, over all threads; 0 for no limit.
+        /// Limit of new calls a second, over all threads; 0 for no limit.
         max_rate: u32 = member.node.max_rate,
-        /// Why it takes no new call; `null` if it does.
+        /// Why the member takes no new call; `null` if it takes one.
         refusal: Option<String> = refused.map(|refusal| refusal.name().to_owned()),
     }
 }
@@ -120,7 +122,7 @@ impl CandidateView {
     }
 }
 
-/// The member, if the request would be forwarded to one, and why, or what else would happen.
+/// Returns the member that the request would be forwarded to, if any, and the reason or the result.
 fn outcome(view: &View, explanation: &Explanation) -> (Option<PeerText>, &'static str) {
     let address = |slot: Slot| view.at(slot).map(|member| member.peer.into());
     match explanation.decision {
@@ -140,7 +142,7 @@ fn outcome(view: &View, explanation: &Explanation) -> (Option<PeerText>, &'stati
 }
 
 impl ExplanationView {
-    /// `contacts` are those of whoever the request is for, where it goes to the contacts of a user.
+    /// `contacts` are the contacts of the request's user, if the request goes to the contacts of a user.
     pub(crate) fn new(view: &View, explanation: Explanation, contacts: Option<&Contacts>) -> Self {
         let (member, why) = outcome(view, &explanation);
         let is_asked = explanation.outside.is_none()

@@ -1,4 +1,4 @@
-//! Whether new calls are taken, and what does not work: `/api/health` and `/readyz`.
+//! Whether new calls are taken, and which parts do not work: `/api/health` and `/readyz`.
 
 use super::members::state;
 use super::metric::figures;
@@ -14,95 +14,95 @@ use std::time::SystemTime;
 figures! {
     /// `GET /api/health`
     HealthView as "Health" {
-        /// What the process is: `pool` or `proxy`.
+        /// Role of the process: `pool` or `proxy`.
         role: String,
         /// Whether new calls are taken.
         healthy: bool,
-        /// Why not; empty when healthy.
+        /// Reasons why no new calls are taken; empty when healthy.
         reasons: Vec<String>,
-        /// What does not work although new calls are taken: pools and next hops that take none, stores that are down,
-        /// servers that cannot be started, monitors without word, certificates that have expired or soon will, and why.
+        /// Faults of a process that takes new calls, with their causes. Examples are pools and next hops that take no
+        /// calls, stores that are down, and servers that cannot be started. Others are silent monitors, and
+        /// certificates that have expired or soon will.
         degraded: Vec<String>,
-        /// Members that the configuration names, each address of a name for itself.
+        /// Members that the configuration names. Each address of a name counts.
         members: usize,
-        /// Names in the configuration that stand for no address: none was found yet.
+        /// Names in the configuration for which no address was found yet.
         unresolved: Vec<String>,
         /// Members that take new calls.
         accepting: usize,
-        /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
+        /// Silent or resting members that get new calls because `accepting` is 0; otherwise 0.
         last_resort: usize,
-        /// Name of the policy in force; of several pools that of the first.
+        /// Name of the policy in force; with several pools, the policy of the first pool.
         policy: String,
-        /// Each pool: those of the file in its order, then the next hops of `[proxy]` and of routes.
+        /// All pools: first the pools of the file in its order, then the next hops of `[proxy]` and of routes.
         pools: Vec<PoolHealth>,
-        /// Whether a stop was asked for.
+        /// Whether a stop was requested.
         stopping: bool => [gauge "sarabande_stopping" "1 once a stop was asked for."],
-        /// Time until the process ends even with calls (`[stop] wait`); `null` before a stop.
+        /// Time in seconds until the process ends even if calls remain (`[stop] wait`); `null` before a stop.
         stop_seconds: Option<f64>,
-        /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over;
-        /// `null`: there is none.
+        /// Calls, or requests of a proxy, that remain at the predecessor, the process whose sockets this process has
+        /// taken over; `null` without a predecessor.
         predecessor_calls: Option<usize>,
-        /// Requests that the process itself refused since its start, by status and reason phrase, as `404 Not Found`;
-        /// challenges (401, 407) aside.
+        /// Requests that the process itself refused since its start, by status and reason phrase, as `404 Not Found`.
+        /// Challenges (401, 407) are not counted.
         refused: BTreeMap<String, u64>,
-        /// How the process protects itself; `null` while no thread has answered.
+        /// Overload control; `null` until a thread has answered.
         overload: Option<OverloadView>,
-        /// Number of the process.
+        /// Process ID.
         process: u32,
-        /// Since the process started.
+        /// Time since the process started.
         uptime_seconds: f64 => [gauge "sarabande_uptime_seconds" "Time since the process started."],
-        /// Of the program.
+        /// Version of the program.
         version: String,
-        /// Whether new calls are taken as far as a readiness probe asks: also where they go to members that are only
-        /// silent.
+        /// Whether new calls are taken, as a readiness probe sees it: members of last resort count.
         #[serde(skip)]
         ready: bool,
     }
 }
 
 figures! {
-    /// What of a pool can take new calls.
+    /// Members of a pool that can take new calls.
     PoolHealth as "PoolHealth" {
-        /// As the configuration names it.
+        /// Name of the pool in the configuration.
         name: String,
-        /// Name of its policy.
+        /// Name of the pool's policy.
         policy: String,
-        /// What orders its new calls: that policy, or a queue, in words.
+        /// Rule that chooses the member of a new call, in words: the policy, or a queue.
         orders: String,
-        /// Members that it has, each address of a name for itself.
+        /// Members of the pool. Each address of a name counts.
         members: usize,
         /// Members that take new calls.
         accepting: usize,
-        /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
+        /// Silent or resting members that get new calls because `accepting` is 0; otherwise 0.
         last_resort: usize,
-        /// Of the members that take new calls, those that are at a limit at the moment: `limit` or `max_rate`.
+        /// Members that take new calls but are at a limit now: `limit` or `max_rate`.
         at_limit: usize => [
             gauge "sarabande_pool_members_at_limit" "Members that would take new calls, but for a limit, at the moment."
         ],
-        /// New requests that were refused since every member had too much to do, by the limit: `limit`, which is
-        /// found of members, or `max_rate`.
+        /// New requests that were refused because every member was at its limit, by the kind of limit: `limit` (found
+        /// from the member's answers) or `max_rate`.
         refused: BTreeMap<String, u64> => [
             counter "sarabande_pool_refused_total" (limit) "New requests refused since every member had too much to do."
         ],
-        /// The queue in front of it; `null` without one.
+        /// The queue of new calls; `null` without a queue.
         queue: Option<QueueView>,
     }
 }
 
-/// Whether a member takes new calls.
+/// State of one member with respect to new calls.
 struct MemberStanding {
     peer: Peer,
     pools: Vec<PoolId>,
     accepting: bool,
-    /// Whether it gets new calls where no member takes any.
+    /// Whether it gets new calls when no member takes any.
     last_resort: bool,
-    /// Whether it takes them but for a limit that it has reached at the moment.
+    /// Whether it would take new calls if it were not at a limit now.
     is_at_limit: bool,
     /// One word, as [`MemberView::state`](super::MemberView::state).
     state: &'static str,
 }
 
-/// The members that the configuration names.
+/// Returns all members that the configuration names.
 fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
     let standing = |member: &ListedMember| {
         let (load, room) = (shards.load(member), shards.room(member));
@@ -119,13 +119,13 @@ fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
     view.members.iter().filter(|member| member.node.member).map(standing).collect()
 }
 
-/// How many of these members take new calls, and how many get them where none does.
+/// Returns how many of these members take new calls, and how many get new calls as a last resort.
 fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usize, usize) {
     let accepting = members.clone().filter(|member| member.accepting).count();
     (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
 }
 
-/// Each of these members with its state, and names that are not resolved.
+/// Lists these members with their states, and the names that are not resolved.
 fn states<'m>(members: impl Iterator<Item = &'m MemberStanding>, unresolved: &[String]) -> String {
     let states = members.map(|member| format!("{} is {}", member.peer, member.state));
     let of_names = unresolved.iter().map(|name| format!("{name} is not resolved"));
@@ -133,7 +133,7 @@ fn states<'m>(members: impl Iterator<Item = &'m MemberStanding>, unresolved: &[S
     if states.is_empty() { "there is none".to_owned() } else { states.join(", ") }
 }
 
-/// What fails at a registrar while a store cannot be asked.
+/// Describes the requests that fail because a store does not answer.
 fn failing(stores: &[StoreReport]) -> Vec<String> {
     let text = |store: &StoreReport| {
         let who = match store.name {
@@ -149,7 +149,7 @@ fn failing(stores: &[StoreReport]) -> Vec<String> {
     stores.iter().filter(|store| !store.answers).map(text).collect()
 }
 
-/// That a store can be asked, but takes nothing new, and why.
+/// Describes a store that answers queries but refuses new registrations, with the cause.
 fn takes_nothing(store: &StoreReport) -> Option<String> {
     let (name, kind) = (store.name, store.kind);
     let why = store.trouble.as_ref().filter(|_| store.answers)?;
@@ -157,7 +157,7 @@ fn takes_nothing(store: &StoreReport) -> Option<String> {
 }
 
 impl PoolHealth {
-    /// The pool, and why none of its members is known to take new calls now; `None` when one is.
+    /// Returns the pool, and why none of its members takes new calls now; `None` if one does.
     fn new(
         pool: &PoolName,
         members: &[MemberStanding],
@@ -188,7 +188,7 @@ impl PoolHealth {
     }
 }
 
-/// Why no member is known to take new calls.
+/// Describes why no member is known to take new calls.
 fn no_member(view: &View, members: &[MemberStanding], unresolved: &[String], last_resort: usize) -> String {
     let noun = if view.is_proxy { "next hop" } else { "member" };
     let states = states(members.iter(), unresolved);

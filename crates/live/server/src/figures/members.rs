@@ -1,4 +1,4 @@
-//! Members and former members: how each does, what it has to do, and what it did.
+//! Members and former members: state, load and counts of each.
 
 use super::metric::{Buckets, figures};
 use super::peer::PeerText;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use wire::Method;
 
 figures! {
-    /// `GET /api/members`; drain and undrain answer with the members that were meant.
+    /// `GET /api/members`. Drain and undrain answer with the members that the request named.
     MembersView as "Members" {
-        /// Former members too, until they are forgotten.
+        /// Members, and former members until they are forgotten.
         members: Vec<MemberView>,
-        /// How the names stand that the configuration has as members; not of drain and undrain.
+        /// Names that the configuration has as members, with the result of their look-up; empty for drain and undrain.
         names: Vec<NameView>,
     }
 }
@@ -23,13 +23,13 @@ figures! {
 figures! {
     /// A name that the configuration has as a member.
     NameView as "Name" from (known: &MemberName) {
-        /// As the configuration has it.
+        /// The name in the configuration.
         name: String = known.name.clone(),
-        /// How many addresses it stands for; 0 if none was ever found, and so it stands for no member.
+        /// Number of its addresses; 0 if none was ever found, so that the name stands for no member.
         addresses: usize = known.addresses => [
             gauge "sarabande_name_addresses" "Addresses that a member's name stands for; 0: not resolved."
         ],
-        /// How the last look-up failed, or a part of it; `null` if it did not.
+        /// Error of the last look-up or of a part of it; `null` if there was none.
         error: Option<String> = known.error.clone() => [
             gauge "sarabande_name_failed" "1 if the last look-up of a member's name failed, or a part of it."
             |name| name.error.is_some()
@@ -43,76 +43,77 @@ figures! {
         member: &ListedMember, view: &View, load: Load, room: Option<MemberRoom>, stats: NodeStats,
         oldest: Option<Instant>,
     ) {
-        /// As the configuration names it.
+        /// Name of the member in the configuration.
         name: String = member.name.clone(),
-        /// Where it is: `10.0.0.1:5060` over UDP, and `10.0.0.1:5060;transport=tcp` over TCP.
+        /// Address of the member: `10.0.0.1:5060` over UDP, and `10.0.0.1:5060;transport=tcp` over TCP.
         address: PeerText = member.peer.into(),
-        /// Names of the pools that it is in, in their order; of a former member those that are still there.
+        /// Names of its pools, in their order; of a former member, the pools that still exist.
         pools: Vec<String> = view.named(&member.pools),
-        /// `up`, `slow-start`, `ejected`, `paused`, `full`, `limit` (as many requests without an answer as it can do),
-        /// `max_rate` (as many calls a second as it may get), `draining`, `off` (down by the will of its scaler),
-        /// `down` or `removed`.
+        /// State of the member: `up`, `slow-start`, `ejected`, `paused`, `full`, `limit` (as many unanswered requests
+        /// as it may have), `max_rate` (as many new calls a second as it may get), `draining`, `off` (switched off by
+        /// the scaler of its pool), `down` or `removed`.
         state: String = state(member, view.now, load, room).to_owned() => [
             gauge "sarabande_member_state" (state) "1 for the state that the member is in."
             |member| BTreeMap::from(STATES.map(|state| (state, u8::from(member.state == state))))
         ],
         /// Whether the configuration names it.
         member: bool = member.node.member,
-        /// Whether it counts as alive.
+        /// Whether the member counts as alive.
         reachable: bool = member.node.is_up()
             => [gauge "sarabande_member_reachable" "Whether it counts as alive."],
-        /// Whether it answers OPTIONS probes; `null` until that is known.
+        /// Whether the member answers OPTIONS probes; `null` until that is known.
         answers_probes: Option<bool> = member.node.answers_probes => [
             gauge "sarabande_member_answers_probes" "0 if it answers calls but no OPTIONS probes, else 1."
             |member| member.answers_probes != Some(false)
         ],
-        /// Whether it takes new calls. One that is only at a limit does: `state` says so.
+        /// Whether the member takes new calls; also true if it is only at a limit, which `state` shows.
         accepting: bool = member.node.refusal(view.now, load.calls).is_none()
             => [gauge "sarabande_member_accepting" "Whether it takes new calls."],
-        /// Whether it is drained, by an operator or by the scaler of its pool.
+        /// Whether the member is drained, by an operator or by the scaler of its pool.
         draining: bool = member.node.draining
             => [gauge "sarabande_member_draining" "Whether it is drained, by an operator or a scaler."],
-        /// Whether the scaler of its pool drains it: it is no server that is to take calls. An operator cannot take
-        /// that back.
+        /// Whether the scaler of its pool drains the member, because the server is not meant to take calls. An operator
+        /// cannot undo this drain.
         drained_by_scaler: bool = member.drains.scaler,
-        /// Until the pause that it asked for (503) ends; 0 for none.
+        /// Time until the pause that the member requested (503) ends; 0 for no pause.
         paused_seconds: f64 = member.node.paused_until.saturating_since(view.now).as_secs_f64(),
-        /// Until it gets new calls again, after it failed what others do not; 0 if it is not ejected.
+        /// Time until the member gets new calls again after outlier ejection; 0 if it is not ejected.
         ejected_seconds: f64 = member.node.ejected_until.saturating_since(view.now).as_secs_f64(),
-        /// How often it has been ejected.
+        /// Number of ejections.
         ejections_total: u32 = member.node.ejections
             => [counter "sarabande_member_ejections_total" "Times that it was ejected as an outlier."],
-        /// Capacity as configured, relative to the other members.
+        /// Capacity in the configuration, relative to the other members.
         capacity: f64 = member.node.capacity
             => [gauge "sarabande_member_capacity" "Capacity as configured, relative to the others."],
-        /// Capacity now: less in the slow start.
+        /// Present capacity, which is lower during the slow start.
         capacity_now: f64 = member.node.capacity_at(view.now)
             => [gauge "sarabande_member_capacity_now" "Capacity now: less in the slow start."],
-        /// Most calls at a time; 0 for no limit.
+        /// Limit of calls in progress; 0 for no limit.
         max_calls: u32 = member.node.max_calls
             => [gauge "sarabande_member_calls_max" "Most calls at a time; 0 for no limit."],
-        /// Most new calls a second; 0 for no limit.
+        /// Limit of new calls a second; 0 for no limit.
         max_rate: u32 = member.node.max_rate
             => [gauge "sarabande_member_calls_per_second_max" "Most new calls a second; 0 for no limit."],
-        /// The law of the limit that is found from its answers; `null` where none is looked for.
+        /// Controller of the limit that is found from the member's answers; `null` if no such limit is used.
         limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
-        /// New requests without any answer, not even 100; `null` where no limit is looked for.
+        /// New requests without any answer, not even 100; `null` if no such limit is used.
         unanswered: Option<u32> = room.filter(|room| room.law.is_some()).map(|room| room.open) => [
             gauge "sarabande_member_unanswered" "New requests without any answer, not even 100."
         ],
-        /// How many of these there may be, found by the delay of its answers; `null` while nothing limits them.
+        /// Limit of unanswered new requests, found from the delay of the member's answers; `null` while nothing limits
+        /// them.
         limit: Option<u32> = room.and_then(|room| room.limit) => [
             gauge "sarabande_member_limit"
             "New requests that it may have without any answer; no value while it is not limited."
         ],
-        /// New requests that its limits kept from it, by the limit: `limit`, which is found from its answers, or
-        /// `max_rate`. Another member got them, or they were refused.
+        /// New requests that a limit kept from the member, by the kind of limit: `limit` (found from its answers) or
+        /// `max_rate`. Another member got these requests, or they were refused.
         held_back: BTreeMap<String, u64> =
             NodeStats::LIMITS.iter().map(|by| by.name().to_owned()).zip(stats.held_back).collect() => [
             counter "sarabande_member_held_back_total" (limit)
             "New requests that a limit of the member kept from it."
         ],
-        /// New requests that were meant for it: those that it was given, and those that its limits kept from it.
+        /// New requests that were chosen for the member: those that it got, and those that its limits kept from it.
         offered_total: u64 = stats.assigned + stats.held_back.iter().sum::<u64>()
             => [counter "sarabande_member_offered_total" "New requests given to it or kept from it by its limits."],
         /// Calls in progress.
@@ -120,34 +121,34 @@ figures! {
         /// Transactions without a final response.
         transactions: u32 = load.transactions
             => [gauge "sarabande_member_transactions_open" "Transactions without a final response."],
-        /// Weighted work of these transactions; a BYE is 1.
+        /// Weighted work of the open transactions; a BYE is 1.
         work: f64 = work(load.work)
             => [gauge "sarabande_member_work" "Weighted work of the open transactions; a BYE is 1."],
-        /// Calls and dialog-less requests ever given to it.
+        /// Calls and requests outside dialogs that were ever assigned to the member.
         assigned_total: u64 = stats.assigned
             => [counter "sarabande_member_assigned_total" "Calls and dialog-less requests given to it."],
-        /// Transactions ever opened on it.
+        /// Transactions that were ever opened with the member.
         transactions_total: u64 = stats.transactions
             => [counter "sarabande_member_transactions_total" "Transactions opened on it."],
-        /// Ended transactions by reason.
+        /// Ended transactions, by reason.
         ended: BTreeMap<String, u64> =
             EndReason::ALL.iter().map(|reason| reason.name().to_owned()).zip(stats.ended).collect() => [
             counter "sarabande_member_transaction_ends_total" (outcome) "Transactions ended on it, by how."
         ],
-        /// From an INVITE to its 2xx.
+        /// Time from an INVITE to its 2xx.
         invite_ms: TimesView = TimesView::from(&stats.invite_micros),
-        /// From a BYE to its 2xx.
+        /// Time from a BYE to its 2xx.
         bye_ms: TimesView = TimesView::from(&stats.bye_micros),
-        /// Transactions that an arriving one found there.
+        /// Open transactions with the member that each new transaction found.
         occupancy: OccupancyView = OccupancyView::from(&stats.occupancy),
-        /// Age of its oldest call; `null` without calls, and unless asked for.
+        /// Age of the oldest call; `null` without calls, or if the query does not ask for it.
         oldest_call_seconds: Option<f64> =
             oldest.map(|began| view.now.saturating_since(began).as_secs_f64()),
-        /// What decided the last probe, or why there is no connection for it; `null` before the first.
+        /// Result of the last probe, or why no connection for it could be opened; `null` before the first probe.
         last_probe: Option<String> = view.last_probe(member),
-        /// Since it was last found dead or back, or joined.
+        /// Time since the member joined, or was last found dead or alive.
         since_change_seconds: f64 = view.now.saturating_since(member.last_change).as_secs_f64(),
-        /// What it did, in full; `None` where it was read from JSON.
+        /// All counts of the member; `None` if the figures were read from JSON.
         #[serde(skip)]
         stats: Option<Box<NodeStats>> = Some(Box::new(stats)) => [
             counter "sarabande_member_requests_total" (method) "Requests sent to it, repetitions included."
@@ -174,7 +175,7 @@ figures! {
     }
 }
 
-/// What [`MemberView::state`] can say.
+/// All values of [`MemberView::state`].
 const STATES: [&str; 11] = [
     "up",
     "slow-start",
@@ -189,7 +190,7 @@ const STATES: [&str; 11] = [
     "removed",
 ];
 
-/// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.
+/// Upper bounds of response times in microseconds: from an answer over loopback to a callee whose phone rings.
 const TIMES: [u64; 18] = [
     250,
     500,
@@ -218,22 +219,22 @@ fn seconds(micros: &Histogram<u32>) -> Buckets<'_> {
     Buckets { values: micros, bounds: &TIMES, unit: 1e6 }
 }
 
-/// Work in the session store is in thousandths.
+/// Converts the work in the session store, which is in thousandths.
 pub(super) fn work(thousandths: u64) -> f64 {
     thousandths as f64 / 1000.0
 }
 
-/// Whether it does not answer, and its scaler wants it to have no calls: that is as it should be.
+/// Whether the member does not answer and its scaler wants it to have no calls. Its silence is then no fault.
 pub(super) fn is_off(member: &ListedMember) -> bool {
     member.drains.scaler && !member.node.is_up()
 }
 
-/// Why it takes no new call now, if it takes none.
+/// Returns why the member takes no new call now; `None` if it takes one.
 fn refusal(member: &ListedMember, now: Instant, load: Load, room: Option<MemberRoom>) -> Option<NodeRefusal> {
     member.node.refusal(now, load.calls).or_else(|| room?.refusal)
 }
 
-/// One word of [`STATES`].
+/// Returns the member's state, one of [`STATES`].
 pub(super) fn state(
     member: &ListedMember,
     now: Instant,
@@ -251,10 +252,10 @@ pub(super) fn state(
 }
 
 figures! {
-    /// Response times in milliseconds; `null` when there are none. Good to 1 %.
+    /// Response times in milliseconds, exact to 1 %; `null` if there are none.
     #[derive(Copy)]
     TimesView as "Times" {
-        /// How many.
+        /// Number of response times.
         count: u64,
         /// Median.
         p50: Option<f64>,
@@ -262,7 +263,7 @@ figures! {
         p90: Option<f64>,
         /// 99th percentile.
         p99: Option<f64>,
-        /// Longest.
+        /// Longest time.
         max: Option<f64>,
     }
 }
@@ -281,7 +282,7 @@ impl From<&Histogram<u32>> for TimesView {
 }
 
 figures! {
-    /// Occupancy in transactions; `null` when none has arrived.
+    /// Occupancy in transactions; `null` if no transaction has arrived.
     #[derive(Copy)]
     OccupancyView as "Occupancy" {
         /// Mean.
@@ -292,7 +293,7 @@ figures! {
         p90: Option<u64>,
         /// 99th percentile.
         p99: Option<u64>,
-        /// Most.
+        /// Largest value.
         max: Option<u64>,
     }
 }

@@ -1,18 +1,17 @@
-//! A part of the tree of figures, declared once: its JSON, where its figures come from, and which of them are
-//! metrics.
+//! The `figures!` macro: declares a part of the figures once, with its JSON, the source of its values and its metrics.
 
 use super::text::{Family, Labels, Page};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// Declares a part of the tree, a line a figure:
+/// Declares a part of the figures, one line a figure:
 ///
 /// ```text
 /// figures! {
-///     /// What it is.
+///     /// One sentence about the part.
 ///     ProxyView as "Proxy" from (report: &ProxyReport) {
-///         /// What the figure says; this is its text in docs/openapi.json.
+///         /// The meaning of the figure, which becomes its text in docs/openapi.json.
 ///         transactions: usize = report.transactions
 ///             => [gauge "sarabande_proxy_transactions" "Transactions that are kept."],
 ///     }
@@ -20,10 +19,11 @@ use std::fmt::Display;
 /// ```
 ///
 /// - `as` names the part in docs/openapi.json.
-/// - `from` and the values make its `new`; without them it is built by hand. `of TYPE` in place of all gives metrics
-///   to a type that stands elsewhere and is in no JSON.
-/// - `=> [KIND NAME (LABEL = "VALUE") HELP |part| VALUE]` makes a metric of the field, or of another value. A label
-///   without a value is the key of a map. Without HELP it continues the family of the metric before.
+/// - `from` and the values make its `new`. Without them the part is built by hand. `of TYPE` instead gives metrics to a
+///   type that is declared elsewhere and is in no JSON.
+/// - `=> [KIND NAME (LABEL = "VALUE") HELP |part| VALUE]` makes a metric of the field, or of another value. The value
+///   of a label without `= "VALUE"` is the key of a map. A metric without HELP continues the family of the previous
+///   metric.
 macro_rules! figures {
     (
         $(#[$meta:meta])*
@@ -84,25 +84,25 @@ macro_rules! figures {
     }};
 }
 
-/// A part of the tree with metrics.
+/// A part of the figures that has metrics.
 pub(crate) trait Measured: Sized + 'static {
-    /// One after the other, the metrics of a family together.
+    /// All metrics of the part, grouped by family.
     const METRICS: &'static [Metric<Self>];
 }
 
-/// A metric of a part of the tree.
+/// One metric of a part.
 pub(crate) struct Metric<T> {
     /// `gauge`, `counter` or `histogram`.
     pub(crate) kind: &'static str,
     pub(crate) name: &'static str,
-    /// Empty where it goes on with the family of the one before.
+    /// Help text; empty if the metric continues the family of the previous one.
     pub(crate) help: &'static str,
-    /// Its own labels, after those of the part; `None`: the value is the key of a map.
+    /// Labels of the metric, which follow the labels of the part. `None`: the value is the key of a map.
     pub(crate) labels: &'static [(&'static str, Option<&'static str>)],
     pub(crate) put: fn(&T, &mut Samples<'_>),
 }
 
-/// Where the samples of a metric go.
+/// Collects the samples of one metric.
 pub(crate) struct Samples<'a> {
     family: Family<'a>,
     labels: Labels<'a>,
@@ -110,7 +110,7 @@ pub(crate) struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// A sample; labels without a value have these keys.
+    /// Adds a sample. `keys` are the values of the labels without a value.
     fn sample(&mut self, keys: &[String], value: impl Display) {
         let mut keys = keys.iter();
         let mut key = || keys.next().map_or("", String::as_str);
@@ -120,7 +120,7 @@ impl Samples<'_> {
     }
 }
 
-/// What can be the value of a metric.
+/// A type whose values can be the value of a metric.
 pub(crate) trait Value {
     fn put(&self, samples: &mut Samples<'_>);
 }
@@ -142,7 +142,7 @@ impl Value for bool {
     }
 }
 
-/// There is no sample without a value.
+/// `None` adds no sample.
 impl<V: Value> Value for Option<V> {
     fn put(&self, samples: &mut Samples<'_>) {
         if let Some(value) = self {
@@ -151,7 +151,7 @@ impl<V: Value> Value for Option<V> {
     }
 }
 
-/// The key of a map, as the values of labels.
+/// A key of a map, which gives the values of labels.
 pub(crate) trait Key {
     fn labels(&self) -> Vec<String>;
 }
@@ -181,7 +181,7 @@ impl<K: Key, V: Display> Value for BTreeMap<K, V> {
     }
 }
 
-/// A histogram. Bounds and recorded values are in the same unit, of which `unit` make one unit of the metric.
+/// A histogram. Bounds and recorded values have the same unit; `unit` of it make one unit of the metric.
 pub(crate) struct Buckets<'a> {
     pub(crate) values: &'a Histogram<u32>,
     pub(crate) bounds: &'static [u64],
@@ -195,12 +195,12 @@ impl Value for Buckets<'_> {
 }
 
 impl Page {
-    /// The metrics of one part.
+    /// Adds the metrics of one part.
     pub(crate) fn part<T: Measured>(&mut self, part: &T) {
         self.parts::<T, 0>(&[([], part)]);
     }
 
-    /// The metrics of all parts of a kind, each with its labels.
+    /// Adds the metrics of all parts of a kind, each part with its labels.
     pub(crate) fn parts<T: Measured, const N: usize>(&mut self, parts: &[([(&str, &str); N], &T)]) {
         for metric in T::METRICS {
             if !metric.help.is_empty() {

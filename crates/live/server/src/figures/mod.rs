@@ -1,9 +1,9 @@
-//! The tree of figures: what the process shows of itself, made once of what the control task and the shards say. The
-//! admin interface answers with branches of it, metrics are read from it, and the terminal reads it back from the
-//! JSON. Times are seconds unless the name says otherwise.
+//! All figures that the process shows. They are made in one place from the state of the control task and of the shards.
+//! The admin interface answers with parts of them, metrics are read from them, and the terminal reads them from the
+//! JSON. Times are in seconds unless the name says otherwise.
 //!
-//! Each branch is declared with the macro of `metric.rs`: its text in `docs/openapi.json`, its source and its metric
-//! stand in one place.
+//! Each part is declared with the macro of `metric.rs`, which holds its text in `docs/openapi.json`, its source and its
+//! metric in one place.
 
 mod capacity;
 mod commands;
@@ -54,34 +54,34 @@ use streams::StreamCounts;
 use text::Page;
 use traffic::Messages;
 
-/// What the process has to do, and whether it takes new calls: cheap to ask for.
+/// Load of the process, and whether it takes new calls. These figures are cheap to collect.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Whether new calls are taken, and what of each pool can take some.
+    /// Whether new calls are taken, by the process and by each pool.
     pub health: HealthView,
-    /// How many sessions there are.
+    /// Numbers of sessions.
     pub sessions: Sessions,
-    /// What is kept of transactions; `None` where no pool is forwarded to with them.
+    /// Figures of transactions; `None` if no pool is forwarded to with transactions.
     pub proxy: Option<ProxyView>,
-    /// How the home domain does, if there is one.
+    /// State of the registrar; `None` without one.
     pub registrar: Option<RegistrarView>,
-    /// What has come of updates of capacity, where they are listened for.
+    /// Counts of capacity updates; `None` without a listener for them.
     pub capacity: Option<CapacityView>,
     /// Pools whose servers are started and stopped.
     pub scale: ScalesView,
 }
 
-/// All figures of one moment.
+/// All figures at one moment.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// What the process has to do.
+    /// Load of the process, and whether it takes new calls.
     pub standing: Standing,
-    /// Every member and former member in the order of their slots, and how names stand.
+    /// Members and former members in the order of their slots, and the names of the configuration.
     pub members: MembersView,
-    /// Connections; `None` where there are no listeners for them.
+    /// Connections; `None` without listeners for connections.
     pub connections: Option<ConnectionsView>,
     messages: Messages,
-    /// By shard.
+    /// Datagrams by shard.
     datagrams: Vec<Traffic>,
     threads: Vec<ThreadFigures>,
 }
@@ -110,7 +110,7 @@ fn next_hops(view: &View) -> Vec<NextHop> {
     members.map(hop).collect()
 }
 
-/// The queue in front of a pool, if it has one.
+/// Returns the queue of a pool; `None` without one.
 fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> {
     let report = shards.queue(pool)?;
     let source = view.pools.iter().find(|known| known.id == pool)?.source?;
@@ -119,7 +119,7 @@ fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> 
         Some(QueueMemberView {
             address: listed.peer.to_string(),
             calls_per_second: if member.is_open { member.capacity } else { 0.0 },
-            // Nobody is beside a server that is off.
+            // A server that is switched off has no monitor.
             silent: member.is_silent && !members::is_off(listed),
             by: known_by(source, member).to_owned(),
             unanswered: member.unanswered,
@@ -130,7 +130,7 @@ fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> 
     Some(QueueView::new(&report, members))
 }
 
-/// Where the capacity comes from that counts for a member.
+/// Returns the source of the capacity that is used for a member.
 fn known_by(source: CapacitySource, member: &QueueMember) -> &'static str {
     match source {
         CapacitySource::Fixed => "configured",
@@ -142,7 +142,7 @@ fn known_by(source: CapacitySource, member: &QueueMember) -> &'static str {
 }
 
 impl Figures {
-    /// `oldest` has the beginning of the oldest call by slot, where that was asked for.
+    /// `oldest` holds the start of the oldest call by slot, if it was requested.
     pub(crate) fn new(view: &View, snapshots: Vec<ShardSnapshot>, oldest: &BTreeMap<usize, Instant>) -> Self {
         let mut messages = Messages { look_ups_forgotten: view.look_ups_forgotten, ..Messages::default() };
         let (mut counts, mut stats, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
@@ -183,8 +183,8 @@ impl Figures {
         }
     }
 
-    /// The page of `GET /metrics`, as Prometheus reads it. What each metric means is in `docs/admin.md`; a test holds
-    /// the two together.
+    /// Returns the page of `GET /metrics`, as Prometheus reads it. `docs/api.md` explains each metric; a test compares
+    /// the two.
     pub(crate) fn metrics(&self) -> String {
         let Self {
             standing,
@@ -210,8 +210,8 @@ impl Figures {
         }
         let threads = shards.iter().zip(threads).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&threads.collect::<Vec<_>>());
-        // One that is in several pools has them all in one label: it has one load, and a sum over the members counts
-        // it once.
+        // A member of several pools has all their names in one label. Its load exists once, so a sum over the members
+        // must count it once.
         let texts = members.iter().map(|member| (member.address.to_string(), member.pools.join(",")));
         let texts: Vec<_> = texts.collect();
         let labelled = members.iter().zip(&texts).map(|(member, (address, pools))| {

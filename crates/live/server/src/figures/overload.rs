@@ -1,4 +1,4 @@
-//! Overload control: how long messages wait, and what is refused.
+//! Overload control: wait of messages, refused requests, limits of neighbours.
 
 use super::metric::figures;
 use node::{NeighbourReport, OverloadReport};
@@ -7,77 +7,78 @@ use shards::{ShardSnapshot, SignalFigures, TriageCounts};
 use std::net::SocketAddr;
 
 figures! {
-    /// How this process protects itself from more requests than it can serve.
+    /// Overload control of this process.
     OverloadView as "Overload" from (
         report: &OverloadReport, unread: usize, neighbours: &[NeighbourReport]
     ) {
-        /// Name of the law that decides which new requests are taken.
+        /// Name of the overload controller that admits new requests.
         law: String = report.law.to_owned(),
-        /// The share of new requests that it takes now, from 0 to 1; of several threads the least.
+        /// Share of new requests that the controller admits now, from 0 to 1; the lowest of all threads.
         acceptance: f64 = report.acceptance
             => [gauge "sarabande_overload_acceptance" "Share of new requests that the law takes now."],
-        /// How long a message that comes now is expected to wait; of several threads the longest.
+        /// Expected wait of a message that arrives now; the longest of all threads.
         wait_seconds: f64 = report.wait.as_secs_f64()
             => [gauge "sarabande_overload_wait_seconds" "Expected wait of a message that comes now."],
-        /// Messages that the threads have read and not handled yet.
+        /// Messages that the threads have read but not handled yet.
         waiting: usize = unread
             => [gauge "sarabande_overload_waiting" "Messages that were read and not handled yet."],
-        /// New requests without priority that came to the law.
+        /// New requests without priority that reached the controller.
         offered: u64 = report.usual.offered => [
             counter "sarabande_overload_offered_total" (class = "usual") "New requests that came to the law."
         ],
-        /// New requests with priority that came to the law.
+        /// New requests with priority that reached the controller.
         priority_offered: u64 = report.priority.offered
             => [counter "sarabande_overload_offered_total" (class = "priority")],
-        /// Those without priority that it refused.
+        /// New requests without priority that the controller refused.
         refused: u64 = report.usual.refused => [
             counter "sarabande_overload_refused_total" (class = "usual") "New requests that the law refused."
         ],
-        /// Those with priority that it refused.
+        /// New requests with priority that the controller refused.
         priority_refused: u64 = report.priority.refused
             => [counter "sarabande_overload_refused_total" (class = "priority")],
-        /// The share of the new requests of the last 5 to 10 s that was refused, from 0 to 1; 0 where there were none.
+        /// Share of the new requests of the last 5 to 10 s that was refused, from 0 to 1; 0 without new requests.
         recently_refused: f64 = match report.recent.offered {
             0 => 0.0,
             offered => report.recent.refused as f64 / offered as f64,
         },
-        /// Servers with which feedback is exchanged (RFC 7339), by address.
+        /// Neighbours that exchange feedback (RFC 7339) with this process, by address.
         neighbours: Vec<NeighbourView> = neighbours.iter().map(NeighbourView::new).collect(),
     }
 }
 
 figures! {
-    /// Overload control with a neighbour.
+    /// Overload control with one neighbour.
     NeighbourView as "OverloadNeighbour" from (report: &NeighbourReport) {
-        /// Where it is.
+        /// Address of the neighbour.
         address: SocketAddr = report.address,
-        /// Requests a second that it takes from this process now; `null`: it has named no rate.
+        /// Requests a second that the neighbour accepts from this process now; `null` if it has named no rate.
         rate: Option<f64> = rate(report.limit) => [
             gauge "sarabande_neighbour_requests_per_second_max"
             "Requests a second that a neighbour takes by oc-algo=rate; no value while it names none."
         ],
-        /// The part of its requests that it takes from this process now, from 0 to 1; 1: it asks for no reduction.
+        /// Share of requests that the neighbour accepts from this process now, from 0 to 1; 1 if it asks for no
+        /// reduction.
         acceptance: f64 = acceptance(report.limit)
             => [gauge "sarabande_neighbour_acceptance" "Part of the requests that a neighbour takes by oc-algo=loss."],
-        /// Whether a limit of it is in force.
+        /// Whether the neighbour limits what it is sent now.
         limited: bool = report.limit.is_some()
             => [gauge "sarabande_neighbour_limited" "1 while a neighbour limits what it is sent."],
-        /// Whether it leaves requests unanswered, so that it gets one at a time.
+        /// Whether the neighbour leaves requests unanswered. It then gets one request at a time.
         silent: bool = report.is_silent
             => [gauge "sarabande_neighbour_silent" "1 while a neighbour answers nothing and is only probed."],
-        /// Whether it has never answered the offer to keep to feedback.
+        /// Whether the neighbour has never answered the offer of overload control.
         ignores_offer: bool = report.ignores_offer() => [
             gauge "sarabande_neighbour_ignores_offer" "1 where a neighbour never answers the offer of overload control."
         ],
-        /// Requests for it that came to its limit.
+        /// Requests for the neighbour that its limit was applied to.
         offered: u64 = report.offered => [
             counter "sarabande_neighbour_offered_total" "Requests for a neighbour that came to its limit."
         ],
-        /// Those that its limit held back: another server got them, or a 503.
+        /// Requests that the neighbour's limit held back. They went to another server or were answered with 503.
         refused: u64 = report.refused => [
             counter "sarabande_neighbour_refused_total" "Requests that the limit of a neighbour held back."
         ],
-        /// Requests from it that offered to keep to feedback.
+        /// Requests from the neighbour that offered overload control.
         received: u64 = report.received => [
             counter "sarabande_neighbour_received_total" "Requests from a neighbour that keeps to feedback."
         ],
@@ -93,7 +94,7 @@ fn acceptance(limit: Option<Limit>) -> f64 {
 }
 
 impl OverloadView {
-    /// What does not work, if new requests were refused of late.
+    /// Returns a text about recently refused requests; `None` if none was refused.
     pub(super) fn degraded(&self) -> Option<String> {
         let Self { law, recently_refused, wait_seconds, .. } = self;
         (*recently_refused > 0.0).then(|| {
@@ -103,7 +104,7 @@ impl OverloadView {
     }
 }
 
-/// What a thread measures of itself, and what became of messages that waited for it.
+/// Load signals of one thread, and counts of the messages that waited for it.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadFigures {
     signals: SignalFigures,

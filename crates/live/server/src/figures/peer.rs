@@ -1,4 +1,4 @@
-//! Where somebody is, as JSON has it.
+//! The address of a peer in JSON.
 
 use base::{NoPeer, Peer};
 use serde::{Deserialize, Serialize};

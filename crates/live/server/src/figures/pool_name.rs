@@ -1,21 +1,21 @@
-//! A pool as the tree of figures names it.
+//! A pool as the figures show it.
 
 use balance::PoolId;
 use control::PoolSettings;
 use node::CapacitySource;
 
-/// A pool, and who gets its next call.
+/// A pool: its name, its policy and the order of its new calls.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolName {
-    /// Its number in this process.
+    /// Number of the pool in this process.
     pub(crate) id: PoolId,
-    /// As the configuration names it.
+    /// Name of the pool in the configuration.
     pub(crate) name: String,
-    /// Name of its policy.
+    /// Name of the pool's policy.
     pub(crate) policy: &'static str,
-    /// What orders its new calls, in words.
+    /// Rule that chooses the member of a new call, in words.
     pub(crate) orders: String,
-    /// Where the capacities of its queue come from, if it has one.
+    /// Source of the capacities that its queue uses; `None` without a queue.
     pub(crate) source: Option<CapacitySource>,
 }
 

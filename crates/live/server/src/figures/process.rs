@@ -1,4 +1,4 @@
-//! What the process takes of the machine, under the names that Prometheus's client libraries give it.
+//! Resources that the process uses, under the names that Prometheus's client libraries give them.
 
 use super::text::Page;
 use rustix::process::{Resource, getrlimit};
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Adds them to the page. They are missing where the system does not tell (no `/proc`).
+/// Adds the resources to the page. Values that the system does not report (no `/proc`) are missing.
 pub fn put(page: &mut Page, uptime_seconds: f64) {
     if let Ok(usage) = Usage::now() {
         usage.put(page);
@@ -19,7 +19,8 @@ pub fn put(page: &mut Page, uptime_seconds: f64) {
         .sample(&[], start_time(uptime_seconds));
 }
 
-/// The same at each scrape, also after the clock was set: another value means another process.
+/// Start time of the process. It stays the same after the clock was set, since another value would mean another
+/// process.
 fn start_time(uptime_seconds: f64) -> f64 {
     static START: OnceLock<f64> = OnceLock::new();
     *START.get_or_init(|| {
@@ -32,7 +33,7 @@ struct Usage {
     processor_seconds: f64,
     status: Status,
     open_files: usize,
-    /// `None` for no limit.
+    /// Limit of open files; `None` for no limit.
     most_files: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Transactions that are kept, next hops, and calls whose dialogs are kept.
+//! Transactions, next hops, and calls of dialog-stateful forwarding.
 
 use super::metric::figures;
 use super::peer::PeerText;
@@ -10,32 +10,32 @@ use shards::RecordCounts;
 figures! {
     /// `GET /api/proxy`
     ProxyView as "Proxy" from (report: &ProxyReport, hops: Vec<NextHop>, records: &RecordCounts) {
-        /// Where requests go.
+        /// Next hops of requests.
         next: Vec<NextHop> = hops,
-        /// Transactions there are, those included that have ended and are kept for late messages.
+        /// Transactions, including ended ones that are kept for late messages.
         transactions: usize = report.transactions
             => [gauge "sarabande_proxy_transactions" "Transactions that are kept."],
-        /// Most transactions at a time.
+        /// Limit of transactions.
         max_transactions: usize = report.limits.transactions
             => [gauge "sarabande_proxy_transactions_max" "Most transactions at a time."],
-        /// Bytes of memory that they and their messages take.
+        /// Bytes of memory that transactions and their messages take.
         memory_bytes: usize = report.memory
             => [gauge "sarabande_proxy_memory_bytes" "Memory that transactions and their messages take."],
-        /// Most bytes of memory for them.
+        /// Limit of this memory in bytes.
         max_memory_bytes: usize = report.limits.memory
             => [gauge "sarabande_proxy_memory_max_bytes" "Most memory for them."],
         /// Requests without a final response.
         unanswered: usize = report.unanswered,
-        /// Requests that began a transaction and were forwarded.
+        /// Requests that started a transaction and were forwarded.
         forwarded_total: u64 = report.counters.forwarded,
-        /// Requests sent to another next hop because one had failed.
+        /// Requests sent to another next hop after one had failed.
         retried_total: u64 = report.counters.retried
             => [counter "sarabande_proxy_retried_total" "Requests sent to another next hop after a failure."],
         /// ACKs and other requests forwarded without a transaction.
         stateless_total: u64 = report.counters.stateless,
         /// Responses relayed.
         relayed_total: u64 = report.counters.relayed,
-        /// Branches that requests had beyond their first one: further next hops, members, or contacts of a user.
+        /// Branches of requests beyond the first: further next hops, members, or contacts of a user.
         forked_total: u64 = report.counters.forked
             => [counter "sarabande_proxy_forked_total" "Branches that requests had beyond their first one."],
         /// Groups of branches that were given up after their ring time.
@@ -45,13 +45,13 @@ figures! {
         /// CANCELs sent to next hops.
         cancelled_total: u64 = report.counters.cancelled
             => [counter "sarabande_proxy_cancelled_total" "CANCELs sent to next hops."],
-        /// Requests that the proxy has answered itself with 300 or more, and a transaction.
+        /// Requests that the proxy itself answered with 300 or more in a transaction.
         refused_total: u64 = report.counters.refused,
-        /// Responses that answered nothing: dropped.
+        /// Responses that matched no transaction and were dropped.
         stray_total: u64 = report.counters.stray,
-        /// Of calls whose state is shared out with neighbours (`[distribution]`); `null` where none is.
+        /// Calls whose state is distributed among neighbours (`[distribution]`); `null` without distribution.
         distribution: Option<DistributionView> = report.sharing.as_ref().map(DistributionView::new),
-        /// Of calls whose dialogs are kept (`forward = "dialog"`); `null` where none are.
+        /// Calls whose dialogs are kept (`forward = "dialog"`); `null` without such calls.
         calls: Option<CallsView> = report.calls.as_ref().map(|calls| CallsView::new(calls, records)),
     }
 }
@@ -59,29 +59,29 @@ figures! {
 figures! {
     /// One next hop.
     NextHop as "NextHop" {
-        /// Where it is.
+        /// Address of the next hop.
         address: PeerText,
-        /// Whether it has failed and is the last to be asked.
+        /// Whether the next hop has failed and is tried last.
         resting: bool => [gauge "sarabande_proxy_hop_resting" "1 for a next hop that has failed and rests."],
     }
 }
 
 figures! {
-    /// What became of requests that began something.
+    /// New requests, by the proxy that keeps their state or verifies their credentials.
     #[derive(Copy, Default)]
     DistributionView as "Distribution" from (report: &SharingReport) {
-        /// Forwarded with a transaction here.
+        /// Requests forwarded with a transaction here.
         kept_total: u64 = report.state.kept => [
             counter "sarabande_distribution_calls_total" (decision = "kept")
             "New requests whose state is shared out: kept here, passed on for somebody behind to keep, or kept before."
         ],
-        /// Forwarded without one, for a proxy behind to keep.
+        /// Requests forwarded without a transaction, so that a proxy behind keeps one.
         passed_open_total: u64 = report.state.passed_open
             => [counter "sarabande_distribution_calls_total" (decision = "passed_open")],
-        /// Forwarded without one, since a proxy before keeps it.
+        /// Requests forwarded without a transaction because an earlier proxy keeps one.
         passed_kept_total: u64 = report.state.passed_kept
             => [counter "sarabande_distribution_calls_total" (decision = "passed_kept")],
-        /// Requests whose credentials are this proxy's to judge, where that is shared out: challenged or verified here.
+        /// Requests whose credentials this proxy challenged or verified, if verification is distributed.
         verified_total: u64 = report.authentication.kept => [
             counter "sarabande_distribution_credentials_total" (decision = "kept")
             "New requests whose credentials are verified by one of the proxies: here, left to one behind, or before."
@@ -89,11 +89,11 @@ figures! {
         /// Requests whose credentials were left to a proxy behind.
         left_unverified_total: u64 = report.authentication.passed_open
             => [counter "sarabande_distribution_credentials_total" (decision = "passed_open")],
-        /// Requests whose credentials a proxy before has verified.
+        /// Requests whose credentials an earlier proxy has verified.
         verified_before_total: u64 = report.authentication.passed_kept
             => [counter "sarabande_distribution_credentials_total" (decision = "passed_kept")],
-        /// What the work of the last second takes of the processor time that the process may use, 0 to 1, without
-        /// what waking up for it costs.
+        /// Share of the available processor time that the work of the last second took, 0 to 1, without the cost of
+        /// wake-ups.
         utilisation: f64 = report.utilisation => [
             gauge "sarabande_distribution_utilisation" "Part of its processor time that the work of a second takes."
         ],
@@ -101,8 +101,8 @@ figures! {
         throttled_neighbours: usize = report.throttled => [
             gauge "sarabande_distribution_throttled_neighbours" "Neighbours that are told to hold back."
         ],
-        /// Share of new requests that is taken of senders outside `neighbours`, 0 to 1; below 1 no proxy on the way
-        /// has room, and the others get 503.
+        /// Share of new requests from senders outside `neighbours` that is accepted, 0 to 1. Below 1 no proxy on the
+        /// way has room, and the other requests get 503.
         taken: f64 = report.taken => [
             gauge "sarabande_distribution_taken" "Share of new requests taken of senders that are no neighbours."
         ],
@@ -116,21 +116,20 @@ figures! {
         ringing: usize = calls.ringing => [
             gauge "sarabande_calls" (state = "ringing") "Calls whose dialogs are kept, by how far they are."
         ],
-        /// Calls that are answered and go on.
+        /// Calls that are answered and in progress.
         answered: usize = calls.answered => [gauge "sarabande_calls" (state = "answered")],
-        /// Calls that are over as far as somebody has said: they are watched, and what is heard of them yet reopens
-        /// them.
+        /// Calls that seem to have ended, but without proof. They are watched, and further messages reopen them.
         watched: usize = calls.watched => [gauge "sarabande_calls" (state = "watched")],
-        /// Bytes of memory that calls take, those included that have just ended.
+        /// Bytes of memory that calls take, just ended calls included.
         memory_bytes: usize = calls.memory => [gauge "sarabande_calls_memory_bytes" "Memory that they take."],
-        /// Calls refused for want of room.
+        /// Calls refused because there was no room for another call.
         refused_total: u64 = calls.refused
             => [counter "sarabande_calls_refused_total" "Calls refused for want of room."],
         /// Calls from before a restart that were found again.
         found_again_total: u64 = calls.found => [
             counter "sarabande_calls_found_again_total" "Calls from before a restart that were found again."
         ],
-        /// Calls ended because they took as long as a call may.
+        /// Calls ended at the time limit of calls.
         time_limit_total: u64 = calls.limited => [
             counter "sarabande_calls_given_up_total" (cause = "time-limit")
             "Calls that ended without a BYE of theirs, by the cause."
@@ -138,27 +137,27 @@ figures! {
         /// Calls ended because their session was not refreshed.
         session_expired_total: u64 = calls.expired
             => [counter "sarabande_calls_given_up_total" (cause = "session-expired")],
-        /// Calls ended because nothing was heard of them.
+        /// Calls ended because no message of them arrived for too long.
         lost_total: u64 = calls.lost => [counter "sarabande_calls_given_up_total" (cause = "lost")],
-        /// Calls reopened: they went on after an end that nothing proved.
+        /// Calls that continued after an unproven end, and were reopened.
         reopened_total: u64 = calls.reopened => [
             counter "sarabande_calls_reopened_total" "Calls that went on after an end that nothing proved."
         ],
-        /// Records of calls.
+        /// Call records that were written.
         records_total: u64 = records.written => [counter "sarabande_call_records_total" "Records of calls."],
-        /// Records that were thrown away, since there was no room for them for so long.
+        /// Call records that were discarded because there was no room for them for too long.
         records_lost_total: u64 = records.lost => [
             counter "sarabande_call_records_lost_total" "Records thrown away: for too long no room."
         ],
-        /// Records that the database refuses, whatever is tried.
+        /// Call records that the database refuses permanently.
         records_refused_total: u64 = records.refused => [
             counter "sarabande_call_records_refused_total" "Records that the database refuses."
         ],
-        /// Bytes of records that wait for room on the disk.
+        /// Bytes of call records that wait for room on the disk.
         records_waiting_bytes: usize = records.waiting => [
             gauge "sarabande_call_records_waiting_bytes" "Records that wait for room on the disk."
         ],
-        /// Why records cannot be written, or why the database takes none; `null` when all is well.
+        /// Why records cannot be written, or why the database accepts none; `null` without a fault.
         records_trouble: Option<String> = records.trouble.clone() => [
             gauge "sarabande_call_records_trouble"
             "1 while records cannot be written, or the database takes none."

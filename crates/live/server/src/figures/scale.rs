@@ -1,4 +1,4 @@
-//! Servers that are started and stopped.
+//! Pools whose servers are started and stopped.
 
 use super::metric::figures;
 use super::text::Page;
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 figures! {
     /// `GET /api/scale`
     ScalesView as "Scales" {
-        /// The pools that have a `scale`, in the order of the file.
+        /// Pools with a `scale`, in the order of the file.
         pools: Vec<ScaleView>,
     }
 }
@@ -17,56 +17,57 @@ figures! {
     /// `GET /api/scale/POOL`
     #[derive(Default, PartialEq)]
     ScaleView as "Scale" {
-        /// The pool.
+        /// Name of the pool.
         pool: String,
         /// `none`, `command` or `kubernetes`.
         driver: String,
-        /// Whether it is known what runs. Before that nothing is decided.
+        /// Whether the running servers are known. Nothing is decided before.
         ready: bool,
-        /// New requests a second, refused ones too, averaged over a 30th of `calm`, 1 to 10 s.
+        /// New requests a second, including refused ones, averaged over a 30th of `calm`, but at least 1 s and at most
+        /// 10 s.
         rate: f64 => [gauge "sarabande_scale_rate" "New requests a second, refused ones too, averaged."],
-        /// Requests a second that the members carry that take any.
+        /// Requests a second that the members that take new calls can carry.
         capacity: f64 => [gauge "sarabande_scale_capacity" "Requests a second that its members carry."],
-        /// The rate as part of the capacity; 0 where there is no capacity.
+        /// Rate divided by capacity; 0 without capacity.
         utilisation: f64 => [gauge "sarabande_scale_utilisation" "The rate as part of the capacity."],
-        /// Servers that there should be: those that take calls, and those that are being started for that.
+        /// Number of servers that should take calls, including the ones that are starting.
         wanted: usize => [gauge "sarabande_scale_servers_wanted" "Servers that there should be."],
-        /// Fewest servers.
+        /// Smallest number of servers.
         least: usize,
-        /// Most servers.
+        /// Largest number of servers.
         most: usize,
-        /// Every server that may be, in the order in which they are used; none where nobody starts and stops any.
+        /// All servers that may run, in the order in which they are used; empty if no driver starts and stops servers.
         servers: Vec<ScaledServer>,
-        /// Whether most servers announce much less than they use to: a cause that they share, which more servers do
-        /// not cure.
+        /// Whether most servers announce much less capacity than usual. They then share a cause, and more servers would
+        /// not help.
         cluster_latency: bool => [
             gauge "sarabande_scale_cluster_latency" "1 while most servers carry less than they use to."
         ],
-        /// So many servers are needed, which are more than there may be; `null`: there are enough.
+        /// Number of servers needed if it exceeds the largest number; `null` if there are enough.
         short: Option<usize> => [
             gauge "sarabande_scale_servers_short" "Servers that are needed beyond those that there may be."
             |scale| scale.short.map_or(0, |needed| needed.saturating_sub(scale.most))
         ],
-        /// Servers that answer although the driver does not list them: they stay.
+        /// Servers that answer although the driver does not list them. They are kept.
         unlisted: Vec<String>,
         /// Decisions so far.
         decisions: ScaleDecisions,
-        /// Starts, stops and lists that the driver failed to do.
+        /// Starts, stops and listings that the driver failed to do.
         driver_failures_total: u64 => [
             counter "sarabande_scale_driver_failures_total" "What the driver of a pool was asked and failed to do."
         ],
-        /// How the driver failed last, until it does what it is asked; `null`: it does.
+        /// Last failure of the driver; `null` once a later request succeeds.
         trouble: Option<String> => [
             gauge "sarabande_scale_driver_trouble" "1 while the driver does not do what it is asked."
             |scale| scale.trouble.is_some()
         ],
-        /// Until it is asked again, or another server is started; 0 where nothing waits.
+        /// Time until the driver is asked again or another server is started; 0 if nothing waits.
         retry_seconds: f64 => [gauge "sarabande_scale_retry_seconds" "Until the driver is asked again."],
     }
 }
 
 impl ScaleView {
-    /// What does not work, in words.
+    /// Describes what does not work.
     pub(crate) fn degraded(&self) -> Vec<String> {
         let (pool, most) = (&self.pool, self.most);
         let latency = self.cluster_latency.then(|| {
@@ -84,20 +85,20 @@ impl ScaleView {
 }
 
 figures! {
-    /// Decisions by kind.
+    /// Decisions, by kind.
     #[derive(Copy, Default, PartialEq, Eq)]
     ScaleDecisions as "ScaleDecisions" from (counts: DecisionCounts) {
-        /// Servers to be started.
+        /// Servers to start.
         start: u64 = counts.start => [
             counter "sarabande_scale_decisions_total" (kind = "start") "Decisions about servers by kind."
         ],
-        /// Servers that get no new calls any more.
+        /// Servers that get no new calls from now on.
         drain: u64 = counts.drain => [counter "sarabande_scale_decisions_total" (kind = "drain")],
-        /// Drained ones that get calls again.
+        /// Drained servers that get new calls again.
         resume: u64 = counts.resume => [counter "sarabande_scale_decisions_total" (kind = "resume")],
-        /// Servers to be stopped, those that are asked for again included.
+        /// Servers to stop, repeated requests included.
         stop: u64 = counts.stop => [counter "sarabande_scale_decisions_total" (kind = "stop")],
-        /// Servers to be stopped since they did not come up.
+        /// Servers to stop because they did not come up.
         give_up: u64 = counts.give_up => [counter "sarabande_scale_decisions_total" (kind = "give_up")],
     }
 }
@@ -106,23 +107,23 @@ figures! {
     /// A server that may be started.
     #[derive(PartialEq)]
     ScaledServer as "ScaledServer" {
-        /// The member as the configuration has it.
+        /// Name of the member in the configuration.
         name: String,
-        /// Where it is; `null` where its name stands for no address yet.
+        /// Address of the server; `null` if its name has no address yet.
         address: Option<SocketAddr>,
-        /// `off`, `starting`, `ready`, `draining`, `stopping` or `gone`, which is one that was just stopped, failed
-        /// or lost.
+        /// State of the server: `off`, `starting`, `ready`, `draining`, `stopping` or `gone` (just stopped, failed or
+        /// lost).
         state: String,
-        /// Since it is in this state; 0 for `off`.
+        /// Time in this state; 0 for `off`.
         since_seconds: f64,
-        /// What it carries, new requests a second; 0 for `off`.
+        /// New requests a second that the server can carry; 0 for `off`.
         capacity: f64,
-        /// Calls and transactions in it.
+        /// Calls and transactions of the server.
         work: u64,
     }
 }
 
-/// States of servers, as [`ScaledServer::state`] has them.
+/// All values of [`ScaledServer::state`].
 const STATES: [&str; 6] = ["off", "starting", "ready", "draining", "stopping", "gone"];
 
 impl ScalesView {

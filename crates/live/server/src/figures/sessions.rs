@@ -1,4 +1,4 @@
-//! The session table, as a whole and one session of it.
+//! The session table: its totals, and one session.
 
 use super::metric::figures;
 use super::peer::PeerText;
@@ -9,25 +9,25 @@ use shards::ShardCounts;
 figures! {
     /// `GET /api/sessions`
     Sessions as "Sessions" {
-        /// In progress, all shards.
+        /// Sessions in progress, over all shards.
         active: usize => [gauge "sarabande_sessions" (state = "active") "Sessions in the table by state."],
-        /// Ended, kept for late messages.
+        /// Ended sessions that are kept for late messages.
         expired: usize => [gauge "sarabande_sessions" (state = "expired")],
         /// Transactions without a final response.
         transactions: usize
             => [gauge "sarabande_transactions_open" "Transactions without a final response."],
-        /// The same for each thread.
+        /// The same counts for each thread.
         shards: Vec<ShardView>,
     }
 }
 
 figures! {
-    /// One thread's part.
+    /// Counts of one thread.
     #[derive(Copy)]
     ShardView as "Shard" from (counts: &ShardCounts) {
-        /// In progress.
+        /// Sessions in progress.
         active: usize = counts.table.active,
-        /// Ended, kept for late messages.
+        /// Ended sessions that are kept for late messages.
         expired: usize = counts.table.expired,
         /// Transactions without a final response.
         transactions: usize = counts.transactions,
@@ -49,9 +49,9 @@ impl Sessions {
 figures! {
     /// `GET /api/sessions?call_id=X`
     Session as "Session" from (asked: String, at: PeerText, session: &SessionView, now: Instant) {
-        /// The Call-ID asked for.
+        /// Call-ID of the query.
         call_id: String = asked,
-        /// Address of its member.
+        /// Address of the session's member.
         member: PeerText = at,
         /// `plain`, `invited`, `answered`, `confirmed`, `closing` or `expired`.
         state: String = match session.state {
@@ -62,9 +62,9 @@ figures! {
             SessionState::Closing => "closing",
             SessionState::Expired => "expired",
         }.to_owned(),
-        /// Since its first message.
+        /// Time since the first message.
         age_seconds: f64 = now.saturating_since(session.created).as_secs_f64(),
-        /// Whether it counts as a call: it began with an INVITE.
+        /// Whether the session is a call, that is, started with an INVITE.
         is_call: bool = session.is_call,
     }
 }

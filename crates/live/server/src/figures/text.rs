@@ -6,28 +6,28 @@ use std::fmt::{Display, Write as _};
 /// Labels of a sample: names and values.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// Metric families one after the other.
+/// A page of metric families.
 #[derive(Default)]
 pub struct Page(String);
 
-/// One family, to add samples to.
+/// A metric family that samples are added to.
 pub struct Family<'a> {
     page: &'a mut String,
     name: &'a str,
 }
 
 impl Page {
-    /// Begins a counter.
+    /// Starts a counter.
     pub fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("counter", name, help)
     }
 
-    /// Begins a gauge.
+    /// Starts a gauge.
     pub fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("gauge", name, help)
     }
 
-    /// The text.
+    /// Returns the text of the page.
     pub fn finish(self) -> String {
         self.0
     }
@@ -37,7 +37,7 @@ impl Page {
         self.more(name)
     }
 
-    /// More of the family that was begun last, which has this name.
+    /// Returns the family that was started last, whose name must be `name`, for more samples.
     pub(super) fn more<'a>(&'a mut self, name: &'a str) -> Family<'a> {
         Family { page: &mut self.0, name }
     }
@@ -49,8 +49,8 @@ impl Family<'_> {
         self.line("", labels, None, value);
     }
 
-    /// `bounds` and the recorded values are in the same unit, of which `unit` make one unit of the metric.
-    /// A value and a bound closer than the histogram tells apart (1 %) count as equal.
+    /// Adds a histogram. `bounds` and the recorded values have the same unit; `unit` of it make one unit of the metric.
+    /// A value and a bound that differ by less than the histogram's resolution (1 %) count as equal.
     pub fn buckets(&mut self, labels: Labels<'_>, values: &Histogram<u32>, bounds: &[u64], unit: f64) {
         for &bound in bounds {
             let bucket = (bound as f64 / unit).to_string();

@@ -1,4 +1,4 @@
-//! What is counted of messages and datagrams, for metrics only: the counts stand where they are made.
+//! Counts of messages and datagrams, for metrics only.
 
 use super::metric::figures;
 use crate::log::Unwritten;
@@ -8,14 +8,14 @@ use node::{Drop, ShardCounters};
 use shards::Traffic;
 use std::collections::BTreeMap;
 
-/// What the pipelines and the process did.
+/// Counts of the pipelines and of the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Messages {
-    /// What the pipelines did.
+    /// Counts of the pipelines.
     pub(super) counters: ShardCounters,
-    /// What it cost.
+    /// Costs of the pipelines' work.
     pub(super) ledger: Ledger,
-    /// Names in requests that were not looked up because too many others were.
+    /// Names in requests that were not looked up because too many look-ups were under way.
     pub(super) look_ups_forgotten: u64,
 }
 
@@ -79,7 +79,8 @@ figures! {
     }
 }
 
-/// Also those that have not happened: a series that begins at its first event hides it from `rate()`.
+/// Counts of dropped messages by reason, zeros included: a series that starts at its first event hides that event from
+/// `rate()`.
 fn drops(counters: &ShardCounters) -> BTreeMap<&'static str, u64> {
     let mut drops: BTreeMap<_, _> = Drop::ALL.iter().map(|drop| (drop.reason(), 0)).collect();
     drops.extend(&counters.drops);

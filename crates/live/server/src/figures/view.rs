@@ -1,4 +1,4 @@
-//! What the control task tells of itself: of this and of the shards' counts the figures are made.
+//! State of the control task. Together with the counts of the shards it is the source of all figures.
 
 use super::{PoolName, ScaleView};
 use crate::capacity::CapacityReport;
@@ -10,38 +10,38 @@ use shards::{RecordCounts, StoreReport};
 use std::collections::BTreeMap;
 use streams::tls::CertificateFacts;
 
-/// What the control task knows, at one moment.
+/// State of the control task at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) now: Instant,
-    /// By their number.
+    /// Pools by their number.
     pub(crate) pools: Vec<PoolName>,
     pub(crate) stopping: bool,
-    /// When it ends even with calls, once it is stopping.
+    /// When the process ends even if calls remain; `None` before a stop.
     pub(crate) stops_at: Option<Instant>,
-    /// What the process before still has.
+    /// Calls, or requests of a proxy, that remain at the predecessor.
     pub(crate) predecessor_calls: Option<usize>,
-    /// By their index.
+    /// Ports by their index.
     pub(crate) ports: Ports,
-    /// Whether there are next hops only.
+    /// Whether the configuration has no pool of members, only next hops.
     pub(crate) is_proxy: bool,
     /// The next hops.
     pub(crate) hops: Vec<Slot>,
-    /// In the order of their slots; not every slot has one.
+    /// Members in the order of their slots. A slot can be empty.
     pub(crate) members: Vec<ListedMember>,
-    /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
+    /// Names from requests that were not looked up because too many look-ups were under way.
     pub(crate) look_ups_forgotten: u64,
-    /// The members that are names.
+    /// Members that the configuration gives as names.
     pub(crate) names: Vec<MemberName>,
-    /// What became of the records of calls, where any are kept.
+    /// Counts of the written call records; `None` without call records.
     pub(crate) records: Option<RecordCounts>,
-    /// How the stores of the home domain do.
+    /// State of the stores of the home domain.
     pub(crate) stores: Vec<StoreReport>,
-    /// Why there is no connection for probes, of each member where that is so.
+    /// Members that no probe connection could be opened to, with the cause.
     pub(crate) probe_troubles: BTreeMap<Peer, String>,
-    /// Our certificates.
+    /// Certificates of this process.
     pub(crate) certificates: Vec<CertificateFacts>,
-    /// What has come of updates of capacity, where they are listened for.
+    /// Counts of capacity updates; `None` without a listener for them.
     pub(crate) capacity: Option<CapacityReport>,
     /// Pools whose servers are started and stopped.
     pub(crate) scales: Vec<ScaleView>,
@@ -54,14 +54,15 @@ impl View {
         pools.map(|pool| pool.name.clone()).collect()
     }
 
-    /// What decided the last probe of a member; `None` before the first.
+    /// Returns what decided the last probe of a member; `None` before the first.
     pub(crate) fn last_probe(&self, member: &ListedMember) -> Option<String> {
         let trouble = self.probe_troubles.get(&member.peer).map(|why| format!("no connection: {why}"));
         trouble.or_else(|| member.last_probe.map(|result| result.to_string()))
     }
 
-    /// What a message from there comes by: the port that is named, or else the first that somebody there can send to.
-    /// The port says over what, where its name and the sender's do not.
+    /// Returns the ingress flow of a message from `from`: through the port `named`, or else the first port that this
+    /// peer can send to. A `named` peer of UDP, the default transport, also matches a port of another transport at the
+    /// same address.
     pub(crate) fn flow(&self, from: Peer, named: Option<Peer>) -> Result<Flow, String> {
         let at = |port: &Port| Peer::new(port.transport, port.local);
         let first = |is_it: &dyn Fn(&Port) -> bool| self.ports.iter().position(is_it);

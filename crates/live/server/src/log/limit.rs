@@ -1,4 +1,4 @@
-//! At most so many lines a second of one kind: a peer that can cause a line must not be able to fill the disk.
+//! Rate limit of log lines of one kind. A peer that can cause a line must not be able to fill the disk.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,20 +9,20 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// Lines of one kind at once: so many members may die together.
+/// Lines of one kind at once: that many members may die at the same time.
 const BURST: u32 = 50;
-/// Time in which one more is allowed: ten a second.
+/// Interval at which one more line of a kind is allowed: ten a second.
 const EACH: Duration = Duration::from_millis(100);
-/// Time between two lines that tell how many of a kind were not written.
+/// Interval of the lines that report how many lines of a kind were suppressed.
 const TELL: Duration = Duration::from_secs(1);
-/// Of the lines that tell this: they are not limited themselves.
+/// Target of these reports, which are not limited themselves.
 const TARGET: &str = "server::log::limit";
 
-/// Kinds that are told apart; the words of a line may be of a stranger.
+/// Limit of kinds. The text of a line may contain words of a peer.
 const KINDS_MOST: usize = 1_024;
 
-/// Lets lines through, and counts the suppressed ones. A kind is a place in the program and what is said there: one
-/// place may tell of many causes.
+/// Admits lines and counts the suppressed ones. The kind of a line is its place in the program and its text, since one
+/// place may report many causes.
 #[derive(Clone, Default)]
 pub(super) struct Limit {
     kinds: Arc<Mutex<HashMap<(Identifier, String), Kind>>>,
@@ -32,12 +32,12 @@ pub(super) struct Limit {
 struct Kind {
     level: Level,
     pace: Pace,
-    /// Not written and not told of.
+    /// Suppressed lines that were not reported yet.
     untold: u64,
     told: Instant,
 }
 
-/// The generic cell rate algorithm (ITU-T I.371): the time at which all that was let through would be due.
+/// The generic cell rate algorithm (ITU-T I.371): theoretical time at which all admitted lines are due.
 struct Pace(Instant);
 
 impl Pace {
@@ -63,7 +63,7 @@ impl Limit {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kind = (meta.callsite(), text);
         if kinds.len() >= KINDS_MOST && !kinds.contains_key(&kind) {
-            // One kind for all further ones of this place.
+            // All further texts of this place are one kind.
             kind.1.clear();
         }
         let kind = kinds.entry(kind).or_insert_with(|| Kind {
@@ -80,9 +80,9 @@ impl Limit {
         false
     }
 
-    /// Tells how many lines of each kind were not written.
+    /// Logs how many lines of each kind were suppressed.
     pub(super) fn tell(&self, now: Instant) {
-        // Not to be held while a line is logged.
+        // The lock must not be held while a line is logged.
         let due: Vec<_> = {
             let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
             let is_due = |kind: &Kind| kind.untold > 0 && now.duration_since(kind.told) >= TELL;
@@ -112,7 +112,7 @@ impl<S: Subscriber> Layer<S> for Limit {
     }
 }
 
-/// The words of a line without its fields.
+/// The message of a line without its fields.
 struct Text<'a>(&'a mut String);
 
 impl Visit for Text<'_> {
@@ -172,7 +172,7 @@ mod tests {
         let suppressed = limit.suppressed();
         let count = |what: &str| text.lines().filter(|line| line.contains(what)).count() as u64;
         assert_eq!(count("the same again number="), many - suppressed, "{text}");
-        // Some come due while the loop runs, on a slow machine all of them.
+        // Some lines become due while the loop runs; on a slow machine, all of them.
         assert!(suppressed <= 500, "{suppressed}");
         assert_eq!(count("another kind"), 1);
         assert_eq!(

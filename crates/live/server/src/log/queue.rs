@@ -1,4 +1,4 @@
-//! From the threads that log to the thread that writes.
+//! Queue of log lines between the logging threads and the writing thread.
 
 use super::limit::Limit;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,20 +11,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::{Duration, Instant};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that wait for a slow disk or reader; a line too many is lost.
+/// Limit of lines that wait for a slow disk or reader. Lines beyond it are lost.
 const WAITING: usize = 1_024;
-/// Longest line in bytes; what a peer sent must not fill the memory through the log.
+/// Limit of a line in bytes. Text from a peer must not fill the memory through the log.
 const LONGEST: usize = 8 << 10;
-/// How often it is looked whether there is something to be said of lines that were not written.
+/// Interval of checks for lines to report as lost or suppressed.
 const LOOK: Duration = Duration::from_secs(1);
 
 enum Message {
     Line(Box<[u8]>),
-    /// To be answered when all before it is written.
+    /// Answered when all earlier messages are written.
     Flush(SyncSender<()>),
 }
 
-/// Takes lines without ever waiting.
+/// Accepts lines without blocking.
 #[derive(Clone)]
 pub(super) struct Queue {
     messages: SyncSender<Message>,
@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// Waits until all lines pushed so far are written, but no longer than `patience`.
+    /// Waits until all lines pushed so far are written, at most for `patience`.
     pub(super) fn flush(&self, patience: Duration) {
         let end = Instant::now() + patience;
         let (done, is_done) = sync_channel(1);
@@ -62,7 +62,7 @@ impl Queue {
     }
 }
 
-/// One line on its way into the queue: the library writes each in one piece.
+/// One line on its way into the queue. The library writes each line in one call.
 pub(super) struct Line<'a>(&'a Queue);
 
 impl Write for Line<'_> {
@@ -84,7 +84,7 @@ impl<'a> MakeWriter<'a> for Queue {
     }
 }
 
-/// Standard error without the lock of [`std::io::stderr`]: a thread that waits there must not hold up the others.
+/// Standard error without the lock of [`std::io::stderr`]: a thread that blocks there must not block others.
 pub(super) struct StandardError(File);
 
 pub(super) fn standard_error() -> io::Result<StandardError> {
@@ -95,7 +95,7 @@ impl Write for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.0.write(bytes) {
-                // Somebody else with the same pipe or terminal has set it so.
+                // Another process with the same pipe or terminal has made it non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let _ = poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None);
                 }
@@ -122,12 +122,12 @@ pub(super) fn start(out: impl Write + Send + 'static, limit: Limit) -> io::Resul
 /// Writes the lines, and counts the lines that it could not write.
 struct Scribe<W> {
     out: W,
-    /// The last thing written is the beginning of a line without its end.
+    /// Whether the last write ended within a line.
     torn: bool,
-    /// The last line could be written.
+    /// Whether the last line could be written.
     works: bool,
     lost: Arc<AtomicU64>,
-    /// Lost lines that a later line has reported.
+    /// Number of lost lines that were reported.
     told: u64,
 }
 
@@ -142,7 +142,7 @@ impl<W: Write> Scribe<W> {
             for message in first.into_iter().chain(messages.try_iter()) {
                 self.take(message);
             }
-            // Both go through the queue, as every line.
+            // Both reports go through the queue like every line.
             self.tell();
             limit.tell(Instant::now());
         }
@@ -154,12 +154,12 @@ impl<W: Write> Scribe<W> {
                 self.works = self.write(&line).is_ok();
                 self.lost.fetch_add(u64::from(!self.works), Ordering::Relaxed);
             }
-            // Whoever asked may have lost patience.
+            // The caller of `flush` may have stopped waiting.
             Message::Flush(done) => drop(done.try_send(())),
         }
     }
 
-    /// Reports the number of lost lines, once writing works again.
+    /// Reports the number of lost lines once writing works again.
     fn tell(&mut self) {
         let lost = self.lost.load(Ordering::Relaxed);
         if self.works && lost > self.told {
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for a number of bytes.
     #[derive(Clone, Default)]
     struct Disk(Arc<Mutex<(usize, Vec<u8>)>>);
 
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(queue.lost(), 2);
     }
 
-    /// A reader that stands still until it is let go.
+    /// A reader that blocks until it is released.
     struct Stalled(Receiver<()>, Disk);
 
     impl Write for Stalled {
@@ -276,7 +276,7 @@ mod tests {
         }
         queue.flush(Duration::ZERO);
         let lost = usize::try_from(queue.lost()).unwrap();
-        // One is being written.
+        // One line is being written.
         assert!((lines - WAITING - 1..=lines - WAITING).contains(&lost), "{lost} lost");
         drop(go_on);
         queue.flush(SOON);

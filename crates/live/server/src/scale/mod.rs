@@ -1,9 +1,9 @@
-//! Servers of pools are started and stopped as calls come and go. [`control::scale`] decides; here members are
-//! drained, drivers asked, and people told. `docs/elastic.md` describes it for users.
+//! Starts and stops servers of pools as the load changes. [`control::scale`] decides; this module drains members, calls
+//! drivers and writes the log. `docs/scaling.md` describes it for users.
 //!
 //! - [`view`]: the state of a pool, from the control task and the shards,
 //! - [`driver`]: drivers, which start and stop servers,
-//! - [`task`]: looks, and carries decisions out.
+//! - [`task`]: observes a pool and carries decisions out.
 
 mod driver;
 mod task;
@@ -20,17 +20,14 @@ use task::{Decider, Task};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The pools that are scaled.
 #[derive(Default)]
 pub(crate) struct Scaling {
     pools: Vec<Scaled>,
 }
 
-/// A pool that is scaled.
 struct Scaled {
-    /// Its members and how it is scaled, to see whether that has changed.
+    /// Members and scale settings, kept to notice changes.
     config: PoolConfig,
-    /// Whether servers are started and stopped.
     has_driver: bool,
     shown: watch::Receiver<ScaleView>,
     task: JoinHandle<()>,
@@ -44,8 +41,8 @@ impl Drop for Scaled {
 }
 
 impl Scaling {
-    /// Scales what the configuration says, from now on. What is as before goes on; of what is not it is found out
-    /// anew what runs.
+    /// Scales the pools of this configuration from now on. An unchanged pool continues. For a changed pool, the running
+    /// servers are determined again.
     pub(crate) fn renew(&mut self, config: &Config, clock: Clock, handle: &Handle) {
         let mut before = std::mem::take(&mut self.pools);
         for pool in &config.pools {
@@ -59,7 +56,7 @@ impl Scaling {
         }
     }
 
-    /// Ends all scaling; running servers go on.
+    /// Ends all scaling. Running servers are kept.
     pub(crate) fn stop(&mut self) {
         for scaled in &mut self.pools {
             scaled.task.abort();
@@ -67,18 +64,17 @@ impl Scaling {
         }
     }
 
-    /// The pools as they are now.
     pub(crate) fn views(&self) -> Vec<ScaleView> {
         self.pools.iter().map(|scaled| scaled.shown.borrow().clone()).collect()
     }
 
-    /// Whether members of this pool are drained here, and taken back.
+    /// Returns whether this process drains and undrains members of the pool.
     pub(crate) fn drains(&self, pool: &str) -> bool {
         self.started().any(|scaled| scaled.config.settings.name == pool)
     }
 
-    /// Whether the silence of this member of these pools is expected: its server does not run, or is not to, or
-    /// that is about to be found out.
+    /// Returns whether this member is expected not to answer, because its server does not run or is being stopped. Also
+    /// `true` while the running servers of its pool are not known.
     pub(crate) fn expects_down(&self, address: SocketAddr, pools: &[String]) -> bool {
         self.started().any(|scaled| {
             let shown = scaled.shown.borrow();
@@ -90,13 +86,13 @@ impl Scaling {
         })
     }
 
-    /// Whether it is expected that no server of this pool answers: none is known to run.
+    /// Returns whether no server of this pool is expected to answer, since none is known to run.
     pub(crate) fn expects_none(&self, pool: &str) -> bool {
         let mut scaled = self.started().filter(|scaled| scaled.config.settings.name == pool);
         scaled.any(|scaled| !scaled.shown.borrow().servers.iter().any(runs))
     }
 
-    /// The pools whose servers are started and stopped here.
+    /// Returns the pools whose servers this process starts and stops.
     fn started(&self) -> impl Iterator<Item = &Scaled> {
         self.pools.iter().filter(|scaled| scaled.has_driver && !scaled.has_stopped)
     }
@@ -138,12 +134,12 @@ impl Scaled {
     }
 }
 
-/// Whether a server is to answer.
+/// Returns whether a server is expected to answer.
 fn runs(server: &ScaledServer) -> bool {
     ["ready", "draining"].contains(&&*server.state)
 }
 
-/// Which servers there may be.
+/// Returns the servers that may run.
 fn server_list(pool: &PoolConfig, scale: &ScaleConfig) -> ServerList {
     let mut names = pool.members.iter().map(|member| member.address.to_string());
     match &scale.driver {

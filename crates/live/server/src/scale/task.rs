@@ -1,4 +1,4 @@
-//! The task beside the traffic that scales one pool: looks at it every few seconds, and carries decisions out.
+//! The task that scales one pool. It observes the pool every few seconds and carries decisions out.
 
 use super::driver::Driver;
 use super::tell::tell;
@@ -15,25 +15,23 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-/// A driver keeps its own time; one that does not is not waited for longer than this beyond it.
+/// A driver has its own time-out. Its answer is awaited for this much longer at most.
 const BEYOND: Duration = Duration::from_secs(5);
 
-/// The answer of a driver.
 enum Done {
     Started(Server, Result<(), String>),
     Stopped(Server, Result<(), String>),
     Listed(Instant, Result<Listing, String>),
 }
 
-/// The decider about a pool.
+/// Makes the decisions about a pool.
 pub(super) enum Decider {
-    /// Servers are started and stopped.
+    /// Decides about servers that a driver starts and stops.
     Fleet(Box<Reconciler>, Arc<dyn Driver>),
-    /// It is said how many there should be.
+    /// Only recommends a number of servers.
     Advice(Box<Advice>),
 }
 
-/// The state of a pool's task.
 pub(super) struct Task {
     pub(super) pool: String,
     pub(super) driver_name: &'static str,
@@ -54,14 +52,14 @@ impl Task {
         loop {
             tokio::select! {
                 _ = tick.tick() => {
-                    // While the server ends there is nobody to ask.
+                    // The control task no longer answers while the server ends.
                     let Ok(view) = self.handle.pool_view(&self.pool).await else { return };
                     if let Some(view) = view {
                         self.look(&view, &mut jobs);
                     }
                 }
                 Some(done) = jobs.join_next() => {
-                    // A driver that panics is a bug, and no reason to end the process.
+                    // A panic of a driver is a bug, but must not end the process.
                     if let Ok(done) = done {
                         self.done(done);
                     }
@@ -147,7 +145,6 @@ impl Task {
         }
     }
 
-    /// For those who look on.
     fn show(&self, view: &PoolView) {
         let now = view.now;
         let base = ScaleView {
@@ -188,12 +185,10 @@ impl Task {
     }
 }
 
-/// An answer that comes in time.
 async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(format!("no answer for {limit:?}")))
 }
 
-/// All servers that may be.
 fn servers(fleet: &Fleet, view: &PoolView) -> Vec<ScaledServer> {
     let rows: Vec<_> = fleet.outlook.scaler.rows().collect();
     let mut ids: Vec<_> = fleet.server_list().ids().chain(rows.iter().map(|row| row.id)).collect();

@@ -37,7 +37,7 @@ pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
         News::Decided(None, Decision::Drain(_)) => {
             tracing::info!(pool, "scale: there should be a server less");
         }
-        // Only thought of.
+        // Advice starts and stops no server.
         News::Decided(None, Decision::Stop(_) | Decision::GiveUp(_)) => {}
         News::Found(server) => tracing::info!(pool, server, "scale: a server was found running"),
         News::Ready(server) => tracing::info!(pool, server, "scale: a server runs and takes calls"),

@@ -1,11 +1,11 @@
-//! The state of a pool, from the control task and the shards.
+//! State of a pool for its scaler.
 
 use crate::figures::View;
 use control::ListedMember;
 use control::scale::{MemberWork, PoolView};
 use shards::{AllShards, ShardCounts};
 
-/// The state of the pool of this name, from the control task and the shards.
+/// Returns the state of the pool with this name, from the control task and the shards; `None` if there is no such pool.
 pub(crate) fn pool_view(view: &View, counts: &[ShardCounts], pool: &str) -> Option<PoolView> {
     let pool = view.pools.iter().find(|known| known.name == pool)?.id;
     let shards = AllShards(counts);

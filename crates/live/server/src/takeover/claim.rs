@@ -1,5 +1,5 @@
-//! The successor's side: it takes the sockets over, and asks its predecessor from time to time what that one still
-//! has to do.
+//! The successor's side of a takeover. It takes the sockets over and regularly asks the predecessor for its remaining
+//! work.
 
 use super::exchange::{
     GREETING, Kept, Offer, PATIENCE, PERIOD, RELEASE, Taken, connect, is_served, receive, send, socket_paths,
@@ -21,32 +21,30 @@ use std::sync::Arc;
 use streams::Streams;
 use tokio::sync::mpsc;
 
-/// A question: what is left to do?
+/// Question for the remaining work.
 const ASK: u8 = b'?';
 
-/// What is taken over; the predecessor goes on until it is told to stop.
+/// An accepted offer. The predecessor continues to read until [`Claim::confirm`].
 pub(crate) struct Claim {
     stream: UnixStream,
-    /// Where it listens.
+    /// Path of the predecessor's Unix socket.
     path: PathBuf,
-    /// Its process.
     pid: u32,
-    /// By set and listener of ours; `None`: the predecessor has no such listener.
+    /// Sockets by set and by our listener; `None`: the predecessor has no such listener.
     pub(crate) sets: Vec<Vec<Option<UdpSocket>>>,
     pub(crate) admin: Option<TcpListener>,
-    /// Listening sockets of connections.
     pub(crate) streams: Vec<(Peer, TcpListener)>,
     taken: Taken,
-    /// Its number of each listener of ours; `None`: it does not have that.
+    /// The predecessor's number for each of our listeners; `None`: it has no such listener.
     listeners: Vec<Option<u16>>,
 }
 
-/// Asks the process with the configuration at `path` for its sockets; `None`: there is none.
+/// Asks the process with the configuration at `path` for its sockets; `None` if there is no such process.
 ///
 /// # Errors
-/// It does not hand them over.
+/// If the process does not hand its sockets over.
 pub(crate) fn claim(path: &Path, ports: &Ports) -> io::Result<Option<Claim>> {
-    // A process that was killed leaves its socket file behind, and nobody listens there.
+    // A killed process leaves its socket file behind, but nothing listens there.
     let found = socket_paths(path).into_iter().find_map(|path| Some((connect(&path).ok()?, path)));
     let Some((mut stream, path)) = found else { return Ok(None) };
     match exchange(&mut stream) {
@@ -56,7 +54,7 @@ pub(crate) fn claim(path: &Path, ports: &Ports) -> io::Result<Option<Claim>> {
     }
 }
 
-/// It is fine that a process does not answer that has ended meanwhile.
+/// Returns an error unless the process has ended meanwhile.
 fn refused(path: &Path, error: &io::Error) -> io::Result<()> {
     if !is_served(path) {
         return Ok(());
@@ -77,7 +75,7 @@ fn of_other_network(path: &Path) -> io::Error {
     ))
 }
 
-/// What the process at the other end offers.
+/// Receives the offer and the descriptors of the process at the other end.
 fn exchange(stream: &mut UnixStream) -> io::Result<(Offer, Vec<OwnedFd>)> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -96,7 +94,7 @@ impl Claim {
         ports: &Ports,
     ) -> Self {
         let mut descriptors = descriptors.into_iter();
-        // Those of datagrams come first, and others may share their addresses.
+        // Sockets of datagrams come first. Listeners of other transports may share their addresses.
         let datagrams = datagram_ports(ports);
         let place = |address: &SocketAddr| datagrams.clone().position(|port| port.local == *address);
         let places: Vec<Option<usize>> = offer.listeners.iter().map(place).collect();
@@ -122,7 +120,7 @@ impl Claim {
         let streams = offer.streams.iter().zip(descriptors);
         let streams = streams.filter_map(|(stream, socket)| Some((at(stream)?, TcpListener::from(socket))));
         let streams = streams.collect();
-        // Of connections by their place among those behind the sets.
+        // Ports of connections are numbered after the ports of datagrams.
         let number = |port: &Port| offer.number_of(Peer::new(port.transport, port.local));
         let listeners = ports.iter().map(|port| number(port).map(|number| number as u16)).collect();
         let listeners_taken = places.iter().map(Option::is_some).collect();
@@ -130,11 +128,11 @@ impl Claim {
         Self { stream, path, pid: offer.pid, sets, admin, streams, taken, listeners }
     }
 
-    /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on.
-    /// `None`: it has ended, and its calls with it.
+    /// Tells the predecessor to keep only its calls. From then on the caller reads the sockets. `None`: the predecessor
+    /// has ended, and its calls with it.
     ///
     /// # Errors
-    /// It goes on.
+    /// If the predecessor continues to read the sockets.
     pub(crate) fn confirm(
         mut self,
         clock: Clock,
@@ -154,7 +152,7 @@ impl Claim {
         Ok(Some((bond, predecessor)))
     }
 
-    /// Says what is taken, and gets what the predecessor keeps: it has stopped reading by then.
+    /// Sends the list of taken sockets and receives the kept calls. The predecessor has stopped reading by then.
     fn take(&mut self, clock: Clock) -> io::Result<OtherProcess> {
         send(&mut self.stream, &self.taken)?;
         let kept: Kept = receive(&mut self.stream)?;
@@ -173,11 +171,11 @@ impl Claim {
     }
 }
 
-/// Takes what the predecessor gives back, on a thread of its own: what it answers by connections of this process, since
-/// requests of its calls came by them, and what came by connections that it still has and is about no call of its own.
+/// Starts a thread that takes messages back from the predecessor. These are answers that leave by connections of this
+/// process, and messages on connections of the predecessor that do not belong to its calls.
 ///
 /// # Errors
-/// No thread can be started.
+/// If no thread can be started.
 pub(crate) fn bring_back(process: &Arc<OtherProcess>, workers: Vec<WorkerHandle>) -> io::Result<()> {
     let process = Arc::clone(process);
     let run = move || {
@@ -195,26 +193,26 @@ pub(crate) fn bring_back(process: &Arc<OtherProcess>, workers: Vec<WorkerHandle>
     std::thread::Builder::new().name("given-back".to_owned()).spawn(run).map(drop)
 }
 
-/// What ties this process to its predecessor.
+/// The connection to the predecessor.
 pub(crate) struct PredecessorLink {
     stream: UnixStream,
 }
 
 impl PredecessorLink {
-    /// When this process ends, it is not for the predecessor to go on.
+    /// Tells the predecessor not to read the sockets again when this process ends.
     pub(crate) fn release(&mut self) {
-        // One that has ended needs no word.
+        // A predecessor that has ended needs no message.
         let _ = self.stream.write_all(&[RELEASE]);
     }
 }
 
-/// Asks the predecessor what it still has to do.
+/// Asks the predecessor for its remaining work.
 fn ask(stream: &mut UnixStream) -> io::Result<Remainder> {
     stream.write_all(&[ASK])?;
     receive(stream)
 }
 
-/// Asks the predecessor until it is gone.
+/// Asks the predecessor regularly until it ends.
 fn watch(mut stream: UnixStream, predecessor: &OtherProcess, asks: &mpsc::UnboundedSender<Ask>) {
     let error = loop {
         match ask(&mut stream) {
@@ -229,7 +227,7 @@ fn watch(mut stream: UnixStream, predecessor: &OtherProcess, asks: &mpsc::Unboun
     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
         tracing::warn!("the process before does not answer: its calls are treated as if it had been killed");
     }
-    // If it only stood still, it must not read the sockets as well.
+    // A predecessor that was only stopped must not read the sockets again.
     let _ = stream.write_all(&[RELEASE]);
     predecessor.end();
     let _ = asks.send(Ask::Process(predecessor.id()));
@@ -241,8 +239,8 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// Claims where `predecessor` does what a process of the same configuration does with the one who asks; `then`
-    /// gets what comes of it.
+    /// Claims sockets from `predecessor`, which acts on the listener and the accepted connection. `then` gets the
+    /// result.
     fn meet<T>(
         name: &str,
         predecessor: impl FnOnce(UnixListener, UnixStream) + Send + 'static,
@@ -260,7 +258,7 @@ mod tests {
         outcome
     }
 
-    /// Hands sockets over, of which there are none here, and reads which are taken.
+    /// Offers no sockets, and reads which are taken.
     fn offer(stream: &mut UnixStream) {
         offer_from(network_namespace(), stream);
         let _: Taken = receive(stream).unwrap();
@@ -294,7 +292,7 @@ mod tests {
         assert!(!meet("later", later, |claim| confirm(claim.unwrap().unwrap())).unwrap());
     }
 
-    /// Containers may share a folder and no network.
+    /// Containers can share a folder but not a network.
     #[test]
     fn one_of_another_network_is_no_predecessor() {
         let claim_from = |name: &str, network: Option<u64>| {
@@ -310,7 +308,7 @@ mod tests {
     fn one_that_goes_on_is_named() {
         let refuses = |listener: UnixListener, stream: UnixStream| {
             drop(stream);
-            // Whether anybody is there is asked for.
+            // The claim checks whether the process still listens.
             let _ = listener.accept();
         };
         let error = meet("refuses", refuses, |claim| claim.map(|_| ())).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What the two processes of a take-over say to each other, and how.
+//! The messages between the two processes of a takeover.
 
 use base::{Peer, Transport};
 use serde::{Deserialize, Serialize};
@@ -12,53 +12,53 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first bytes of the successor; another number when the rest of the exchange changes.
+/// First bytes that the successor sends. The number changes when the rest of the exchange changes.
 pub(super) const GREETING: &[u8] = b"sarabande takeover 2\n";
-/// Longest silence of a process that is asked to hand its sockets over, or that has asked.
+/// Longest silence of either process during the exchange.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Word that nothing is left to do when the successor ends: it ends as it should, or waits no longer.
+/// Message of the successor that the predecessor must not read the sockets again: the successor ends regularly, or no
+/// longer waits for the predecessor.
 pub(super) const RELEASE: u8 = b'r';
-/// How often the predecessor reports its remaining work.
+/// Interval at which the predecessor is asked for its remaining work.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
-/// Bytes of a text in the exchange: 256 addresses, 65,535 members.
+/// Limit of a text in the exchange in bytes: 256 addresses, 65,535 members.
 const LONGEST: u32 = 16 << 20;
 
-/// The sockets at which a process with the configuration at `path` may listen for a successor, the usual one first:
-/// `sarabande.sock` for `sarabande.toml`.
+/// Returns the sockets at which a process with the configuration at `path` may listen for a successor. The usual socket
+/// is first: `sarabande.sock` for `sarabande.toml`.
 pub(crate) fn socket_paths(path: &Path) -> Vec<PathBuf> {
     state::places(path, "sock")
 }
 
-/// The state that the predecessor hands over. Descriptors follow: of the sets, set by set, and of the admin
-/// interface.
+/// The predecessor's offer. Descriptors follow: first the sets, set by set, then the admin interface.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Offer {
-    /// Its process.
+    /// Process ID of the predecessor.
     pub(super) pid: u32,
-    /// Its network namespace; `None`: it does not know.
+    /// Network namespace of the predecessor; `None` if unknown.
     pub(super) network: Option<u64>,
-    /// The addresses of the sockets of a set.
     pub(super) listeners: Vec<SocketAddr>,
-    /// How many sets there are: each has a socket for each address, in that order.
+    /// Number of sets. Each set has a socket for each address, in the same order.
     pub(super) sets: usize,
-    /// Whether there is a listener of the admin interface.
+    /// Whether the admin interface has a listener.
     pub(super) admin: bool,
     /// Listening sockets of connections: transport and address. Their descriptors come last.
     pub(super) streams: Vec<(String, SocketAddr)>,
 }
 
-/// The network namespace of this process, by its inode (namespaces(7)); `None` where `/proc` is not mounted.
+/// Returns the network namespace of this process as its inode (namespaces(7)); `None` if `/proc` is not mounted.
 pub(super) fn network_namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/net").ok().map(|namespace| namespace.ino())
 }
 
 impl Offer {
-    /// Whether its sockets are of another network: an address of theirs is not the same one here.
+    /// Returns whether the offered sockets belong to another network namespace. Equal addresses are then different
+    /// endpoints.
     pub(super) fn is_of_other_network(&self) -> bool {
         self.network.zip(network_namespace()).is_some_and(|(theirs, ours)| theirs != ours)
     }
 
-    /// The number of its port that is at the address of this one. Those of datagrams come first.
+    /// Returns the predecessor's number of the port with this address. Ports of datagrams come first.
     pub(super) fn number_of(&self, at: Peer) -> Option<usize> {
         if at.transport == Transport::Udp {
             return self.listeners.iter().position(|address| *address == at.address);
@@ -76,47 +76,45 @@ impl Offer {
     }
 }
 
-/// Which of the offered addresses the successor reads from now on.
+/// Offered sockets that the successor reads from now on.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
     pub(super) listeners: Vec<bool>,
-    /// Of [`Offer::streams`], whether the successor accepts connections there.
+    /// For each entry of [`Offer::streams`], whether the successor accepts connections there.
     pub(super) streams: Vec<bool>,
 }
 
 impl Taken {
-    /// Whether the successor accepts connections at the listening socket in this place of the offer.
+    /// Returns whether the successor accepts connections at the listening socket with this index in the offer.
     pub(super) fn serves(&self, place: usize) -> bool {
         self.streams.get(place) == Some(&true)
     }
 }
 
-/// The calls that the predecessor keeps, once it has stopped reading. A descriptor for each thread follows, and the
+/// Calls that the predecessor keeps, sent after it has stopped reading. A descriptor for each thread follows, then the
 /// hashes of the calls.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// How many threads own calls.
+    /// Number of threads that own calls.
     pub(super) threads: usize,
-    /// How their Call-IDs are hashed.
+    /// Hash function of their Call-IDs.
     pub(super) call_hash: [u64; 2],
-    /// How many calls there are.
     pub(super) calls: u64,
     #[serde(flatten)]
     pub(super) node_states: NodeStates,
 }
 
-/// The stages of a predecessor.
+/// Stages of the takeover from a predecessor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Succession {
-    /// The other one reads the sockets.
+    /// The successor reads the sockets.
     Begun,
-    /// It was killed: this one reads them again.
+    /// The successor was killed, and the predecessor reads the sockets again.
     GivenBack,
-    /// It has ended as it should, or waits no longer for this one, which gets nothing any more.
+    /// The successor has ended regularly, or no longer waits for the predecessor, which gets no more messages.
     Over,
 }
 
-/// Whether a process listens there.
 pub(super) fn is_served(path: &Path) -> bool {
     connect(path).is_ok()
 }
@@ -125,7 +123,7 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     Near::to(path).and_then(|near| UnixStream::connect(near.path()))
 }
 
-/// Sends a value as text with its length before it.
+/// Sends a value as JSON, preceded by its length.
 pub(super) fn send(stream: &mut UnixStream, value: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec(value).map_err(io::Error::other)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length <= LONGEST);
@@ -146,9 +144,9 @@ pub(super) fn receive<T: for<'a> Deserialize<'a>>(stream: &mut UnixStream) -> io
     serde_json::from_slice(&text).map_err(io::Error::other)
 }
 
-/// A path that fits the address of a Unix socket, 108 bytes (unix(7)), whatever the folder is called.
+/// A path short enough for the address of a Unix socket, 108 bytes (unix(7)), whatever the length of its folder.
 pub(super) struct Near {
-    /// Open as long as the path is used.
+    /// Kept open as long as the path is used.
     _folder: File,
     path: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! The predecessor's side: it waits for a successor, hands over sockets and state, and reads its sockets again if it
-//! is left alone.
+//! The predecessor's side of a takeover. It waits for a successor, hands over sockets and state, and reads its sockets
+//! again if the successor dies.
 
 use super::exchange::{
     GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Succession, Taken, network_namespace, receive, send,
@@ -27,21 +27,19 @@ use std::sync::Arc;
 use streams::{close_listener, listen_again};
 use tokio::sync::{mpsc, oneshot};
 
-/// Bytes on their way to a thread of the predecessor: a burst that it has no time for now.
+/// Send buffer of the socket pair to a thread of the predecessor: room for a burst that the thread cannot read at once.
 const BACKLOG: usize = 4 << 20;
 
-/// The state that a successor gets.
+/// Sockets and state that a successor gets.
 pub(crate) struct Holdings {
-    /// The addresses of a set of sockets.
     pub(crate) listeners: Vec<SocketAddr>,
-    /// Copies of all sockets: for each set one of each listener.
+    /// Copies of all sockets: each set has one socket for each address.
     pub(crate) sets: Vec<Vec<OwnedFd>>,
     pub(crate) admin: Option<OwnedFd>,
     /// Copies of the listening sockets of connections.
     pub(crate) streams: Vec<(Peer, OwnedFd)>,
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) hash: CallHash,
-    /// Whose successor this process is.
     pub(crate) processes: Vec<Arc<OtherProcess>>,
 }
 
@@ -52,7 +50,7 @@ struct SuccessorListener {
 }
 
 impl SuccessorListener {
-    /// Listens at `path`, in place of any process that listened there.
+    /// Listens at `path`, replacing the socket of any other process.
     fn open(path: PathBuf) -> io::Result<Self> {
         let draft = path.with_added_extension(std::process::id().to_string());
         let _ = fs::remove_file(&draft);
@@ -66,7 +64,7 @@ impl SuccessorListener {
     }
 }
 
-/// Waits for successors of the process with the configuration at `path`, on a thread of its own.
+/// Starts a thread that waits for successors of the process with the configuration at `path`.
 pub(crate) fn start(path: &Path, holdings: Holdings, asks: mpsc::UnboundedSender<Ask>) {
     let path = socket_paths(path).remove(0);
     let socket = match SuccessorListener::open(path.clone()) {
@@ -86,7 +84,7 @@ pub(crate) fn start(path: &Path, holdings: Holdings, asks: mpsc::UnboundedSender
 fn serve(mut socket: SuccessorListener, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>) {
     loop {
         let Ok((mut stream, _)) = socket.listener.accept() else {
-            // No descriptors are left; a successor would find none either.
+            // No descriptors are left. A successor would find none either.
             std::thread::sleep(PATIENCE);
             continue;
         };
@@ -112,7 +110,7 @@ fn serve(mut socket: SuccessorListener, holdings: &Holdings, asks: &mpsc::Unboun
     }
 }
 
-/// State of the nodes at this process; `None` when it ends.
+/// Returns the state of the members at this process; `None` if the process ends.
 fn node_states(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Option<NodeStates> {
     let (reply, answer) = oneshot::channel();
     asks.send(Ask::View(reply)).ok()?;
@@ -137,7 +135,7 @@ fn node_states(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> O
     })
 }
 
-/// Asks all threads at once, from a thread that may wait.
+/// Asks all threads at the same time. Blocks until they have answered.
 fn ask_each<T>(
     workers: &[WorkerHandle],
     question: impl Fn(usize, oneshot::Sender<T>) -> Command,
@@ -152,7 +150,7 @@ fn ask_each<T>(
 }
 
 impl Holdings {
-    /// Hands the sockets to the one at the other end, which goes on.
+    /// Hands the sockets to the successor at the other end of `stream`. This process continues.
     fn hand_over(&self, stream: &mut UnixStream, asks: &mpsc::UnboundedSender<Ask>) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -191,19 +189,19 @@ impl Holdings {
         handed
     }
 
-    /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the
-    /// rest: it starts to read when it has all of it.
+    /// Stops reading the taken sockets and sends the list of kept calls. The successor starts to read once it has
+    /// received the whole list.
     fn cease(&self, stream: &mut UnixStream, mut taken: Taken, node_states: NodeStates) -> io::Result<()> {
         let ended = || io::Error::other("a thread has ended");
-        // What the successor does not serve is read here as long as there are calls.
+        // Sockets that the successor does not take are read here as long as there are calls.
         taken.listeners.resize(self.listeners.len(), false);
         let left = TakenSockets { datagrams: taken.listeners.clone(), streams: true };
         ask_each(&self.workers, |_, reply| Command::Quiet(left.clone(), reply)).ok_or_else(ended)?;
-        // Nobody accepts at a listener that the successor does not have: clients are refused, and do not wait.
+        // Listeners that the successor does not take are closed. Clients are then refused instead of waiting in vain.
         for (_, (_, socket)) in (0..).zip(&self.streams).filter(|(index, _)| !taken.serves(*index)) {
             close_listener(socket)?;
         }
-        // What one thread has read and handed to another is in its ring by now.
+        // Messages that one thread has read and handed to another are in its ring by now.
         let calls = ask_each(&self.workers, |_, reply| Command::Calls(reply)).ok_or_else(ended)?;
         let mut calls: Vec<u64> = calls.into_iter().flatten().collect();
         calls.extend(self.processes.iter().flat_map(|process| process.calls_by(self.hash)));
@@ -221,20 +219,20 @@ impl Holdings {
         stream.write_all(&bytes)
     }
 
-    /// Answers the successor until it is gone; whether it has said before that nothing is left to do here then.
+    /// Answers the successor until it ends. Returns whether the successor released this process before that.
     fn accompany(&self, stream: &mut UnixStream) -> bool {
         let mut released = false;
         let mut asked = [0];
-        // It asks as long as it is there, and may stand still for a while.
+        // The successor asks regularly while it runs, but may be stopped for a while.
         let _ = stream.set_read_timeout(None);
         loop {
             match stream.read(&mut asked) {
                 Ok(0) => return released,
                 Ok(_) if asked[0] == RELEASE => released = true,
                 Ok(_) => {
-                    // Where a thread has ended, so does the process: nobody is there to read the sockets again.
+                    // If a thread has ended, the process ends too, and no thread is left to read the sockets.
                     let Some(remainder) = self.remainder() else { return true };
-                    // Whoever does not take the answer may have said already that nothing is left to do here.
+                    // A successor that cannot take the answer may have sent a release before.
                     let _ = send(stream, &remainder);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -243,7 +241,7 @@ impl Holdings {
         }
     }
 
-    /// Remaining work, here and at the predecessor of this process; `None` when a thread has ended.
+    /// Returns the remaining work of this process and of its predecessor; `None` if a thread has ended.
     fn remainder(&self) -> Option<Remainder> {
         let mut remainder = Remainder::default();
         for counts in ask_each(&self.workers, |_, reply| Command::Counts(reply))? {
@@ -256,8 +254,8 @@ impl Holdings {
         Some(remainder)
     }
 
-    /// Of each port, whether the successor has it: those of datagrams come first, and of connections there may be several
-    /// sockets each.
+    /// Returns for each port whether the successor has taken it. Ports of datagrams come first. A port of connections
+    /// may have several sockets.
     fn ports_of(&self, taken: &Taken) -> Vec<bool> {
         let mut ports: Vec<(Peer, bool)> = Vec::new();
         for (index, (at, _)) in self.streams.iter().enumerate() {
@@ -269,11 +267,11 @@ impl Holdings {
         taken.listeners.iter().copied().chain(ports.into_iter().map(|(_, is_taken)| is_taken)).collect()
     }
 
-    /// Gives each thread a new inlet; returns the other ends.
+    /// Gives each thread a new inlet. Returns the other ends.
     fn inlets(&self, kept: &Arc<KeptCalls>) -> io::Result<Vec<OwnedFd>> {
         let mut ways = Vec::new();
         for worker in &self.workers {
-            // Datagrams in order, each whole, and an end when the other side is gone.
+            // SEQPACKET keeps datagrams whole and in order, and reports when the other side is gone.
             let (way, inlet) =
                 socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             for end in [&way, &inlet] {
@@ -297,7 +295,7 @@ impl Holdings {
             }
         }
         let none = TakenSockets { datagrams: vec![false; self.listeners.len()], streams: false };
-        // A thread that has ended is told of elsewhere.
+        // The end of a thread is handled elsewhere.
         let _ = ask_each(&self.workers, |_, reply| Command::Quiet(none.clone(), reply));
     }
 }

@@ -1,4 +1,4 @@
-//! Descriptors on their way from one process to another: `SCM_RIGHTS`, unix(7).
+//! Passing of descriptors from one process to another: `SCM_RIGHTS`, unix(7).
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -9,10 +9,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// Descriptors in one message: the kernel takes 253 (`SCM_MAX_FD`).
+/// Descriptors in one message. The kernel allows 253 (`SCM_MAX_FD`).
 const AT_ONCE: usize = 128;
 
-/// Sends descriptors, each batch with a byte to carry it.
+/// Sends descriptors in batches, each with one byte of data.
 pub(super) fn send(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     for batch in descriptors.chunks(AT_ONCE) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
@@ -25,7 +25,6 @@ pub(super) fn send(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::R
     Ok(())
 }
 
-/// Receives as many descriptors as were sent.
 pub(super) fn receive(stream: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
     let mut descriptors = Vec::new();
     while descriptors.len() < count {
@@ -57,7 +56,7 @@ mod tests {
     #[test]
     fn descriptors_arrive_in_order_and_between_texts() {
         let (mut one, mut two) = UnixStream::pair().unwrap();
-        // More than fit one message; the last one tells itself from the others.
+        // More than fit in one message. The last one can be told from the others.
         let null = File::open("/dev/null").unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
         let mut descriptors = vec![null.as_fd(); 2 * AT_ONCE + 1];

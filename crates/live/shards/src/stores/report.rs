@@ -1,25 +1,25 @@
-//! How the stores of the home domain do, for metrics, the log and operators.
+//! State of the registrar's stores, for metrics, the log and operators.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use storage::Status;
 
-/// How a store does.
+/// State of a store.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoreReport {
-    /// Its content: `registrations` or `users`.
+    /// Contents of the store: `registrations` or `users`.
     pub name: &'static str,
-    /// Where: `memory`, `file`, `redis` or `postgresql`.
+    /// Kind of store: `memory`, `file`, `redis` or `postgresql`.
     pub kind: &'static str,
-    /// Why it cannot be used; `None` when it can.
+    /// Why the store cannot be used; `None` if it can.
     pub trouble: Option<String>,
-    /// Whether it can be asked all the same: a file that cannot be written is read from memory.
+    /// Whether the store answers queries. A file that cannot be written still answers from memory.
     pub answers: bool,
-    /// For how long it has been so; `None` for a store that cannot fail.
+    /// Time in this state; `None` for a store that cannot fail.
     pub unchanged: Option<Duration>,
-    /// Questions that wait for it.
+    /// Queries that wait for the store.
     pub waiting: usize,
-    /// Questions that got an error for an answer.
+    /// Queries that the store answered with an error.
     pub failed_total: u64,
 }
 
@@ -29,12 +29,12 @@ impl StoreReport {
     /// Name of the store of users.
     pub const USERS: &str = "users";
 
-    /// The status of a store in the memory of the process.
+    /// Returns the state of a store in the memory of the process.
     pub(super) fn sound(name: &'static str, kind: &'static str) -> Self {
         Self { name, kind, trouble: None, answers: true, unchanged: None, waiting: 0, failed_total: 0 }
     }
 
-    /// Of a server.
+    /// Returns the state of a store on a server.
     pub(super) fn remote(name: &'static str, kind: &'static str, status: Status) -> Self {
         let is_up = status.is_up();
         let why = || status.last_error.unwrap_or_else(|| "no connection yet".to_owned());
@@ -50,7 +50,7 @@ impl StoreReport {
     }
 }
 
-/// Whether a store can be used, and since when that is so.
+/// Last result of a store's queries, and when the state changed.
 #[derive(Clone)]
 pub(super) struct Condition(Arc<Mutex<State>>);
 
@@ -74,7 +74,7 @@ impl Condition {
         self.state().trouble.clone()
     }
 
-    /// A question has been answered, with an error if there is a `failure`.
+    /// Notes the result of a query: an error, or `None` for success.
     pub(super) fn answered(&self, failure: Option<String>) {
         let mut state = self.state();
         if state.trouble.is_some() != failure.is_some() {
@@ -84,7 +84,7 @@ impl Condition {
         state.trouble = failure;
     }
 
-    /// Of the file of bindings; `is_open`: it can be asked.
+    /// Returns the state of the file of bindings. `is_open`: it answers queries.
     pub(super) fn report(&self, is_open: bool, waiting: usize) -> StoreReport {
         let state = self.state();
         StoreReport {

@@ -1,10 +1,11 @@
-//! How busy the process is: what its work takes of the processors, as part of what it may use. That is a processor for
-//! each thread of a shard, and no more than there are, and than the quota of its control groups. Or how busy it would be
-//! on a processor that is a model.
+//! Utilisation of the process: the share of the available processor time that its work takes. Available is one
+//! processor for each shard thread, but no more than exist and than the quota of the control groups allows. Instead of
+//! these, a model of a processor can be used.
 //!
-//! Processor time alone does not follow the load: a message costs several times as much when it wakes a thread that
-//! sleeps as when it is read with many others, so that a process that has used all its time may still carry twice as
-//! many calls. So the work is counted, and its price is what [`Prices`] finds: what a process would need that never
+//! Processor time alone does not follow the load. A message costs several times as much if it wakes a sleeping thread
+//! as if it is read with many others. A process that has used all its time may therefore still be able to carry twice
+//! as many calls. So the work is counted and multiplied by the price that [`Prices`] finds, as if the process never
+//! slept.
 //! sleeps.
 
 mod prices;
@@ -19,25 +20,25 @@ use rustix::time::ClockId;
 pub(crate) use work::Work;
 use work::time_of;
 
-/// A processor that is a model, for several servers in one process, which measured time would not tell apart: the
-/// same work takes as much of it on any machine. For a server with one thread.
+/// A model of a processor, for several servers in one process, whose measured times would be mixed. The same work takes
+/// the same share on any machine. For a server with one thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ModelProcessor {
-    /// Steps a second that it can do. A message that is read is one, and so is a transaction that is made: a proxied
-    /// call of seven messages has four, which is near to what is measured (docs/state-distribution.md).
+    /// Steps a second. A message that is read is one step, and so is a transaction that is created. A proxied call of
+    /// seven messages has four steps, which is near the measurement (docs/evidence/chain.md).
     pub steps_per_second: f64,
 }
 
 impl ModelProcessor {
-    /// The part of its time that work takes in a period of this length.
+    /// Returns the share of a period of this length that the work takes.
     fn busy(self, work: Work, length: Duration) -> f64 {
         (work.read + work.transactions) as f64 / (self.steps_per_second * length.as_secs_f64())
     }
 }
 
-/// Takes the figure once a period.
+/// Measures the utilisation once a period.
 pub(crate) struct Meter {
-    /// How often the figure is taken: the period of [`node::Distribution`].
+    /// Length of a period, which is the period of [`node::Distribution`].
     every: Duration,
     threads: f64,
     model: Option<ModelProcessor>,
@@ -47,8 +48,8 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// From now on, for a process with so many shards, of which this thread's has done this work so far; or for its only one,
-    /// on a model.
+    /// Starts a meter for a process with `threads` shards, of which this thread's has done `work` so far. With `model`,
+    /// the process must have one shard.
     pub(crate) fn new(
         now: Instant,
         every: Duration,
@@ -60,19 +61,19 @@ impl Meter {
         Self { every, threads: threads.min(there) as f64, model, since: now, work, prices: Prices::default() }
     }
 
-    /// From now on the figure is taken so often. What is known of prices stays.
+    /// Changes the length of a period. The prices are kept.
     pub(crate) fn take_every(&mut self, every: Duration) {
         self.every = every;
     }
 
-    /// When the period is over.
+    /// Returns the end of the present period.
     pub(crate) fn deadline(&self) -> Instant {
         self.since + self.every
     }
 
-    /// The length of the period that is over, and the part of the processors that its work takes where nothing sleeps,
-    /// from 0 to 1. `work` is what this thread has done so far; `all` adds to what it has done in this period what the others
-    /// have in theirs.
+    /// Ends a period that is over. Returns its length, and the share of the processors from 0 to 1 that its work takes
+    /// without sleeps. `work` returns the work of this thread so far. `all` adds the other threads' work of their last
+    /// period to this thread's work of this period.
     pub(crate) fn period(
         &mut self,
         now: Instant,
@@ -92,15 +93,15 @@ impl Meter {
         Some((length, busy.min(1.0)))
     }
 
-    /// How many the process may use, or this thread where it has a control group of its own.
+    /// Returns the processors that the process may use, or this thread if it has its own control group.
     fn processors(&self) -> f64 {
-        // A quota may be changed at any time, and a thread moved. Without /proc there is none to be known.
+        // Quotas may change, and a thread may be moved to another group. Without /proc the quota is unknown.
         let quotas = quotas().unwrap_or_default();
         quotas.iter().filter_map(Quota::processors).fold(self.threads, f64::min)
     }
 }
 
-/// The processor time of all threads so far, the kernel's included.
+/// Returns the processor time of all threads so far, in user mode and in the kernel.
 pub fn processor_time() -> Duration {
     time_of(ClockId::ProcessCPUTime)
 }

@@ -1,44 +1,42 @@
-//! What work costs, and what waking up for it costs, found from the processor time that both take together.
+//! Prices of work and of wake-ups, estimated from the processor time that both take together.
 //!
-//! In a period a process with work `w` that was woken up `s` times takes the time
+//! A process with work `w` that was woken up `s` times in a period takes the time
 //!
 //! ```text
 //! t = sleep * s + step * w
 //! ```
 //!
-//! Both prices differ from one machine to the next, and with time. A Kalman filter follows them, whose state is the two
-//! prices as factors on those that it begins with. What it knows least is the machine's speed, which both have in common;
-//! their ratio it learns slowly, when the load changes. Close to saturation a process hardly sleeps, so that the price of
-//! work is seen for itself.
+//! Both prices differ between machines and change with time. A Kalman filter estimates them as factors of the initial
+//! prices. Its largest uncertainty is the speed of the machine, which both prices share. It learns their ratio slowly,
+//! from changes of the load. Close to saturation a process hardly sleeps, and the price of work is measured directly.
 
 use super::work::Work;
 use core::time::Duration;
 
-/// The prices to begin with, in seconds: of a sleep, and of a step, which is a message read or sent. Measured in a
-/// virtual machine (docs/state-distribution.md); there a sleep was 42 to 60 us, a step 5 to 6.4.
+/// Initial prices in seconds: of a sleep, and of a step, which is a message read or sent. Measured in a virtual machine
+/// (docs/evidence/chain.md), where a sleep took 42 to 60 us and a step 5 to 6.4 us.
 const SLEEP: f64 = 45e-6;
 const STEP: f64 = 6e-6;
-/// A transaction in steps, measured likewise.
+/// Price of a transaction in steps, from the same measurement.
 const TRANSACTION: f64 = 0.75;
 
-/// How far off the prices to begin with may be, as standard deviations of the factors: what they have in common, and each
-/// for itself.
+/// Standard deviations of the factors at the start: of their common part, and of each factor's own part.
 const COMMON: f64 = 1.0;
 const OWN: f64 = 0.15;
-/// How far they move in a second.
+/// Drift of both parts in a second.
 const COMMON_DRIFT: f64 = 0.02;
 const OWN_DRIFT: f64 = 0.01;
-/// How far the time of a period is off the prices, as part of the time that there is.
+/// Standard deviation of the measured time of a period, as part of the available time.
 const NOISE: f64 = 0.05;
-/// No price is less than this part of the one to begin with.
+/// Lower limit of a price, as part of the initial price.
 const LEAST: f64 = 0.02;
 
-/// The two prices.
+/// The estimates of the two prices.
 #[derive(Debug)]
 pub(super) struct Prices {
     sleep: f64,
     step: f64,
-    /// Their variances, and how they go together.
+    /// Variances and covariance of the factors.
     sleep_variance: f64,
     step_variance: f64,
     covariance: f64,
@@ -58,8 +56,8 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// The part of the time of so many processors in a period that the work takes without sleep, by the prices that
-    /// follow from it.
+    /// Takes the work and time of a period into account. Returns the share of the processors' time that the work takes
+    /// without sleeps, at the new prices.
     pub(super) fn busy(&mut self, work: Work, period: Duration, processors: f64) -> f64 {
         let period = period.as_secs_f64();
         let time = period * processors;
@@ -73,7 +71,7 @@ impl Prices {
         self.step * step
     }
 
-    /// Prices have moved for so many seconds: the variance of a random walk grows with time.
+    /// Adds the uncertainty of a number of seconds: the variance of a random walk grows with time.
     fn drift(&mut self, seconds: f64) {
         let (common, own) = (COMMON_DRIFT * COMMON_DRIFT * seconds, OWN_DRIFT * OWN_DRIFT * seconds);
         self.sleep_variance += common + own;
@@ -81,7 +79,7 @@ impl Prices {
         self.covariance += common;
     }
 
-    /// Corrects the prices by what sleeps and steps took together, all as parts of the time that there is.
+    /// Corrects the prices by the measured time of sleeps and steps. All values are parts of the available time.
     fn learn(&mut self, (sleep, step): (f64, f64), took: f64) {
         let sleep_gain = self.sleep_variance * sleep + self.covariance * step;
         let step_gain = self.covariance * sleep + self.step_variance * step;
@@ -92,11 +90,11 @@ impl Prices {
         self.sleep_variance -= sleep_gain * sleep_gain / variance;
         self.step_variance -= step_gain * step_gain / variance;
         self.covariance -= sleep_gain * step_gain / variance;
-        // A process that has nothing to do for hours learns nothing, and does not forget what it began with either.
+        // An idle process learns nothing, so the uncertainty must not grow beyond its initial value.
         self.bound();
     }
 
-    /// Holds what is not known to what was not known in the beginning.
+    /// Limits the variances to their initial values.
     fn bound(&mut self) {
         let most = COMMON * COMMON + OWN * OWN;
         let wide = self.sleep_variance.max(self.step_variance);
@@ -115,7 +113,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A machine with prices of its own, in seconds, on which a call is 13 messages and 4 transactions.
+    /// A machine with its own prices in seconds. A call has 13 messages and 4 transactions.
     struct Machine {
         sleep: f64,
         step: f64,
@@ -124,13 +122,13 @@ mod tests {
     }
 
     impl Machine {
-        /// What it can carry, in calls a second.
+        /// Returns the calls a second that the machine can carry.
         fn capacity(&self) -> f64 {
             self.allowed / (self.step * (13.0 + 4.0 * TRANSACTION))
         }
 
-        /// What it does in a second in which so many calls are offered: it sleeps for each message while there is time,
-        /// and less often the less time is left.
+        /// Returns the work of a second with this number of offered calls. The machine sleeps for each message while it
+        /// has time, and less often when less time is left.
         fn second(&self, calls: f64) -> Work {
             let calls = calls.min(self.capacity());
             let steps = calls * (13.0 + 4.0 * TRANSACTION) * self.step;
@@ -145,7 +143,7 @@ mod tests {
             }
         }
 
-        /// What is said of it after some seconds at this part of its capacity.
+        /// Returns the utilisation after some seconds at this part of the capacity.
         fn said(&self, prices: &mut Prices, part: f64) -> f64 {
             let work = self.second(part * self.capacity());
             (0..20).map(|_| prices.busy(work, SECOND, self.allowed)).last().expect("20 are some")
@@ -159,9 +157,9 @@ mod tests {
         Machine { sleep: 90e-6, step: 20e-6, allowed: 1.0 },
     ];
 
-    /// Once a process was busy, what is said follows what is offered within 5 points on machines like that of the first
-    /// prices, and within 8 where a sleep costs half as many steps, while the processor time is used up from half the
-    /// capacity on.
+    /// After the process was busy once, the utilisation follows the load within 5 points on machines with the ratio of
+    /// the initial prices. On machines whose sleep costs half as many steps, it follows within 8 points. The processor
+    /// time is used up from half the capacity on.
     #[test]
     fn what_is_said_follows_the_load() {
         for (machine, most) in MACHINES.iter().zip([0.05, 0.05, 0.08, 0.08]) {
@@ -176,7 +174,7 @@ mod tests {
         assert!(half.processor.as_secs_f64() > 0.99 * MACHINES[0].allowed, "{half:?}");
     }
 
-    /// Before it was ever busy, what is said grows with what is offered.
+    /// Before the process was ever busy, the utilisation grows with the load.
     #[test]
     fn what_is_said_grows_with_the_load() {
         for machine in &MACHINES {

@@ -1,21 +1,21 @@
-//! How much of the processors the control groups of a thread let it use.
+//! Processor quotas of a thread's control groups.
 
 use crate::proc::{ControlGroup, Mount};
 use std::fs::read_to_string;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a control group says how much its threads may use.
+/// Directory of a control group with the quota of its threads.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Quota {
-    /// Version 1: its directory.
+    /// Version 1.
     First(PathBuf),
-    /// Version 2: its directory.
+    /// Version 2.
     Second(PathBuf),
 }
 
 impl Quota {
-    /// Processors; `None` without a limit.
+    /// Returns the quota in processors; `None` without a limit.
     pub(super) fn processors(&self) -> Option<f64> {
         match self {
             Self::First(directory) => first_version(
@@ -31,13 +31,13 @@ impl Quota {
     }
 }
 
-/// A quota in a period, both in microseconds; `max` and -1 are none.
+/// Parses a quota and its period, both in microseconds. `max` and -1 mean no limit.
 fn first_version(quota: &str, period: &str) -> Option<f64> {
     let (quota, period): (f64, f64) = (quota.trim().parse().ok()?, period.trim().parse().ok()?);
     (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
-/// The control groups of the calling thread and those around them.
+/// Returns the control groups of the calling thread and their ancestors.
 pub(super) fn quotas() -> io::Result<Vec<Quota>> {
     Ok(of(&ControlGroup::all()?, &Mount::all()?))
 }
@@ -54,7 +54,8 @@ fn of(groups: &[ControlGroup], mounts: &[Mount]) -> Vec<Quota> {
         };
         let group = groups.iter().find(is_here);
         let Some(group) = group else { continue };
-        // In a namespace of its own a process may not see where it is; what is mounted there is what it may know.
+        // In its own namespace a process may not see its place in the hierarchy. The mounted directory is then the best
+        // known group.
         let below = group.path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
         let directory = mount.point.join(below);
         for directory in directory.ancestors().take_while(|it| it.starts_with(&mount.point)) {

@@ -1,4 +1,4 @@
-//! What threads have done, and what that took.
+//! Counts of the work of threads, and the processor time that it took.
 
 use crate::proc::sleeps;
 use base::{Ledger, Operation};
@@ -6,35 +6,34 @@ use core::ops::AddAssign;
 use core::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The work of one thread, or of several, since they began.
+/// Work of one or more threads since they started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Messages that were read.
+    /// Messages read.
     pub read: u64,
-    /// Messages that were sent.
+    /// Messages sent.
     pub sent: u64,
-    /// Transactions that were made.
+    /// Transactions created.
     pub transactions: u64,
-    /// How often a thread slept until it was woken.
+    /// Number of sleeps that ended with a wake-up.
     pub sleeps: u64,
-    /// Processor time of the threads, the kernel's included.
+    /// Processor time of the threads, in user mode and in the kernel.
     pub processor: Duration,
 }
 
 impl Work {
-    /// That of the calling thread, by what its shard and its sockets have counted.
+    /// Returns the work of the calling thread, from the counts of its shard and sockets.
     pub fn of_this_thread(ledger: Ledger, sent: u64) -> Self {
         Self {
             read: ledger[Operation::Scan],
             sent,
             transactions: ledger[Operation::CreateTransaction],
-            // Without /proc it seems to sleep never, and the price of work holds that of waking up.
+            // Without /proc the count of sleeps stays 0, and the price of work includes the price of wake-ups.
             sleeps: sleeps().unwrap_or_default(),
             processor: time_of(ClockId::ThreadCPUTime),
         }
     }
 
-    /// What was done since then.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             read: self.read.saturating_sub(before.read),
@@ -56,7 +55,6 @@ impl AddAssign for Work {
     }
 }
 
-/// The time that a clock shows.
 pub(super) fn time_of(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,11 +1,11 @@
-//! What a thread says of itself.
+//! Answers of a thread to questions about its state.
 
 use super::Worker;
 use crate::counts::{ShardCounts, ShardSnapshot, Traffic};
 use balance::{Load, SessionView, Slot};
 use base::Instant;
 
-/// Entries looked at in one go when the oldest calls are asked for.
+/// Entries visited in one step of a walk through the session table.
 const WALK: usize = 4_096;
 
 impl Worker {
@@ -67,7 +67,7 @@ impl Worker {
         oldest
     }
 
-    /// The session with this Call-ID; of several the one that began first.
+    /// Returns the session with this Call-ID; the oldest if there are several.
     pub(crate) fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
         let key = self.shard.tokens().call_key(call_id);
         let mut first: Option<SessionView> = None;
@@ -94,7 +94,7 @@ impl Worker {
         self.shard.balancer().nodes().len()
     }
 
-    /// Walks the whole table, but stops for the traffic every few thousand entries.
+    /// Walks the whole table, with pauses for the traffic every few thousand entries.
     pub(crate) fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
         let mut from = Some(0);
         while let Some(start) = from {

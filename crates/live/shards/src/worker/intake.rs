@@ -1,4 +1,4 @@
-//! Whose a datagram is: this shard's, another one's, or another process's.
+//! Assignment of a received message to this shard, another shard or another process.
 
 use crate::counts::Traffic;
 use crate::handover::Handed;
@@ -7,7 +7,7 @@ use base::{Instant, Outbox};
 use node::{Outcome, Shard, ShardEvent, ShardInput};
 use std::sync::Arc;
 
-/// Takes what belongs to this shard, unless it is about a call of another process.
+/// Handles a message of this shard, or hands it to the process whose call it belongs to.
 pub(crate) fn take(
     shard: &mut Shard,
     processes: &[Arc<OtherProcess>],
@@ -30,12 +30,12 @@ pub(crate) fn take(
     match *handed {
         Handed::Message { flow, bytes } => shard.handle(now, ShardInput::Message { flow, bytes }, out),
         Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
-        // For the thread's connections, not for its shard.
+        // Such a message is for the thread's connections, not for its shard.
         Handed::Send { .. } => Outcome::Handled,
     }
 }
 
-/// Gives a datagram to the process whose call it is about, or, where nobody here knows it, to one that may.
+/// Hands a message to the process that owns its call. A message of an unknown call goes to any process that may own it.
 fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>) -> Fate {
     if processes.is_empty() {
         return Fate::Ours;
@@ -51,8 +51,8 @@ fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>
     hand(false).or_else(|| is_stray().then(|| hand(true))?).unwrap_or(Fate::Ours)
 }
 
-/// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by
-/// whoever gets it.
+/// Returns the shard that owns a message, unless it is `this`. A message without Call-ID is refused by the shard that
+/// receives it.
 pub(crate) fn owner(shard: &Shard, bytes: &[u8], this: usize, shards: usize) -> Option<usize> {
     shard.tokens().shard_of(bytes, shards).filter(|&owner| owner != this)
 }

@@ -1,4 +1,4 @@
-//! The thread of a shard: receives, handles, sends, and takes commands.
+//! The thread of a shard: receives, handles, sends, and executes commands.
 
 mod inspect;
 mod intake;
@@ -34,74 +34,75 @@ use tokio::sync::mpsc as async_mpsc;
 
 pub use send::tells_failures;
 
-/// What a shard has in common with the others.
+/// Connections of a shard to the other shards.
 pub(crate) struct Peers {
     pub board: Arc<Board>,
-    /// To each other shard, `None` at the own index.
+    /// Ring to each other shard; `None` at the own index.
     pub senders: Vec<Option<Sender>>,
     pub receivers: Vec<Receiver>,
     pub wakers: Vec<Arc<Waker>>,
 }
 
-/// One thread: its sockets, its shard, and the way to the others.
+/// One thread: its sockets, its shard, and its connections to the others.
 pub(crate) struct Worker {
     pub index: usize,
     pub clock: Clock,
-    /// Rings when the shard's timers are due.
+    /// Wakes the thread when the shard's timers are due.
     pub alarm: Alarm,
-    /// One of each listener, in their order; more such sets where a process with more threads was taken over.
+    /// Sockets by listener: one set, or several after the takeover from a process with more threads.
     pub sockets: Vec<UdpSocket>,
     pub listeners: usize,
-    /// The sockets that are read, and what each had at the last wake-up.
+    /// Sockets that are read, with their events of the last wake-up.
     pub ready: Vec<(u16, PollFlags)>,
-    /// Of each listener, whether another process reads its sockets; empty: none.
+    /// For each listener, whether another process reads its sockets; empty if none.
     pub quiet: Vec<bool>,
     pub inlet: Option<Inlet>,
-    /// Another process is about to take over. Connections are not read meanwhile, so that each call belongs to one of the two.
+    /// Whether a takeover is in progress. Connections are not read meanwhile, so that each call belongs to one of the
+    /// two processes.
     pub awaits_inlet: bool,
-    /// Other processes whose calls' datagrams come here.
+    /// Other processes whose calls' datagrams arrive here.
     pub processes: Vec<Arc<OtherProcess>>,
-    /// The connections of these processes that messages have come by.
+    /// Connections of these processes that messages have arrived on.
     pub relayed: HashSet<Connection>,
     pub shard: Shard,
     pub peers: Peers,
     pub commands: mpsc::Receiver<Command>,
-    /// How this thread is reached.
+    /// Handle of this thread.
     pub handle: WorkerHandle,
-    /// How the other threads are.
+    /// Handles of the other threads.
     pub others: Vec<WorkerHandle>,
     pub stores: Option<Arc<Stores>>,
-    /// Where records of calls go, if any are kept.
+    /// Destination of call records; `None` without call records.
     pub records: Option<Arc<Records>>,
     pub reports: async_mpsc::UnboundedSender<Report>,
     pub receive: ReceiveBatch,
     pub send: SendBatch,
     pub out: Outbox<ShardEvent>,
-    /// What the other threads last had on each node, by slot; kept for its memory.
+    /// Last known load of each node at the other threads, by slot; a buffer that is reused.
     pub other_loads: Vec<Load>,
     pub traffic: Traffic,
     pub signals: Signals,
     /// When each socket was last read dry.
     pub dry: Vec<Instant>,
-    /// Messages that were read and not handled yet.
+    /// Messages that were read but not handled yet.
     pub queue: TriageQueue,
-    /// The connections, where there are listeners for them.
+    /// Connections; `None` without listeners for connections.
     pub streams: Option<Box<Streams>>,
-    /// What was read from them and not handled yet.
+    /// Messages read from connections but not handled yet.
     pub stream_batch: StreamBatch,
-    /// What waits for room in the rings to the threads whose connections it leaves by.
+    /// Messages that wait for room in the rings to the threads that own their connections.
     pub late: LateHandovers,
-    /// How long the thread has worked since it last looked at its connections: longer no message of theirs has waited.
+    /// Busy time since connections were last read, which is the longest wait of their messages.
     pub worked: Duration,
-    /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
+    /// Measures the utilisation for neighbours, if call state is distributed among them.
     pub meter: Option<Meter>,
-    /// What they are told of in place of the process's own processors.
+    /// Model that replaces the measurement of the process's own processors.
     pub model: Option<ModelProcessor>,
 }
 
-/// Most sockets of a thread.
+/// Limit of a thread's sockets.
 pub const MOST_SOCKETS: usize = 4 * MOST;
-/// How long a thread waits for room in the ring to another one.
+/// Pause while the ring to another thread is full.
 const RING_PAUSE_NS: i64 = 500_000;
 
 /// Reports a panic of the thread to the control task.
@@ -116,13 +117,13 @@ impl Drop for PanicReport {
 }
 
 impl Worker {
-    /// Says on what its utilisation is measured: the process's processors, or a model.
+    /// Sets the base of the utilisation: the process's processors, or a model.
     pub(crate) fn measure(&mut self, model: Option<ModelProcessor>) {
         self.model = model;
         self.renew_meter();
     }
 
-    /// Neighbours are told of utilisation, if there are any.
+    /// Starts, changes or stops the measurement of the utilisation for neighbours.
     pub(crate) fn renew_meter(&mut self) {
         let meter = self.meter.take();
         let Some(every) = self.shard.sharing_period() else { return };
@@ -133,7 +134,6 @@ impl Worker {
         self.meter = Some(meter);
     }
 
-    /// What this thread has done so far.
     fn work(&self) -> Work {
         Work::of_this_thread(self.shard.ledger(), self.traffic.sent)
     }
@@ -144,7 +144,7 @@ impl Worker {
         let mut now = self.clock.now();
         self.signals.on_woken(now);
         loop {
-            // Before the last look at commands and rings: what is left there from now on wakes us.
+            // This precedes the last check of commands and rings, so that anything added afterwards wakes the thread.
             self.peers.wakers[self.index].going_to_sleep();
             while let Ok(command) = self.commands.try_recv() {
                 if matches!(command, Command::Stop) {
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Tells the shard how busy the process was in a period that is over.
+    /// Reports the utilisation of an ended period to the shard.
     fn measure_period(&mut self, now: Instant) {
         let Some(mut meter) = self.meter.take() else { return };
         let all = |own| {
@@ -205,11 +205,11 @@ impl Worker {
         self.meter = Some(meter);
     }
 
-    /// Sleeps until there is something to do. What the sockets have is in `ready`, what the inlet has is told.
+    /// Sleeps until there is work. Sets `ready` to the events of the sockets, and returns the events of the inlet.
     fn wait(&mut self) -> PollFlags {
         let waker = &self.peers.wakers[self.index];
         let work = self.queue.len() > 0 || self.peers.receivers.iter().any(|ring| !ring.is_empty());
-        // What is left of the batch waits for room in the ring to another thread.
+        // A rest of the batch waits for room in the ring to another thread.
         let unread = self.streams.as_ref().is_some_and(|streams| streams.has_unread());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let short = Timespec { tv_sec: 0, tv_nsec: RING_PAUSE_NS };
@@ -219,14 +219,14 @@ impl Worker {
             (false, true) => Some(&short),
             (false, false) => None,
         };
-        // Its memory is kept.
+        // The buffer is reused.
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
         let read = (0..self.sockets.len()).filter(|&socket| !self.is_quiet(socket));
         ready.extend(read.map(|socket| (socket as u16, PollFlags::empty())));
         let watched =
             |&(socket, _): &(u16, PollFlags)| PollFd::new(&self.sockets[usize::from(socket)], PollFlags::IN);
-        // As long as is needed: there are few sockets, and an array for as many as there may be is copied at each wake-up.
+        // A vector of the needed length: an array for the limit of sockets would be copied at each wake-up.
         let mut fds = Vec::with_capacity(ready.len() + 4);
         fds.extend(ready.iter().map(watched));
         fds.push(PollFd::new(waker, PollFlags::IN));
@@ -237,7 +237,7 @@ impl Worker {
         if let Some(streams) = self.streams.as_ref().filter(|_| !is_held_up) {
             fds.push(streams.watched());
         }
-        // Interrupted by a signal: nothing is ready, look again.
+        // After an interruption by a signal no socket is ready, and the loop repeats.
         let _ = poll(&mut fds, most);
         waker.awake();
         let inlet = fds.get(ready.len() + 2).filter(|_| self.inlet.is_some());

@@ -1,4 +1,4 @@
-//! What a thread does when the control task tells it something.
+//! Execution of the control task's commands.
 
 use super::Worker;
 use super::intake::owner;
@@ -34,7 +34,7 @@ impl Worker {
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
             Command::Gone(process) => {
-                // What it had is off the board.
+                // The board no longer has the load of that process.
                 self.read_board(self.clock.now());
                 self.processes.retain(|known| known.id() != process);
                 if self.processes.is_empty() {
@@ -60,7 +60,7 @@ impl Worker {
 
     fn answer(&mut self, question: Command) {
         match question {
-            // Whoever asked may have gone; then nobody misses the answer.
+            // The receiver may be gone. Then the answer is not needed.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
             Command::Counts(reply) => drop(reply.send(self.counts())),
             Command::OldestCalls(reply) => drop(reply.send(self.oldest_calls())),
@@ -77,7 +77,7 @@ impl Worker {
                         Explained::Here(self.shard.explain(now, flow, &bytes, &mut self.out).map(Box::new))
                     }
                 });
-                // It may have asked for a name.
+                // The explanation may have asked for a name.
                 self.flush();
             }
             Command::Connections(reply) => {
@@ -108,7 +108,7 @@ impl Worker {
                 self.take_relayed(flow, bytes);
             }
             Command::Unreachable(to, quoted) => {
-                // It may have been sent for the process that has taken over since.
+                // The message may have been sent for the successor.
                 if let Some(inlet) = &self.inlet {
                     inlet.tell_undelivered(to, &quoted);
                 }
@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Another process reads these sockets from now on.
+    /// Stops reading these sockets, since another process reads them from now on.
     pub(crate) fn leave(&mut self, TakenSockets { datagrams, streams: leaves }: TakenSockets) {
         if let Some(streams) = &mut self.streams {
             streams.leave(self.clock.now(), leaves);

@@ -1,4 +1,4 @@
-//! What a thread reads: its sockets, the rings of the other threads, and what other processes hand it.
+//! Reading of sockets, of the other threads' rings, and of messages from other processes.
 
 use super::Worker;
 use super::intake::{owner, take};
@@ -12,15 +12,15 @@ use rustix::event::PollFlags;
 use sockets::{BATCH, ReceiveBatch, read_errors};
 use std::time::Duration;
 
-/// Batches of one socket or ring that are read at a wake-up where messages wait in the queue of the thread. Then what has
-/// been read gets its turn.
+/// Limit of batches read from one socket or ring in a wake-up while messages wait in the thread's queue. Afterwards the
+/// queue is served.
 const READ_MOST: usize = 16;
-/// By how much the clocks of stamps and of the thread may differ over one wait.
+/// Tolerated difference of the packet clock and the thread's clock over one wait.
 const STAMP_SLACK: Duration = Duration::from_millis(10);
 
-/// How long a datagram of a batch has waited. No datagram has waited longer than since its socket was last read dry
-/// (`at_most`): a stamp that says so is of before the clock of the machine was set, or of another clock than the process
-/// has been given, and tells nothing.
+/// Returns how long a datagram of a batch has waited. It cannot have waited longer than since its socket was last read
+/// dry (`at_most`). A larger value comes from a change of the machine's clock, or from a clock other than the
+/// process's, and counts as zero.
 fn waited(batch: &ReceiveBatch, index: usize, at_most: Duration) -> Duration {
     Some(batch.waited(index)).filter(|waited| *waited <= at_most).unwrap_or_default()
 }
@@ -31,7 +31,7 @@ impl Worker {
             return;
         }
         let listener = (socket % self.listeners) as u16;
-        // One batch a wake-up, as long as the thread keeps up: the other sockets and the timers get their turn.
+        // While the thread keeps up, it reads one batch a wake-up, so that other sockets and timers are not delayed.
         for _ in 0..READ_MOST {
             let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
             debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Has these datagrams of the batch wait for their turn.
+    /// Puts these datagrams of the batch into the queue.
     pub(crate) fn queue_up(&mut self, listener: u16, own: &[usize], at_most: Duration) {
         let now = self.clock.now();
         for &index in own {
@@ -81,7 +81,7 @@ impl Worker {
         }
     }
 
-    /// Handles a batch of what waits, in the order of its classes.
+    /// Handles a batch of waiting messages in the order of their classes.
     pub(crate) fn serve_queue(&mut self) {
         let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
         let (begun, late) = (self.clock.now(), self.shard.late());
@@ -104,7 +104,7 @@ impl Worker {
             now = after;
             self.flush_if_much();
         }
-        // What is sent takes longer than what is decided.
+        // Sending takes longer than deciding.
         let (sent, to_send) = (self.traffic.sent, self.clock.now());
         self.flush();
         now = self.clock.now();
@@ -116,9 +116,9 @@ impl Worker {
         }
     }
 
-    /// Gives the datagrams of a batch that belong to other shards to those, and returns which are left. Before any
-    /// work is done: a shard that is up, since the same burst got it up, takes them before it sleeps again, and most
-    /// need not be woken for them when the work is done.
+    /// Hands the datagrams of a batch that belong to other shards to these shards, and returns the remaining ones. This
+    /// comes before all other work. A shard that the same burst has woken takes its datagrams before it sleeps again,
+    /// so it rarely has to be woken later.
     pub(crate) fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
         if self.peers.receivers.is_empty() {
             return (0..count).collect();
@@ -149,7 +149,7 @@ impl Worker {
                 }
                 let Some(handed) = peers.receivers[ring].pop() else { break };
                 match handed {
-                    // On a connection nobody sends again what the queue drops.
+                    // Messages on connections bypass the queue, which may drop them: they are not retransmitted.
                     Handed::Message { flow, bytes } if queues && !flow.transport.is_reliable() => {
                         queue.push(now, Duration::ZERO, flow, bytes, shard.may_have_priority(flow));
                     }
@@ -166,10 +166,11 @@ impl Worker {
         }
     }
 
-    /// What the process that has taken over hands back, as it belongs to calls of this one.
+    /// Reads messages that the successor hands back because they belong to calls of this process.
     pub(crate) fn read_inlet(&mut self, now: Instant, flags: PollFlags) {
         if flags.contains(PollFlags::HUP) {
-            // It has ended, or has given this process up since it stood still: what is left may be old, and was sent again.
+            // The successor has ended, or has given up on this process after a standstill. Remaining messages may be
+            // old and were retransmitted.
             self.inlet = None;
         }
         if !flags.contains(PollFlags::IN) {
@@ -186,18 +187,18 @@ impl Worker {
                     take(shard, processes, traffic, now, &handed, out);
                 }
                 Ok(None) => return,
-                // The other process has ended; the control task hears of it, too.
+                // The successor has ended, which the control task notices too.
                 Err(_) => self.inlet = None,
             }
             self.flush_if_much();
         }
     }
 
-    /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes. The
-    /// kernel tells any of the threads, by addresses.
+    /// Reads ICMP errors. Only errors about nodes and next hops matter. The kernel reports an error to any of the
+    /// threads, depending on the addresses.
     pub(crate) fn read_errors(&mut self, now: Instant, socket: usize) {
         let listener = (socket % self.listeners) as u16;
-        // Its own type, since the socket is borrowed meanwhile.
+        // A separate vector, since the socket is borrowed meanwhile.
         let mut errors = Vec::new();
         let outcome = read_errors(&self.sockets[socket], |address, _, quoted| {
             errors.push((Flow::udp(listener, address), Box::<[u8]>::from(quoted)));
@@ -207,7 +208,7 @@ impl Worker {
         }
         for (to, quoted) in errors {
             self.tell_unreachable(to.remote());
-            // Without, its sender sends it again.
+            // Without transactions the sender retransmits.
             if self.shard.has_transactions() {
                 self.tell_undelivered(now, to, &quoted);
             }

@@ -1,4 +1,4 @@
-//! What a thread sends and tells at the end of a batch.
+//! Sending and reporting at the end of a batch.
 
 use super::Worker;
 use crate::command::{Command, Report};
@@ -10,26 +10,27 @@ use std::sync::Once;
 use streams::Undelivered;
 use tracing::Level;
 
-/// Bytes to be sent that are not left to wait for the end of the batch.
+/// Bytes in the outbox from which on it is sent before the end of the batch.
 const MUCH: usize = 1 << 20;
 
-/// Whether anybody reads what a thread says of requests that failed.
+/// Returns whether failed requests are logged.
 pub fn tells_failures() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 
 impl Worker {
-    /// A CANCEL that is searched for becomes one datagram a member: a batch of them must not pile up.
+    /// Sends early if the outbox is large. A CANCEL for an unknown branch becomes one datagram for each member, so a
+    /// batch of them could grow large.
     pub(crate) fn flush_if_much(&mut self) {
         if self.out.bytes().len() > MUCH {
             self.flush();
         }
     }
 
-    /// Sends what the batch brought, and tells the others. Records of calls are written first: what acknowledges their end is
-    /// among what is sent.
+    /// Sends the messages of the batch and reports its events. Call records are written first, since the outbox has the
+    /// acknowledgements of the calls' ends.
     pub(crate) fn flush(&mut self) {
-        // Empty where no users are served, and takes no memory then.
+        // Both stay empty, without memory, if no users are served.
         let (mut asked, mut records) = (Vec::new(), Vec::new());
         for event in self.out.drain_events() {
             let _ = self.reports.send(match event {
@@ -47,7 +48,7 @@ impl Worker {
                 ShardEvent::AtLimit { pool, by, refused } => Report::AtLimit(pool, by, refused),
                 ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
                 ShardEvent::Failed(failure) => {
-                    // Not through the control task: there are as many as strangers please.
+                    // Failures bypass the control task, since strangers can cause any number of them.
                     let Failure { method, call_id, from, cause } = *failure;
                     tracing::debug!(method, call_id, %from, "{cause}");
                     continue;
@@ -113,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// Asks a store. What is known at once goes back to the shard at once.
+    /// Sends a query to a store. An immediate answer goes back to the shard at once.
     pub(crate) fn ask(&mut self, Question { number, about }: Question) {
         let Some(stores) = &self.stores else { return };
         let later = || -> OnAnswer {
@@ -125,13 +126,13 @@ impl Worker {
         }
     }
 
-    /// The shard is told something; what it sends for that waits for the end of the batch.
+    /// Gives an input to the shard. Its messages are sent at the end of the batch.
     pub(crate) fn tell(&mut self, input: ShardInput<'_>) {
         self.shard.handle(self.clock.now(), input, &mut self.out);
     }
 }
 
-/// Logs what a shard tells once of another element.
+/// Logs an event that a shard reports once for each other element.
 fn tell_once(event: &ShardEvent) {
     match *event {
         ShardEvent::NoRecordRoute(member) => tell_unrecorded(member),
@@ -142,7 +143,7 @@ fn tell_once(event: &ShardEvent) {
     }
 }
 
-/// Says that a neighbour does not answer our offer of overload control.
+/// Warns that a neighbour does not answer our offer of overload control.
 fn tell_deaf(neighbour: SocketAddr) {
     tracing::warn!(
         %neighbour,
@@ -151,7 +152,7 @@ fn tell_deaf(neighbour: SocketAddr) {
     );
 }
 
-/// Says once, whichever thread hears of it first, that a proxy which is no neighbour takes this one for a neighbour.
+/// Warns once in the process that a proxy that is no neighbour takes this process for a neighbour.
 fn tell_stranger(from: SocketAddr) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
@@ -163,7 +164,7 @@ fn tell_stranger(from: SocketAddr) {
     });
 }
 
-/// Says once, whichever thread hears of it first, that a proxy passes REGISTERs on without Path.
+/// Warns once in the process that a proxy forwards REGISTER without Path.
 fn tell_pathless(proxy: SocketAddr) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
@@ -171,12 +172,12 @@ fn tell_pathless(proxy: SocketAddr) {
             %proxy,
             "REGISTERs come through a proxy that adds no Path (RFC 3327): with [registrar] reach = \"source\" calls to their users go to \
              the proxy, which has to know the way on. If it is a Sarabande with [proxy], it does not, and sends them back here (404, 482): \
-             reach = \"contact\" sends them to the phones. docs/registrar.md says more"
+             reach = \"contact\" sends them to the phones. docs/nat.md says more"
         );
     });
 }
 
-/// Says once, whichever thread hears of it first, that a member answers calls without Record-Route.
+/// Warns once in the process that a member answers calls without Record-Route.
 fn tell_unrecorded(member: SocketAddr) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {

@@ -1,4 +1,4 @@
-//! What a thread does with its connections: reads them, sends by them, and tells what did not arrive.
+//! Connections of a thread: reading, sending, and reports of messages that did not arrive.
 
 use super::Worker;
 use super::intake::{owner, take};
@@ -13,17 +13,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use streams::{Admission, Streams, Undelivered};
 
-/// The processes whose connections a message may leave by.
+/// Other processes whose connections a message may leave by.
 struct Others<'a> {
-    /// The one that has taken over.
     successor: Option<&'a Inlet>,
     before: &'a [Arc<OtherProcess>],
-    /// The connections of those before.
+    /// Connections of the predecessors that messages have arrived on.
     relayed: &'a HashSet<Connection>,
 }
 
 impl Others<'_> {
-    /// Has one of them send a message by its connection; whether one has taken it. A chain of processes passes it on.
+    /// Hands a message to the process that owns its connection. Returns whether one has taken it. Processes in a chain
+    /// pass it on.
     fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
         let by_successor = || self.successor.is_some_and(|successor| successor.give_back(flow, bytes));
         let by_one_before = || self.before.iter().any(|process| process.send(flow, bytes));
@@ -32,8 +32,8 @@ impl Others<'_> {
     }
 }
 
-/// Sends by a connection of this thread. One of another process, which has taken over or from which this one has, is that
-/// process's to use.
+/// Sends a message by a connection of this thread, or hands it to the predecessor or successor that owns the
+/// connection.
 fn send(
     now: Instant,
     streams: &mut Streams,
@@ -50,7 +50,7 @@ fn send(
 }
 
 impl Worker {
-    /// Who may connect from now on, and which connections lead to the dead.
+    /// Updates the access lists and the dead nodes for connections.
     pub(crate) fn admit(&mut self, setup: &Setup) {
         let Some(streams) = &mut self.streams else { return };
         let access = setup.settings.routes.access.clone();
@@ -61,7 +61,7 @@ impl Worker {
             streams.settings.admission = Arc::new(admission);
         }
         let dead = setup.nodes.iter().zip(topology.nodes()).filter(|(node, _)| !node.is_up());
-        // A member on UDP gets what is too long for that by TCP.
+        // A member on UDP gets messages that are too long for UDP over TCP.
         let by_tcp = |peer: Peer| Peer { transport: Transport::Tcp, ..peer };
         let is_by_udp =
             |peer: Peer| peer.transport == Transport::Udp && topology.slot_at(by_tcp(peer)).is_none();
@@ -70,8 +70,8 @@ impl Worker {
         streams.know_dead(self.clock.now(), dead);
     }
 
-    /// Reads connections and handles what came. What belongs to another thread whose ring is full waits: on a connection nobody
-    /// sends it again. Until then nothing more is read.
+    /// Reads connections and handles their messages. If the ring to another thread is full, its message waits, since it
+    /// would not be retransmitted. Meanwhile no more messages are read.
     pub(crate) fn read_streams(&mut self, now: Instant) {
         let Self { streams: Some(streams), stream_batch, .. } = self else { return };
         streams.on_time(now);
@@ -90,7 +90,7 @@ impl Worker {
             }
         }
         let (shards, is_alone) = (self.peers.senders.len(), self.peers.receivers.is_empty());
-        // Not by the queue of the thread, which drops what it has no room for.
+        // Messages bypass the thread's queue, which drops messages when it is full.
         loop {
             let Self { shard, out, traffic, processes, stream_batch, peers, inlet, .. } = self;
             let Some((flow, bytes)) = stream_batch.first() else { break };
@@ -114,8 +114,8 @@ impl Worker {
         }
     }
 
-    /// Sends what goes by connections, those of other threads included; returns what could not be sent. What finds no room on
-    /// the way to another thread is among it: whoever sent a request hears of it at once.
+    /// Sends messages that leave by connections, also connections of other threads. Returns the messages that could not
+    /// be sent or found no room on the way to another thread. The sender of a request then learns of it at once.
     pub(crate) fn send_by_streams(&mut self) -> Vec<Undelivered> {
         let Self {
             streams: Some(streams),
@@ -155,7 +155,7 @@ impl Worker {
         undelivered
     }
 
-    /// Sends by a connection of this thread, at the end of the batch.
+    /// Sends a message by a connection of this thread at the end of the batch.
     pub(crate) fn send_by_stream(&mut self, flow: Flow, bytes: &[u8]) {
         let Self { streams: Some(streams), traffic, clock, inlet, processes, relayed, .. } = self else {
             return;
@@ -164,8 +164,8 @@ impl Worker {
         send(clock.now(), streams, &others, traffic, flow, bytes);
     }
 
-    /// Sends by a connection of this thread, or of a process before this one, what the process that has taken over gives back. It
-    /// hears at once of a request whose connection is gone.
+    /// Sends a message of the successor by a connection of this thread or of a predecessor. If the connection of a
+    /// request is gone, the successor is told at once.
     pub(crate) fn send_for_successor(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
         let Self { streams: Some(streams), inlet: Some(inlet), processes, traffic, .. } = self else {
             return;
@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Takes a message that came by a connection of the process before, and belongs to no call there.
+    /// Handles a message that arrived on a connection of the predecessor and belongs to no call there.
     pub(crate) fn take_relayed(&mut self, flow: Flow, bytes: Box<[u8]>) {
         self.relayed.extend(flow.connection);
         let given = self.inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, &bytes));
@@ -189,7 +189,7 @@ impl Worker {
             return self.traffic.handed_over += 1;
         }
         if let Some(owner) = owner(&self.shard, &bytes, self.index, self.peers.senders.len()) {
-            // These are all but this one, in their order.
+            // `others` has all threads but this one, in their order.
             let place = owner - usize::from(owner > self.index);
             return self.others[place].pass_on(flow, bytes);
         }
@@ -198,19 +198,19 @@ impl Worker {
         self.flush();
     }
 
-    /// A node cannot be reached.
+    /// Reports a node that cannot be reached.
     pub(crate) fn tell_unreachable(&self, peer: Peer) {
         if self.shard.topology().slot_at(peer).is_some() {
             let _ = self.reports.send(Report::Unreachable(peer));
         }
     }
 
-    /// What began with these bytes did not arrive. A proxy's request belongs to the thread that owns its call, which its beginning
-    /// tells, or else each has to look.
+    /// Handles a message that did not arrive, given by its first bytes. The thread that owns the call handles it. If
+    /// the bytes do not show the call, every thread has to look.
     pub(crate) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
         let Self { shard, out, peers, index, traffic, processes, late, .. } = self;
         let owner = shard.tokens().shard_of(quoted, peers.senders.len());
-        // By a connection without a number no other thread has sent anything.
+        // Only this thread has sent by a connection without a number.
         let owner = owner.or_else(|| (quoted.is_empty() && to.connection.is_none()).then_some(*index));
         let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
         let handed = Handed::Unreachable { to, quoted };
@@ -218,7 +218,7 @@ impl Worker {
             let is_told = if to.transport.is_reliable() {
                 late.push(&mut peers.senders, other, &handed)
             } else {
-                // A datagram is sent again.
+                // A datagram is retransmitted.
                 peers.senders[other].as_mut().is_some_and(|ring| ring.push(&handed))
             };
             traffic.handover_lost += u64::from(!is_told);

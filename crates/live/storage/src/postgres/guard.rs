@@ -1,8 +1,8 @@
-//! A stream to PostgreSQL that ends when the server asks for the password in clear text: whoever reads along, or
-//! passes for the server, would have it. The client library would answer.
+//! Stream to PostgreSQL that fails if the server requests the password in clear text, since an eavesdropper or a false
+//! server would get it. The client library would send it.
 //!
-//! The library lets nobody look at what it reads, but for an implementation of TLS. This one sends everything as it
-//! is, to the socket or to TLS.
+//! The library exposes the received bytes only to an implementation of TLS. This one passes all bytes unchanged, to the
+//! socket or to TLS.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -33,27 +33,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Guard {
     }
 }
 
-/// A stream whose first messages are looked at.
+/// A stream whose first messages are checked.
 pub(super) struct Guarded<S> {
     stream: S,
     start: Start,
 }
 
 impl<S> Guarded<S> {
-    /// With `clear_text` nothing is looked at.
+    /// With `clear_text` nothing is checked.
     pub(super) fn new(stream: S, clear_text: bool) -> Self {
         Self { stream, start: Start { is_over: clear_text, ..Start::default() } }
     }
 }
 
-/// What the server sends until the client is logged in: messages of a type, a length that counts itself, and a body,
-/// which of `R`, an authentication request, begins with its kind.
+/// Parser of the server's messages until the client is logged in. Each has a type, a length that includes itself, and a
+/// body; the body of `R`, an authentication request, begins with its kind.
 #[derive(Default)]
 struct Start {
-    /// Of the message in hand: type, length, kind.
+    /// Head of the current message: type, length, kind.
     head: [u8; 9],
     has: usize,
-    /// Bytes of it that follow and say nothing here.
+    /// Remaining bytes of the current message, which are skipped.
     skip: usize,
     is_over: bool,
 }
@@ -138,7 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Guarded<S> {
 mod tests {
     use super::*;
 
-    /// A message as the server sends it.
+    /// A message of the server.
     fn message(kind: u8, body: &[u8]) -> Vec<u8> {
         [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
     }
@@ -147,7 +147,7 @@ mod tests {
         message(b'R', &[&kind.to_be_bytes(), rest].concat())
     }
 
-    /// However the bytes come in.
+    /// Whether the bytes are refused, however they are split.
     fn is_refused(bytes: &[u8]) -> bool {
         let results: Vec<_> = (1..=bytes.len())
             .map(|piece| {

@@ -1,4 +1,4 @@
-//! Connections to PostgreSQL, whatever is kept there.
+//! Connections to PostgreSQL, for users and for call records.
 
 mod guard;
 mod secure;
@@ -13,31 +13,31 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 use tokio_postgres::{Client, Config, Connection, Error, NoTls};
 
-/// How to reach a database.
+/// Address of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     config: Config,
     way: Way,
 }
 
-/// What is between this process and the server.
+/// Protection of the connection to the server.
 #[derive(Clone, Debug)]
 enum Way {
-    /// Nobody who could read along, as on a Unix socket, or nobody whom the user minds.
+    /// None: a Unix socket, or a user who allows clear text.
     Plain,
-    /// Anybody: the password is not said in clear text.
+    /// No TLS: the password must not be sent in clear text.
     Guarded,
-    /// TLS, with those who are trusted to vouch for the server. Then the user may allow clear text.
+    /// TLS, with the authorities of the server. The user may then allow clear text.
     Tls { authorities: Option<PathBuf>, clear_text: bool },
 }
 
 impl Place {
-    /// Reads the URL of the database of what `what` says. With TLS, those in the file vouch for the server, or those that
-    /// the system trusts.
+    /// Reads the URL of the database of `what`. With TLS, the authorities in the file are trusted, or those of the
+    /// system.
     pub(crate) fn read(url: &str, authorities: Option<&Path>, what: &str) -> Result<Self, SettingsError> {
         let (url, allowed) = without_own(url);
         let mut config: Config = url.parse().map_err(|error| {
-            // The parser names the part that it cannot read, and not its value.
+            // The parser names the part that it cannot read, but not its value.
             let why = text(&error);
             SettingsError(format!(
                 "the URL of the database of {what}: {why}; it has to be like postgres://user:password@host:5432/name"
@@ -64,7 +64,7 @@ impl Place {
             secure::settings(authorities).map_err(SettingsError)?;
             Way::Tls { authorities: authorities.map(Path::to_owned), clear_text: allowed.clear_text }
         } else if sockets == 0 && !allowed.clear_text {
-            // The library takes the guard for TLS that was agreed upon before.
+            // The library treats the guard as TLS that was agreed on before.
             config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
             Way::Guarded
         } else {
@@ -74,7 +74,7 @@ impl Place {
         Ok(Self { config, way })
     }
 
-    /// Connects, with statements that take so long at most.
+    /// Connects, with this time limit for statements.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Client, Error> {
         let client = match &self.way {
             Way::Plain => connected(self.config.connect(NoTls).await?),
@@ -84,14 +84,15 @@ impl Place {
                 connected(self.config.connect(tls).await?)
             }
         };
-        // Else what is given up here, as behind a locked table, would go on there and keep its connection.
+        // Otherwise the server would continue a statement that timed out here, for example behind a locked table, and
+        // keep its connection.
         let milliseconds = timeout.as_millis().max(1);
         client.batch_execute(&format!("SET statement_timeout = {milliseconds}")).await?;
         Ok(client)
     }
 }
 
-/// A connection runs until it ends; what went wrong is told to who asks.
+/// Runs a connection until it ends; the client reports its errors.
 fn connected<S, T>((client, connection): (Client, Connection<S, T>)) -> Client
 where
     Connection<S, T>: Future<Output = Result<(), Error>> + Send + 'static,
@@ -100,13 +101,13 @@ where
     client
 }
 
-/// What the URL has of libpq's parameters that the client library does not know.
+/// Parameters of libpq in the URL that the client library does not support.
 struct Own {
     clear_text: bool,
     verify_full: bool,
 }
 
-/// The URL without `require_auth=password` and `sslmode=verify-full`, and whether they were there.
+/// Returns the URL without `require_auth=password` and `sslmode=verify-full`, and whether it had these.
 fn without_own(url: &str) -> (String, Own) {
     let mut own = Own { clear_text: false, verify_full: false };
     let Some((head, query)) = url.split_once('?') else { return (url.to_owned(), own) };
@@ -122,16 +123,16 @@ fn without_own(url: &str) -> (String, Own) {
     (url, own)
 }
 
-/// A connection, driven by its thread whenever that asks something.
+/// A connection, driven by its thread during each request.
 pub(crate) struct Session {
     runtime: Runtime,
     pub(crate) client: Client,
-    /// How long a question may take.
+    /// Time limit of a request.
     timeout: Duration,
 }
 
 impl Session {
-    /// Connects, with statements that take so long at most.
+    /// Connects, with this time limit for statements.
     pub(crate) fn open(place: &Place, timeout: Duration) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime for a connection: {error}"))?;
@@ -139,12 +140,12 @@ impl Session {
         Ok(Self { runtime, client, timeout })
     }
 
-    /// Asks something.
+    /// Runs a request.
     pub(crate) fn run<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
         run(&self.runtime, self.timeout, future)
     }
 
-    /// Whether it can still be used.
+    /// Whether the connection can still be used.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.run(self.client.check_connection()).map_err(|failure| failure.to_string())
     }
@@ -159,16 +160,16 @@ fn run<T>(
     result.map_err(|_| Failure::Silent(timeout))?.map_err(Failure::Error)
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 pub(crate) enum Failure {
-    /// The server has said nothing for so long.
+    /// The server has not answered for this time.
     Silent(Duration),
     Error(Error),
 }
 
 impl Failure {
-    /// Whether the error is of this class of SQLSTATE, its first two characters. Class 22, data exception, blames a value,
-    /// such as a character that the database's encoding does not have: the connection is as good as before.
+    /// Whether the error has this class of SQLSTATE, its first two characters. Class 22, data exception, concerns a
+    /// value, such as a character that the database's encoding lacks: the connection is still usable.
     pub(crate) fn is_of_class(&self, class: &str) -> bool {
         let Self::Error(error) = self else { return false };
         error.code().is_some_and(|code| code.code().starts_with(class))
@@ -184,7 +185,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A text with its cause, which the client's errors keep apart.
+/// Text of an error with its cause, which the client's errors store apart.
 fn text(error: &Error) -> String {
     use core::error::Error as _;
     match error.as_db_error() {

@@ -1,4 +1,4 @@
-//! TLS with PostgreSQL, in which the server proves that it is the host of the URL.
+//! TLS with PostgreSQL, in which the server must prove that it is the host of the URL.
 
 use super::guard::Guarded;
 use core::pin::Pin;
@@ -13,17 +13,17 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Makes streams with TLS.
+/// Maker of TLS streams.
 pub(super) struct Secure {
     pub(super) authorities: Option<PathBuf>,
-    /// Whether the server may ask for the password in clear text.
+    /// Whether the server may request the password in clear text.
     pub(super) clear_text: bool,
 }
 
-/// The settings, from a file that is read again for each connection: it may have been replaced.
+/// Reads the settings. The file is read again for each connection, as it may have been replaced.
 pub(super) fn settings(authorities: Option<&Path>) -> Result<ClientConfig, String> {
     let mut settings = client_of(authorities).map_err(|error| format!("[tls] authorities: {error}"))?;
-    // Wanted where TLS begins at once (`sslnegotiation=direct`).
+    // Required if TLS starts at once (`sslnegotiation=direct`).
     settings.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(settings)
 }

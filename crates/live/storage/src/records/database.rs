@@ -1,4 +1,4 @@
-//! Records in a PostgreSQL database, by way of a spool.
+//! Call records in a PostgreSQL database, by way of a spool.
 
 use super::spool::{SpoolFile, SpoolReader, oldest_left, own};
 use crate::postgres::{Place, Session};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long a statement may take: a batch of some hundred rows.
+/// Time limit of a statement with a batch of some hundred rows.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Most records of a statement.
+/// Maximum number of records in a statement.
 const BATCH: usize = 500;
 
-/// The table, made where it is missing. The columns are the keys of the records.
+/// Statement that creates the table. Its columns are the keys of the records.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS call_records (\
     id text NOT NULL, event text NOT NULL, revision bigint, final boolean, \
     started timestamptz, rang timestamptz, answered timestamptz, ended timestamptz, seconds double precision, \
@@ -26,11 +26,12 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS call_records (\
     status integer, bye_status integer, ended_by text, cause text, reason text, found_again boolean, \
     PRIMARY KEY (id, event))";
 
-/// Whether the table is missing. It is made only then, since a user that may only write to it could not make it.
+/// Query whether the table is missing. It is created only then, since a user with only write access could not create
+/// it.
 const STATE: &str = "SELECT to_regclass('call_records') IS NULL";
 
-/// One record or more, as an array; each `id` and `event` once. A later revision takes the place of an earlier one:
-/// its end counts, and what it does not know (of a call from before a restart) stays as it was.
+/// Statement for an array of records, in which each pair of `id` and `event` occurs once. A later revision replaces an
+/// earlier one: its end counts, and values that it lacks (for a call from before a restart) are kept.
 const INSERT: &str = "INSERT INTO call_records AS old SELECT * FROM \
     json_populate_recordset(null::call_records, $1::text::json) \
     ON CONFLICT (id, event) DO UPDATE SET \
@@ -44,16 +45,16 @@ const INSERT: &str = "INSERT INTO call_records AS old SELECT * FROM \
     seconds = coalesce(excluded.seconds, extract(epoch FROM excluded.ended - old.answered)) \
     WHERE old.revision < excluded.revision";
 
-/// How the database does.
+/// State of the database of call records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordDatabaseStatus {
-    /// Why it cannot be written to now.
+    /// Reason why it cannot be written to now; `None` if it can.
     pub trouble: Option<String>,
-    /// Records that it refuses, whatever is tried; they are in the file `refused` of the spool.
+    /// Number of records that it rejects permanently; they are in the file `refused` of the spool.
     pub refused: u64,
 }
 
-/// Records in a PostgreSQL database: written to a spool at once, and to the database as soon as that takes them.
+/// Call records in a PostgreSQL database: written to a spool at once, and to the database when it is available.
 pub struct RecordDatabase {
     spool: SpoolFile,
     own: Arc<Mutex<PathBuf>>,
@@ -62,19 +63,17 @@ pub struct RecordDatabase {
 }
 
 impl RecordDatabase {
-    /// Whether the URL can ever work; asks no server.
+    /// Checks the URL without a connection.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors If the URL is invalid.
     pub fn check(url: &str, authorities: Option<&Path>) -> Result<(), SettingsError> {
         place(url, authorities).map(drop)
     }
 
-    /// The database at this URL, with a spool in this directory, which is made. With TLS, those in the file `authorities`
-    /// vouch for the server, or those that the system trusts.
+    /// Starts to write to the database at this URL, with a spool in this directory, which is created. With TLS, the
+    /// authorities in the file `authorities` are trusted, or those of the system.
     ///
-    /// # Errors
-    /// What is wrong with the URL, or what the system says of the directory.
+    /// # Errors If the URL is invalid, or the directory cannot be used.
     pub fn start(url: &str, authorities: Option<&Path>, directory: &Path) -> Result<Self, SettingsError> {
         let place = place(url, authorities)?;
         let told = |error: io::Error| SettingsError(format!("the spool {}: {error}", directory.display()));
@@ -91,10 +90,9 @@ impl RecordDatabase {
         Ok(Self { spool, own, refused, feeder: Remote::start(feeder, 1, 1)? })
     }
 
-    /// Adds whole lines to the spool; those that are there leave `lines`.
+    /// Adds whole lines to the spool; written lines are removed from `lines`.
     ///
-    /// # Errors
-    /// What the system says; what is left in `lines` is to be given again.
+    /// # Errors If the system fails; the lines left in `lines` must be added again.
     pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let before = self.spool.path().to_owned();
         self.spool.add(lines)?;
@@ -104,7 +102,7 @@ impl RecordDatabase {
         Ok(())
     }
 
-    /// How the database does.
+    /// State of the database.
     pub fn status(&self) -> RecordDatabaseStatus {
         let status = self.feeder.status();
         let trouble = if status.is_up() { None } else { status.last_error };
@@ -113,7 +111,7 @@ impl RecordDatabase {
 }
 
 impl Drop for RecordDatabase {
-    /// The thread ends, once it has taken what has come since.
+    /// Lets the thread end, after it has written the last records.
     fn drop(&mut self) {
         self.feeder.submit(FinalFeed);
     }
@@ -123,24 +121,24 @@ fn place(url: &str, authorities: Option<&Path>) -> Result<Place, SettingsError> 
     Place::read(url, authorities, "call records")
 }
 
-/// The thread that takes records from the spool to the database, each second.
+/// Thread that moves records from the spool to the database each second.
 struct Feeder {
     place: Place,
     directory: PathBuf,
     own: Arc<Mutex<PathBuf>>,
     refused: Arc<AtomicU64>,
-    /// They outlive a connection.
+    /// Readers, which outlive a connection.
     readers: Mutex<Readers>,
 }
 
-/// What is left in the spool at the end.
+/// Job that writes the last records in the spool.
 struct FinalFeed;
 
 #[derive(Default)]
 struct Readers {
-    /// The file in work.
+    /// The current file.
     reader: Option<SpoolReader>,
-    /// The own one, while another is in work.
+    /// The own file, while another one is current.
     own_reader: Option<SpoolReader>,
 }
 
@@ -155,7 +153,7 @@ impl Server for Feeder {
         Duration::MAX
     }
 
-    /// It can be used when it has taken all that has waited for it.
+    /// The connection is ready once all waiting records are written.
     fn connect(&self) -> Result<Session, String> {
         let session = Session::open(&self.place, TIMEOUT)?;
         let missing =
@@ -177,23 +175,23 @@ impl Server for Feeder {
         Served { failed: 0, lost: self.feed(session).err() }
     }
 
-    /// It stays in the spool, for the next process.
+    /// The records stay in the spool for the next process.
     fn refuse(_: FinalFeed, _: &str) {}
 }
 
 impl Feeder {
-    /// Empties the spool, as far as there is anything.
+    /// Writes all records in the spool to the database.
     fn feed(&self, session: &Session) -> Result<(), String> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let told = |error| format!("the spool: {error}");
         loop {
             let own = self.own.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let mut reader = readers.choose(&self.directory, &own).map_err(told)?;
-            // Before the look at it: what it gets afterwards, it got as the own file.
+            // Checked before reading: lines added later were added while it was the own file.
             let is_own = reader.is_own && own == reader.path();
             let lines = reader.lines().map_err(told)?;
             if lines.is_empty() && is_own {
-                // What others have left meanwhile.
+                // Files left by other processes meanwhile.
                 let left = oldest_left(&self.directory, &own);
                 readers.own_reader = Some(reader);
                 readers.reader = left.map_err(told)?;
@@ -229,7 +227,7 @@ impl Feeder {
             return Err(failure.to_string());
         }
         if batch.len() > 1 {
-            // One of them is to blame, or two are of one call.
+            // Either one record is invalid, or two have the same key.
             let (first, second) = batch.split_at(batch.len() / 2);
             self.insert(session, first)?;
             return self.insert(session, second);
@@ -249,7 +247,7 @@ impl Feeder {
 }
 
 impl Readers {
-    /// Takes a file to work on: what others have left comes first.
+    /// Chooses a file to read; files left by other processes come first.
     fn choose(&mut self, directory: &Path, own_path: &Path) -> io::Result<SpoolReader> {
         if let Some(reader) = self.reader.take() {
             return Ok(reader);

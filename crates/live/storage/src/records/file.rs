@@ -1,4 +1,4 @@
-//! Records as lines of JSON in a file that is rotated.
+//! Call records as lines of JSON in a rotated file.
 
 use super::Lines;
 use core::time::Duration;
@@ -7,47 +7,43 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How long the lock of the file is waited for. Another process holds it for a few system calls; one that is stopped
-/// meanwhile must not stop us.
+/// Longest wait for the lock of the file. Another process holds it for a few system calls; a stopped process must not
+/// block this one.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How often the lock is tried in that time.
+/// Number of attempts to lock in this time.
 const ATTEMPTS: u32 = 20;
 
-/// A file of records. When it has grown to a size it becomes `FILE.1`, what that was becomes `FILE.2`, and so on up
-/// to a number of them. Two processes may add to the same file, as while one takes over from the other: each locks it
-/// while it writes, so that a line that the disk had no room for can be taken back, and one that somebody has left
-/// half written is ended first.
+/// A rotated file of call records. At its size limit it becomes `FILE.1`, the former `FILE.1` becomes `FILE.2`, and so
+/// on up to a number of files. Two processes may add to one file during a takeover, so each locks it while writing. A
+/// line for which the disk had no room is then removed, and a line left incomplete by another process is ended first.
 pub struct RecordFile {
     path: PathBuf,
     lines: Lines,
     largest: u64,
     kept: u32,
-    /// The lock was not to be had the last time: it is tried once, not waited for.
+    /// Whether the last attempt to lock failed: then the next one does not wait.
     is_locked_out: bool,
 }
 
 impl RecordFile {
-    /// Opens the file, or makes it. It is rotated before it would grow larger than so many bytes; so many files are
-    /// `kept` beside.
+    /// Opens or creates the file. It is rotated before it exceeds `largest` bytes; `kept` older files are kept.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors If the system fails.
     pub fn open(path: &Path, (largest, kept): (u64, u32)) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), lines: open(path)?, largest, kept, is_locked_out: false })
     }
 
-    /// Adds whole lines; those that are there leave `lines`.
+    /// Adds whole lines; written lines are removed from `lines`.
     ///
-    /// # Errors
-    /// What the system says, or that another process keeps the file locked; what is left in `lines` is to be given
+    /// # Errors If the system fails, or another process keeps the file locked; the lines left in `lines` must be added
     /// again.
     pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let locked = self.lock();
         self.is_locked_out = locked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         locked?;
-        // More than a file holds has waited for room, and is tried again and again: only a full file is put aside for
-        // it.
+        // After a time without room, more may wait than fits into one file, and it is tried again and again. Then only
+        // a full file is rotated.
         let (size, more) = (self.lines.size, lines.len() as u64);
         let room_for = if more > self.largest { 1 } else { more };
         if size > 0 && size + room_for > self.largest {
@@ -55,13 +51,12 @@ impl RecordFile {
             self.lock()?;
         }
         let outcome = self.lines.add(lines);
-        // It also ends with the process.
+        // The lock also ends with the process.
         let _ = self.lines.file.unlock();
         outcome
     }
 
-    /// Locks the file at the path, and looks at how it ends. Where the file system knows no locks, it is as good as
-    /// locked.
+    /// Locks the file at the path, and checks its end. A file system without locks counts as locked.
     fn lock(&mut self) -> io::Result<()> {
         let attempts = if self.is_locked_out { 1 } else { ATTEMPTS };
         for attempt in 0..attempts {
@@ -80,7 +75,7 @@ impl RecordFile {
             if self.is_in_place(&open)? {
                 return self.look_at_end(open.len());
             }
-            // Another process, or another program, has moved it away.
+            // Another process or program has moved the file.
             self.lines = self::open(&self.path)?;
         }
         let path = self.path.display();
@@ -88,7 +83,7 @@ impl RecordFile {
         Err(io::Error::new(io::ErrorKind::WouldBlock, why))
     }
 
-    /// A process that was killed, or that had no room, may have left a line half written.
+    /// Checks for an incomplete last line of a process that was killed, or had no room.
     fn look_at_end(&mut self, size: u64) -> io::Result<()> {
         let mut last = *b"\n";
         if size > 0 {
@@ -98,7 +93,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Whether what is open is what its path leads to.
+    /// Whether the open file is still the one at its path.
     fn is_in_place(&self, open: &Metadata) -> io::Result<bool> {
         match fs::metadata(&self.path) {
             Ok(there) => Ok((there.dev(), there.ino()) == (open.dev(), open.ino())),
@@ -107,7 +102,7 @@ impl RecordFile {
         }
     }
 
-    /// Puts the file aside, which is locked, and opens another one.
+    /// Rotates the locked file, and opens a new one.
     fn put_aside(&mut self) -> io::Result<()> {
         for number in (1..self.kept).rev() {
             rename(&self.numbered(number), &self.numbered(number + 1))?;
@@ -129,11 +124,11 @@ impl RecordFile {
 }
 
 fn open(path: &Path) -> io::Result<Lines> {
-    // It says who calls whom: for the owner alone. One that is there keeps its mode.
+    // The file contains parties of calls, so only the owner may read it. An existing file keeps its mode.
     Lines::new(OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?)
 }
 
-/// Moves a file; one that is not there is no error.
+/// Moves a file; a missing file is not an error.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -162,7 +157,7 @@ mod tests {
             let mode = fs::metadata(path).expect("there").mode();
             assert_eq!(mode & 0o777, 0o600, "who calls whom is the owner's to know");
         }
-        // Somebody else moves it away.
+        // Another program moves the file.
         fs::rename(&path, directory.join("moved")).expect("moved");
         file.add(&mut b"line 8\n".to_vec()).expect("written");
         assert_eq!(text(&path), "line 8\n");
@@ -178,7 +173,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("there"), "whole\nhal\nnext\nlast\n");
     }
 
-    /// As another process does that has no room, or is killed, while this one has the file open.
+    /// Another process has no room, or is killed, while this one has the file open.
     #[test]
     fn a_line_that_another_process_cut_off_spoils_no_other() {
         let directory = crate::records::scratch("records-other");
@@ -191,7 +186,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("there"), "first\nhal\nsecond\n");
     }
 
-    /// Records wait meanwhile, and no thread does for long.
+    /// Records wait meanwhile, and no thread waits for long.
     #[test]
     fn a_process_that_stands_still_stops_no_other() {
         let directory = crate::records::scratch("records-locked");
@@ -210,8 +205,7 @@ mod tests {
         assert_eq!((file.is_locked_out, fs::read(&path).expect("there")), (false, b"line\n".to_vec()));
     }
 
-    /// As while one process takes over from another: whoever rotates, all lines are there once, but for those that
-    /// go.
+    /// During a takeover all lines are present once, whichever process rotates, except in deleted files.
     #[test]
     fn two_processes_lose_no_line() {
         let directory = crate::records::scratch("records-two");
@@ -228,7 +222,7 @@ mod tests {
         assert_eq!(lines, wanted);
     }
 
-    /// What there was no room for is written later, once.
+    /// Lines for which there was no room are written later, once.
     #[test]
     fn a_full_disk_doubles_nothing() {
         let path = Path::new("/dev/full");

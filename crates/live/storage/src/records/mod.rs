@@ -1,8 +1,8 @@
-//! Where call detail records go: lines of JSON in a file that is rotated, or a PostgreSQL database.
+//! Destinations of call detail records: lines of JSON in a rotated file, or a PostgreSQL database.
 //!
-//! Both are written before the end of a call is acknowledged, by one `write` to a file: what the kernel has taken
-//! survives the process, whatever kills it. The database is fed from such files by a thread of its own, so that a
-//! database that is slow or gone holds up nobody; a record that comes there twice is taken once, by its `id`.
+//! A record is written before the end of the call is acknowledged, by one `write` to a file, so it survives the end of
+//! the process. A separate thread feeds the database from such files, so a slow or unreachable database delays no call.
+//! The database stores a repeated record once, by its `id`.
 
 mod database;
 mod file;
@@ -14,11 +14,11 @@ pub use file::RecordFile;
 use std::fs::File;
 use std::io::{self, Write};
 
-/// A file that whole lines are added to. Nobody else writes to it meanwhile.
+/// A file to which whole lines are added. No other process writes to it meanwhile.
 struct Lines {
     file: File,
     size: u64,
-    /// The last write stopped within a line.
+    /// Whether the last write ended within a line.
     is_torn: bool,
 }
 
@@ -28,10 +28,9 @@ impl Lines {
         Ok(Self { file, size, is_torn: false })
     }
 
-    /// Adds lines, in one piece as long as the disk has room. Those that are there leave `lines`.
+    /// Adds lines, in one write as long as the disk has room. Written lines are removed from `lines`.
     ///
-    /// # Errors
-    /// What the system says; what is left in `lines` is to be given again.
+    /// # Errors If the system fails; the lines left in `lines` must be added again.
     fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.is_torn {
             self.write(b"\n").1?;
@@ -40,7 +39,7 @@ impl Lines {
         let (written, outcome) = self.write(lines);
         let whole = lines[..written].iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
         self.is_torn = whole < written;
-        // Nothing of a line is better than its beginning. A program of an earlier version may have written behind it.
+        // An absent line is better than its beginning. A program of an earlier version may have appended since.
         if self.is_torn && self.file.metadata().is_ok_and(|now| now.len() == self.size) {
             let size = self.size - (written - whole) as u64;
             if self.file.set_len(size).is_ok() {
@@ -51,7 +50,7 @@ impl Lines {
         outcome
     }
 
-    /// Writes as much as there is room for; how much that was.
+    /// Writes as much as there is room for; returns the number of bytes.
     fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
         let mut done = 0;
         while done < bytes.len() {
@@ -69,7 +68,7 @@ impl Lines {
     }
 }
 
-/// An empty directory for a test.
+/// Makes an empty directory for a test.
 #[cfg(test)]
 fn scratch(name: &str) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("sarabande-{name}-{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! Files in a directory, in which records wait for the database. Each process writes one of its own, which it has
-//! locked; those of processes that have ended are anybody's.
+//! Spool files, in which records wait for the database. Each process writes and locks a file of its own; any process
+//! may read the files of processes that have ended.
 
 use super::Lines;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -7,15 +7,16 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file of the spool, then another one is begun: what has been taken is given again when a process starts.
+/// Size at which a new spool file is started. After a restart a file that remains is written to the database again from
+/// its beginning, so files are small.
 const LARGEST: u64 = 1 << 20;
 
-/// Most bytes that are read at a time.
+/// Maximum number of bytes read at a time.
 const READ_MAX: u64 = 256 << 10;
 
 const EXTENSION: &str = "jsonl";
 
-/// The file that a process writes.
+/// The spool file that a process writes.
 pub(crate) struct SpoolFile {
     directory: PathBuf,
     path: PathBuf,
@@ -30,7 +31,7 @@ impl SpoolFile {
         Ok(Self { directory: directory.to_owned(), path, lines, serial })
     }
 
-    /// Adds whole lines; those that are there leave `lines`.
+    /// Adds whole lines; written lines are removed from `lines`.
     pub(crate) fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.lines.size >= LARGEST {
             (self.path, self.lines, self.serial) = create(&self.directory, self.serial + 1)?;
@@ -43,11 +44,11 @@ impl SpoolFile {
     }
 }
 
-/// A new file, locked for as long as it is open.
+/// Creates a file, which is locked as long as it is open.
 fn create(directory: &Path, first: u64) -> io::Result<(PathBuf, Lines, u64)> {
     for serial in first.. {
         let path = directory.join(format!("{:010}-{serial:06}.{EXTENSION}", std::process::id()));
-        // Nobody takes it for a file that somebody has left before it is locked.
+        // With this name, no process takes it for an abandoned file before it is locked.
         let begun = path.with_extension("new");
         if path.exists() {
             continue;
@@ -65,34 +66,34 @@ fn create(directory: &Path, first: u64) -> io::Result<(PathBuf, Lines, u64)> {
     unreachable!("there are more numbers than files")
 }
 
-/// A file that nobody writes any more, or the own one, to be read from where it was read last.
+/// Reader of an abandoned file or of the own one, which continues at the last position.
 pub(crate) struct SpoolReader {
     path: PathBuf,
     file: File,
     offset: u64,
-    /// Whether somebody may still add to it.
+    /// Whether lines may still be added to it.
     pub(crate) is_own: bool,
 }
 
 impl SpoolReader {
-    /// Whole lines that have not been [`taken`](Self::taken), at most some 256 KiB of them.
+    /// Whole lines that were not [`taken`](Self::taken), at most some 256 KiB.
     pub(crate) fn lines(&mut self) -> io::Result<Vec<u8>> {
         self.file.seek(SeekFrom::Start(self.offset))?;
         let mut bytes = Vec::new();
         (&self.file).take(READ_MAX).read_to_end(&mut bytes)?;
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
-        // What nobody will end is no record.
+        // An incomplete line of an abandoned file is returned, too.
         let is_rest = whole == 0 && !self.is_own && !bytes.is_empty();
         bytes.truncate(if is_rest { bytes.len() } else { whole });
         Ok(bytes)
     }
 
-    /// So many bytes have been dealt with.
+    /// Marks that many bytes as handled.
     pub(crate) fn taken(&mut self, bytes: usize) {
         self.offset += bytes as u64;
     }
 
-    /// All of it has been dealt with, and nobody adds to it.
+    /// Deletes the file, after all of it was handled and no process writes to it.
     pub(crate) fn remove(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
@@ -102,7 +103,7 @@ impl SpoolReader {
     }
 }
 
-/// Opens the oldest file that is nobody's; `own` is the one that this process writes.
+/// Opens the oldest abandoned file; `own` is the file that this process writes.
 pub(crate) fn oldest_left(directory: &Path, own: &Path) -> io::Result<Option<SpoolReader>> {
     let mut paths: Vec<_> = fs::read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION) && path != own);
@@ -114,7 +115,7 @@ pub(crate) fn oldest_left(directory: &Path, own: &Path) -> io::Result<Option<Spo
             Err(error) => return Err(error),
         };
         match file.try_lock() {
-            // Another one may have dealt with it between.
+            // Another process may have handled and deleted it meanwhile.
             Ok(()) if path.exists() => {
                 return Ok(Some(SpoolReader { path, file, offset: 0, is_own: false }));
             }
@@ -125,7 +126,7 @@ pub(crate) fn oldest_left(directory: &Path, own: &Path) -> io::Result<Option<Spo
     Ok(None)
 }
 
-/// The own file, from its beginning.
+/// Opens the own file, from its beginning.
 pub(crate) fn own(path: &Path) -> io::Result<SpoolReader> {
     Ok(SpoolReader { path: path.to_owned(), file: File::open(path)?, offset: 0, is_own: true })
 }
@@ -147,7 +148,7 @@ mod tests {
         reader.taken(2);
         other.add(&mut b"d\n".to_vec()).expect("written");
         assert_eq!(reader.lines().expect("read"), b"d\n");
-        // It dies within a line.
+        // The process dies within a line.
         one.lines.write(b"tor").1.expect("written");
         drop(one);
         let mut left = oldest_left(&directory, other.path()).expect("read").expect("left");

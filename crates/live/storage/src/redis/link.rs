@@ -1,4 +1,4 @@
-//! The connection to the Redis server: asks as commands, and answers as replies.
+//! Connection to the Redis server: requests as commands, and replies.
 
 use super::wire::Connection;
 use super::{OnReply, RedisSettings};
@@ -12,28 +12,28 @@ use std::sync::Arc;
 use std::time::Instant;
 use streams::tls::client_of;
 
-/// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
+/// Requests sent at once. They share the round trip; more would delay the first ones until the last.
 const BATCH_MAX: usize = 128;
 
-/// What stands before the address-of-record in each key.
+/// Prefix of the address-of-record in each key.
 const PREFIX: &[u8] = b"sarabande:aor:";
 
-/// How long a record stays beyond its last binding. The server's clock ends it, the proxies' clocks say when it is
-/// over: theirs may differ by this. Who reads passes over what has expired, so it costs memory and nothing else.
+/// Time that a record stays beyond its last binding. The server's clock deletes it, but the proxies' clocks decide when
+/// it expires, and the clocks may differ by this much. Readers skip expired bindings, so the only cost is memory.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_hours(1);
 
-/// Compare and set. The server runs a script as a whole, so nobody comes in between. A record is never empty, so the
-/// empty text stands for no record.
+/// Compare and set. The server runs a script atomically. A record is never empty, so the empty text stands for no
+/// record.
 ///
-/// `KEYS[1]`: the key; `ARGV[1]`: the expected record; `ARGV[2]`: the new one; `ARGV[3]`: when the server drops it,
-/// in milliseconds since 1970. Gives 1 when it is done, 0 when another record is there.
+/// `KEYS[1]`: the key; `ARGV[1]`: the expected record; `ARGV[2]`: the new record; `ARGV[3]`: time at which the server
+/// deletes it, in milliseconds since 1970. Returns 1 if the record was set, 0 if another record is present.
 const REPLACE: &str = "\
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
 elseif ARGV[1] ~= '' then redis.call('DEL', KEYS[1]) end
 return 1";
 
-/// An ask under way; answered with an error when it is dropped, as when the thread panics.
+/// A request in progress; answered with an error if it is dropped, for example by a panic of the thread.
 pub(crate) struct Job {
     ask: Ask,
     reply: Option<OnReply>,
@@ -59,19 +59,19 @@ impl Drop for Job {
     }
 }
 
-/// How to reach the server.
+/// Address of the server.
 pub(crate) struct Link {
     info: ConnectionInfo,
-    /// Whether TLS is spoken.
+    /// Whether TLS is used.
     is_secure: bool,
-    /// Who is trusted to vouch for the server.
+    /// File of authorities for the server.
     authorities: Option<PathBuf>,
     timeout: Duration,
 }
 
 impl Link {
     pub(super) fn new(settings: &RedisSettings) -> Result<Self, SettingsError> {
-        // The reason does not have the URL in it, nor must it: there may be a password.
+        // The error text must not contain the URL, which may hold a password.
         let (url, is_secure) = without_tls(&settings.url);
         let info = url.as_str().into_connection_info().map_err(|error| {
             SettingsError(format!(
@@ -89,7 +89,7 @@ impl Link {
         Ok(link)
     }
 
-    /// The settings of TLS. The file is read again for each connection: it may have been replaced.
+    /// Settings of TLS. The file is read again for each connection, as it may have been replaced.
     fn tls(&self) -> Result<Option<Arc<ClientConfig>>, String> {
         if !self.is_secure {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Link {
                     record.as_ref().map(|record| record.as_bytes().to_vec()).unwrap_or_default()
                 };
                 let dropped = new.as_ref().map(|new| new.expires_at() + CLOCKS_DIFFER_MAX);
-                // The server takes no time before 1970, and none beyond 63 bits.
+                // The server accepts no time before 1970, and none beyond 63 bits.
                 let dropped = dropped.unwrap_or_default().as_millis().clamp(1, i64::MAX as u64);
                 let script = pipeline.cmd("EVAL").arg(REPLACE).arg(1).arg(Self::key(aor));
                 script.arg(bytes(expected)).arg(bytes(new)).arg(dropped);
@@ -121,10 +121,10 @@ impl Link {
         }
     }
 
-    /// The text of an error, with the server that it came from.
+    /// Text of an error, with the address of the server.
     fn text(&self, error: &RedisError) -> String {
         if error.is_timeout() {
-            // Else it would be "Resource temporarily unavailable".
+            // The library's text would be "Resource temporarily unavailable".
             return self.silence();
         }
         format!("Redis at {}: {error}", self.info.addr())
@@ -134,7 +134,7 @@ impl Link {
         format!("Redis at {}: no answer within {:?}", self.info.addr(), self.timeout)
     }
 
-    /// The error of one ask.
+    /// Error of one request.
     fn failure(&self, aor: &Aor, error: &RedisError) -> StoreError {
         if has_code(error, "OOM") {
             StoreError::Full
@@ -168,7 +168,7 @@ impl Link {
         }
     }
 
-    /// The reply to an ask.
+    /// Reply to a request.
     fn reply(&self, ask: &Ask, result: RedisResult<Value>) -> Reply {
         match ask {
             Ask::Read(aor) => Reply::Read(self.read(aor, result)),
@@ -177,7 +177,7 @@ impl Link {
     }
 }
 
-/// The URL as the client library reads it without TLS, and whether it asks for TLS.
+/// Returns the URL without TLS, for the client library, and whether it requests TLS.
 fn without_tls(url: &str) -> (String, bool) {
     match url.split_once("://") {
         Some((scheme, rest))
@@ -189,13 +189,13 @@ fn without_tls(url: &str) -> (String, bool) {
     }
 }
 
-/// Whether a server that answers this is not the one that can serve now: it has become a replica, or loads its data.
-/// After a new connection it may be another one, behind the same name.
+/// Whether the error shows that this server cannot serve now: it has become a replica, or loads its data. A new
+/// connection may lead to another server, with the same name.
 fn is_elsewhere(error: &RedisError) -> bool {
     ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|code| has_code(error, code))
 }
 
-/// Whether the server answers this code. Before version 7 a script's error has it within the text.
+/// Whether the server answers with this code. Before version 7, errors of a script have it within the text.
 fn has_code(error: &RedisError, code: &str) -> bool {
     error.code() == Some(code) || error.detail().is_some_and(|detail| detail.contains(&format!("-{code} ")))
 }
@@ -218,8 +218,8 @@ impl Server for Link {
         Ok(connection)
     }
 
-    /// Replaces nothing by nothing at a key that no address-of-record has. So a server that is still loading, or a
-    /// user who may not run scripts, is found here and not by a registration.
+    /// Replaces no record by none, at a key that no address-of-record has. So a loading server, or a user who may not
+    /// run scripts, is found here and not by a registration.
     fn check(&self, connection: &mut Connection) -> Result<(), String> {
         let mut script = cmd("EVAL");
         script.arg(REPLACE).arg(1).arg(PREFIX).arg("").arg("").arg(1);
@@ -232,10 +232,10 @@ impl Server for Link {
         for job in &jobs {
             Self::add(&job.ask, &mut pipeline);
         }
-        // For all of them together: those who came last wait no longer than the first.
+        // Time limit of the batch: the last jobs wait no longer than the first.
         let until = Instant::now() + self.timeout;
         let sent = connection.send(&pipeline.get_packed_pipeline(), until);
-        // Why nothing more is read; answers that come late must not be taken for those to the next batch.
+        // Reason why reading ends; late replies must not be taken for those to the next batch.
         let mut silent = sent.err().map(|error| self.text(&error));
         let mut served = Served::default();
         for job in jobs {

@@ -1,4 +1,4 @@
-//! The shared store: records in a Redis or Valkey server, for several proxies.
+//! Shared store: records in a Redis or Valkey server, for several proxies.
 
 mod link;
 mod wire;
@@ -11,78 +11,77 @@ use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
-/// Asks that may wait: what a server answers in some tenths of a second.
+/// Longest queue of requests: as many as a server answers in some tenths of a second.
 const QUEUE_MAX: usize = 8 * 1024;
 
-/// Where the server is, and how it is used.
+/// Address and use of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisSettings {
     /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://...` with TLS, or `redis+unix:///PATH[?db=DATABASE&user=..&pass=..]`.
     pub url: String,
-    /// File of those who are trusted to vouch for a server with TLS; `None`: those that the system trusts.
+    /// File of authorities for a server with TLS; `None`: those of the system.
     pub authorities: Option<PathBuf>,
-    /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
+    /// Longest wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
     pub timeout: Duration,
 }
 
 impl RedisSettings {
-    /// The server at this URL, and half a second, after which SIP clients repeat a request over UDP.
+    /// The server at this URL, with half a second, after which SIP clients retransmit a request over UDP.
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), authorities: None, timeout: Duration::from_millis(500) }
     }
 
-    /// Whether they can ever work; asks no server.
+    /// Checks the settings without a connection.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors If a setting is invalid.
     pub fn check(&self) -> Result<(), SettingsError> {
         Link::new(self).map(drop)
     }
 }
 
 impl core::fmt::Debug for RedisSettings {
-    /// Without the URL, which may have a password in it.
+    /// Without the URL, which may contain a password.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("RedisSettings").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
-/// Who is told the answer; called on the store's own thread, or by [`Redis::submit`] itself, so it must neither wait
-/// nor panic.
+/// Callback for a reply. It is called on the store's own thread, or by [`Redis::submit`] itself, so it must neither
+/// wait nor panic.
 pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 
-/// A handle to the store; all clones share one connection. The last one that is dropped ends it, once what waits has
-/// been answered.
+/// Handle to the store; all clones share one connection. The connection ends after the last clone is dropped and
+/// the waiting requests are answered.
 ///
-/// Each record is the string of one key, and each ask one round trip: reads as `GET`, replacements as a script that
-/// compares and sets. Nothing is kept here, so a proxy sees at once what another has stored. Asks are sent in the
-/// order in which they come, many at once.
+/// Each record is the string of one key, and each request one round trip: reads use `GET`, replacements a script that
+/// compares and sets. Nothing is cached here, so a proxy sees at once the records of another one. Requests are sent in
+/// order, many at once.
 ///
-/// While the server is gone, each ask is answered at once with [`StoreError::Unavailable`]. An ask that was under way
-/// when it went waits for twice [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not
-/// repeated, since one that was done would then be in conflict with itself. The connection is made anew until it
-/// stands.
+/// While the server is unreachable, each request is answered at once with [`StoreError::Unavailable`]. A request that
+/// was in progress waits for at most twice [`RedisSettings::timeout`]. The result of such a replacement is unknown. It
+/// is not repeated, since a replacement that had succeeded would then conflict with itself. The connection is retried
+/// until it succeeds.
 ///
-/// What was acknowledged is as durable as the server keeps it (`appendfsync`), and as its replicas have it when one
-/// of them takes over: `docs/registrar.md`.
+/// An acknowledged record is as durable as the server keeps it (`appendfsync`), and as its replicas have it after a
+/// failover: `docs/registrar.md`.
 #[derive(Clone)]
 pub struct Redis {
     remote: Remote<Link>,
 }
 
 impl Redis {
-    /// Starts the store's thread; does not wait for its connection. Fails when the URL is none.
+    /// Starts the store's thread; does not wait for its connection. Fails if the URL is invalid.
     pub fn start(settings: &RedisSettings) -> Result<Self, SettingsError> {
         let link = Link::new(settings)?;
         Ok(Self { remote: Remote::start(link, 1, QUEUE_MAX)? })
     }
 
-    /// Asks, and tells `reply` the answer; at once when the server cannot be reached or too many wait.
+    /// Sends a request, and calls `reply` with the answer; at once if the server is unreachable or the queue is full.
     pub fn submit(&self, ask: Ask, reply: OnReply) {
         self.remote.submit(Job::new(ask, reply));
     }
 
-    /// How the server does.
+    /// State of the connection to the server.
     pub fn status(&self) -> Status {
         self.remote.status()
     }
@@ -95,7 +94,7 @@ impl Redis {
     }
 }
 
-/// For threads that may wait.
+/// Blocking access, for threads that may wait.
 impl Store for Redis {
     fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
         match self.wait(Ask::Read(aor.clone())) {

@@ -1,6 +1,5 @@
-//! A connection to a Redis server that bounds what the server can do to this process: the bytes of an answer, and the
-//! time of all that is sent and read until it. Of the client library it uses commands, their errors, and the parser
-//! of replies.
+//! Connection to a Redis server that limits the size of an answer, and the time to send a request and read its answer.
+//! It uses the client library's commands, errors, and parser of replies.
 
 use ::redis::{Cmd, ConnectionAddr, ConnectionInfo, Parser, RedisError, RedisResult, Value, cmd};
 use core::time::Duration;
@@ -13,8 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use streams::tls::in_plain_words;
 
-/// Most bytes of an answer. A record is some of 64 KiB, as the REGISTER that it came from; what is much longer is no
-/// record, and is not read to its end.
+/// Longest answer, in bytes. A record has at most some 64 KiB, like the REGISTER that it came from. A much longer
+/// answer is not a record, and is not read to its end.
 const ANSWER_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -24,7 +23,7 @@ enum Stream {
     Unix(UnixStream),
 }
 
-/// A socket that is read and written until a time: each byte of TLS as well, of which one read may take many.
+/// A socket with a deadline for reads and writes, which also holds for each of the several reads of a TLS record.
 #[derive(Debug)]
 struct Timed {
     socket: TcpStream,
@@ -67,13 +66,13 @@ impl Stream {
     }
 }
 
-/// What is read and written.
+/// A readable and writable stream.
 trait Duplex: Read + Write {}
 
 impl<S: Read + Write> Duplex for S {}
 
 impl Stream {
-    /// To be read or written once, until then.
+    /// Sets the deadline of the next read or write.
     fn until(&mut self, until: Instant) -> Result<&mut dyn Duplex> {
         Ok(match self {
             Self::Tcp(timed) => {
@@ -94,7 +93,7 @@ impl Stream {
     }
 }
 
-/// Tries each address of the name.
+/// Connects to the first reachable address of the name.
 fn connect(host: &str, port: u16, until: Instant) -> Result<TcpStream> {
     let mut last = Error::new(ErrorKind::NotFound, "its name has no address");
     for address in (host, port).to_socket_addrs()? {
@@ -106,7 +105,7 @@ fn connect(host: &str, port: u16, until: Instant) -> Result<TcpStream> {
     Err(last)
 }
 
-/// Begins TLS, with a certificate for this host.
+/// Starts TLS, which requires a certificate for this host.
 fn secure(
     host: &str,
     tls: Arc<ClientConfig>,
@@ -122,13 +121,13 @@ fn secure(
     Ok(Box::new(stream))
 }
 
-/// What is left until then; at least something, which a socket's timeout has to be.
+/// Time until the deadline; never zero, which a socket does not accept as a timeout.
 fn left(until: Instant) -> Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// A stream until a time, and for so many bytes.
+/// A stream with a deadline and a limit of bytes to read.
 struct Bounded<'a> {
     stream: &'a mut Stream,
     until: Instant,
@@ -154,21 +153,21 @@ impl Write for Bounded<'_> {
         self.stream.until(self.until)?.write(buffer)
     }
 
-    /// TLS keeps what the socket did not take at once.
+    /// TLS may hold bytes that the socket did not accept at once.
     fn flush(&mut self) -> Result<()> {
         self.stream.until(self.until)?.flush()
     }
 }
 
-/// A connection that is logged in. After an error nothing is known of what comes next: it is to be dropped.
+/// A connection that is logged in. After an error the state is unknown, and the connection must be dropped.
 pub(crate) struct Connection {
     stream: Stream,
     parser: Parser,
 }
 
 impl Connection {
-    /// Connects, with TLS where there are settings for it, logs in and chooses the database, all of it within `timeout`;
-    /// only a name server is waited for longer.
+    /// Connects, with TLS if there are settings for it, logs in and selects the database, all within `timeout`. Only
+    /// name resolution may take longer.
     pub(super) fn open(
         info: &ConnectionInfo,
         tls: Option<Arc<ClientConfig>>,
@@ -181,7 +180,7 @@ impl Connection {
         if let Some(password) = settings.password() {
             let log_in = |user: Option<&str>| cmd("AUTH").arg(user).arg(password).to_owned();
             let logged_in = connection.ask(&log_in(settings.username()), until);
-            // A server before version 6 knows no users.
+            // A server before version 6 has no users.
             let knows_no_users = |error: &RedisError| {
                 settings.username().is_some()
                     && error.detail().is_some_and(|detail| detail.contains("wrong number of arguments"))
@@ -197,7 +196,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends a command, and reads its answer; an error that the server answers is one.
+    /// Sends a command, and reads its answer; an error reply is an error.
     pub(super) fn ask(&mut self, command: &Cmd, until: Instant) -> RedisResult<Value> {
         self.send(&command.get_packed_command(), until)?;
         self.receive(until)?.extract_error()

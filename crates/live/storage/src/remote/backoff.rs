@@ -1,15 +1,15 @@
-//! How long to rest before the next attempt to connect.
+//! Pauses between attempts to connect.
 
 use core::time::Duration;
 
-/// The first rest: a server that is started anew is back soon.
+/// First pause: a restarted server is soon back.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// The longest rest. An attempt costs the server a connection and us a time-out on a thread that has nothing else to
-/// do, so often is cheap, and how long we are away after the server is back depends on it.
+/// Longest pause. An attempt costs the server a connection, and a thread without other work a time-out, so frequent
+/// attempts are cheap. A long pause would delay the reconnection.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Rests that double from one failure to the next.
+/// Pauses that double from one failure to the next.
 pub(super) struct Backoff(Duration);
 
 impl Default for Backoff {
@@ -19,14 +19,14 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The rest after one more failure.
+    /// Pause after one more failure.
     pub(super) fn next(&mut self) -> Duration {
         let rest = self.0;
         self.0 = (rest * 2).min(LONGEST);
         rest
     }
 
-    /// It works again.
+    /// Notes a success.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }

@@ -1,14 +1,14 @@
-//! A server that threads of ours ask: they connect, take what waits, and connect again when the connection is lost.
+//! Client of a remote server: threads that connect, take waiting jobs, and reconnect after a loss.
 //!
-//! One machine for every server, so that all fail in the same way:
+//! All servers use this one machine, so that all fail in the same way:
 //!
-//! - What is asked waits in a queue of bounded length for a bounded time, and is answered once, by a callback.
-//! - While no connection stands, and an attempt at one has failed, all that waits and all that comes is refused at
-//!   once with the reason. Nobody waits for a dead server longer than its time-out.
-//! - Each thread has one connection, so there are as many of them as threads. After a failure it rests, longer each
-//!   time ([`Backoff`]), and tries again until the last handle is gone.
-//! - A connection that nobody uses is checked each second: the status is true without traffic, and who comes first
-//!   after a restart of the server does not find a dead connection.
+//! - A job waits in a bounded queue for a bounded time, and is answered once, by a callback.
+//! - Without a connection, and after a failed attempt, all waiting and new jobs are refused at once with the reason. No
+//!   job waits for a dead server longer than its time-out.
+//! - Each thread has one connection. After a failure it pauses, longer each time ([`Backoff`]), and tries again until
+//!   the last handle is dropped.
+//! - An unused connection is checked each second, so that the status is right without traffic, and the first job after
+//!   a restart of the server does not find a dead connection.
 
 mod backoff;
 mod shared;
@@ -20,52 +20,52 @@ use shared::Shared;
 pub use status::{SettingsError, Status};
 use std::sync::Arc;
 
-/// What differs between servers.
+/// Operations that differ between servers.
 pub(crate) trait Server: Send + Sync + 'static {
     /// One connection, used by one thread.
     type Connection;
-    /// A question with the callback for its answer. When it is dropped without one, it has to answer with an error.
+    /// A request with the callback for its answer. If it is dropped without an answer, it must answer with an error.
     type Job: Send + 'static;
 
     /// Name of the threads, at most 15 bytes.
     const THREAD: &'static str;
-    /// Jobs that are taken at once.
+    /// Maximum number of jobs taken at once.
     const BATCH_MAX: usize;
 
-    /// How long a job may wait to be taken; it is refused then. A server that is too slow would else make everybody
-    /// wait for the whole queue.
+    /// Longest time that a job may wait in the queue; then it is refused. Otherwise every job would wait for the whole
+    /// queue of a slow server.
     fn patience(&self) -> Duration;
 
-    /// Connects, and finds out whether the server can be used. Has to end within a bounded time.
+    /// Connects, and checks whether the server is usable. Must end within a bounded time.
     fn connect(&self) -> Result<Self::Connection, String>;
 
-    /// Whether the connection can still be used. Has to end within a bounded time.
+    /// Whether the connection can still be used. Must end within a bounded time.
     fn check(&self, connection: &mut Self::Connection) -> Result<(), String>;
 
-    /// Asks and answers. Has to end within a bounded time.
+    /// Sends the requests and answers the jobs. Must end within a bounded time.
     fn serve(&self, connection: &mut Self::Connection, jobs: Vec<Self::Job>) -> Served;
 
-    /// Answers a job that is not done.
+    /// Answers a job that is not executed.
     fn refuse(job: Self::Job, why: &str);
 }
 
-/// What became of the jobs of a batch. All have been answered.
+/// Result of a batch, all of whose jobs were answered.
 #[derive(Default)]
 pub(crate) struct Served {
-    /// How many of them got an error.
+    /// Number of jobs that got an error.
     pub(crate) failed: u64,
-    /// Why the connection cannot be used any more.
+    /// Reason why the connection can no longer be used.
     pub(crate) lost: Option<String>,
 }
 
-/// A handle to the threads; they end when the last one is gone and what waits has been answered.
+/// Handle to the threads; they end after the last handle is dropped and the waiting jobs are answered.
 pub(crate) struct Remote<S: Server> {
     shared: Arc<Shared<S>>,
 }
 
 impl<S: Server> Remote<S> {
-    /// Starts so many threads. Does not wait for their connections: what is asked meanwhile waits for the first one,
-    /// or for the first failure.
+    /// Starts that many threads. Does not wait for their connections: jobs wait for the first connection, or for the
+    /// first failure.
     pub(crate) fn start(server: S, threads: usize, queue_max: usize) -> Result<Self, SettingsError> {
         let remote = Self { shared: Arc::new(Shared::new(server, queue_max)) };
         for _ in 0..threads {
@@ -78,7 +78,7 @@ impl<S: Server> Remote<S> {
         Ok(remote)
     }
 
-    /// Has a job done, or refuses it at once, on this thread.
+    /// Queues a job, or refuses it at once on this thread.
     pub(crate) fn submit(&self, job: S::Job) {
         if let Err((job, why)) = self.shared.push(job) {
             S::refuse(job, &why);
@@ -103,14 +103,14 @@ impl<S: Server> Drop for Remote<S> {
     }
 }
 
-/// What a connected thread has to do next.
+/// Next action of a connected thread.
 enum Next<J> {
     Serve(Vec<J>),
-    /// They have waited too long.
+    /// Refuse these, which have waited too long.
     Refuse(Vec<J>),
-    /// Nothing has come for a while.
+    /// Check the connection after a while without jobs.
     Check,
-    /// Nobody is left who could ask.
+    /// End, as there is no handle left.
     End,
 }
 
@@ -145,7 +145,7 @@ impl<S: Server> Thread<S> {
         }
     }
 
-    /// Serves until the connection is lost, or until nobody can ask any more.
+    /// Serves until the connection is lost, or no handle is left.
     fn use_up(&self, mut connection: S::Connection, backoff: &mut Backoff) -> Result<(), String> {
         let server = &self.shared.server;
         loop {
@@ -158,7 +158,7 @@ impl<S: Server> Thread<S> {
                 Next::Refuse(jobs) => {
                     let why = format!("it is too slow: waited {:?} to be asked", server.patience());
                     self.shared.refuse(jobs, &why);
-                    // Nothing was asked, so nothing is known of the connection.
+                    // No request was sent, so the state of the connection is unknown.
                     continue;
                 }
                 Next::Check => server.check(&mut connection)?,
@@ -170,7 +170,7 @@ impl<S: Server> Thread<S> {
 }
 
 impl<S: Server> Drop for Thread<S> {
-    /// Also when a callback panics: whoever asks later must not wait for a thread that is gone.
+    /// Also after a panic of a callback, as later jobs must not wait for an ended thread.
     fn drop(&mut self) {
         self.shared.remove_thread(self.is_connected);
     }

@@ -1,4 +1,4 @@
-//! What handles and threads have in common: the queue, and who is connected.
+//! State that handles and threads share: the queue, and the connections.
 
 use super::{Next, Server, Status};
 use core::time::Duration;
@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A connection that was not used for so long is checked.
+/// Time without use after which a connection is checked.
 const CHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a job is refused that comes when no thread is left. Only a panic of a callback can end them before that.
+/// Reason for refusing a job when no thread is left. Only a panic of a callback ends threads before the last handle.
 const ENDED: &str = "its threads have ended";
 
 pub(super) struct Shared<S: Server> {
@@ -18,19 +18,19 @@ pub(super) struct Shared<S: Server> {
     state: Mutex<State<S::Job>>,
     /// Wakes a connected thread.
     work: Condvar,
-    /// Wakes the threads that rest.
+    /// Wakes the pausing threads.
     end: Condvar,
 }
 
 struct State<J> {
-    /// In the order in which they came, each with the time.
+    /// Jobs in order of arrival, each with its time.
     jobs: VecDeque<(Instant, J)>,
     handles: usize,
     threads: usize,
     connections: usize,
-    /// When the first connection came to stand, or the last one was lost; before that, the beginning.
+    /// Time of the first connection, or of the loss of the last one; before that, of the start.
     changed: Instant,
-    /// Why nothing can be asked: no connection stands, and the last attempt at one has failed.
+    /// Reason why no job can be served: there is no connection, and the last attempt has failed.
     down: Option<String>,
     failed_total: u64,
     lost_total: u64,
@@ -38,7 +38,7 @@ struct State<J> {
 }
 
 impl<J> State<J> {
-    /// One more connection stands.
+    /// Notes a new connection.
     fn add_connection(&mut self) {
         if self.connections == 0 {
             self.changed = Instant::now();
@@ -46,7 +46,7 @@ impl<J> State<J> {
         self.connections += 1;
     }
 
-    /// One is lost, if it `was_connected`.
+    /// Notes a lost connection, if it `was_connected`.
     fn remove_connection(&mut self, was_connected: bool) {
         self.connections -= usize::from(was_connected);
         if was_connected && self.connections == 0 {
@@ -54,7 +54,7 @@ impl<J> State<J> {
         }
     }
 
-    /// Takes so many jobs, or all.
+    /// Takes at most `max` jobs.
     fn drain(&mut self, max: usize) -> Vec<J> {
         let count = self.jobs.len().min(max);
         self.jobs.drain(..count).map(|(_, job)| job).collect()
@@ -62,7 +62,7 @@ impl<J> State<J> {
 }
 
 impl<S: Server> Shared<S> {
-    /// With one handle, and no thread yet.
+    /// Makes the state with one handle and no thread.
     pub(super) fn new(server: S, queue_max: usize) -> Self {
         let state = State {
             jobs: VecDeque::new(),
@@ -78,7 +78,7 @@ impl<S: Server> Shared<S> {
         Self { server, queue_max, state: Mutex::new(state), work: Condvar::new(), end: Condvar::new() }
     }
 
-    /// No callback runs under the lock, so nothing can panic there.
+    /// Locks the state. No callback runs under the lock, so nothing can panic there.
     fn state(&self) -> MutexGuard<'_, State<S::Job>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +100,7 @@ impl<S: Server> Shared<S> {
         self.state().threads += 1;
     }
 
-    /// The last one leaves no job behind.
+    /// Removes a thread. The last one refuses the remaining jobs.
     pub(super) fn remove_thread(&self, was_connected: bool) {
         let mut state = self.state();
         state.threads -= 1;
@@ -110,7 +110,7 @@ impl<S: Server> Shared<S> {
         self.refuse(left, ENDED);
     }
 
-    /// Puts a job into the queue, or gives it back with the reason.
+    /// Queues a job, or returns it with the reason.
     pub(super) fn push(&self, job: S::Job) -> Result<(), (S::Job, String)> {
         let mut state = self.state();
         let why = if state.threads == 0 {
@@ -128,14 +128,14 @@ impl<S: Server> Shared<S> {
         Err((job, why))
     }
 
-    /// What a connected thread has to do next; waits for it.
+    /// Waits for the next action of a connected thread.
     pub(super) fn take(&self) -> Next<S::Job> {
         let mut state = self.state();
         loop {
             if !state.jobs.is_empty() {
                 let now = Instant::now();
                 let is_late = |(since, _): &(Instant, _)| now.duration_since(*since) > self.server.patience();
-                // The oldest stand in front.
+                // The oldest jobs are in front.
                 let late = state.jobs.iter().take_while(|job| is_late(job)).count();
                 return if late > 0 {
                     Next::Refuse(state.drain(late))
@@ -161,8 +161,8 @@ impl<S: Server> Shared<S> {
         state.down = None;
     }
 
-    /// An attempt to connect has failed, or, when it `was_connected`, a connection is lost. Without any other one all
-    /// that waits is refused.
+    /// Notes a failed attempt to connect, or, if it `was_connected`, a lost connection. If there is no other one, all
+    /// waiting jobs are refused.
     pub(super) fn lost(&self, was_connected: bool, why: &str) {
         let mut state = self.state();
         state.remove_connection(was_connected);
@@ -177,7 +177,7 @@ impl<S: Server> Shared<S> {
         self.refuse(left, why);
     }
 
-    /// Waits before the next attempt; `false` when nobody is left to connect for.
+    /// Waits before the next attempt; `false` if no handle is left.
     pub(super) fn rest(&self, rest: Duration) -> bool {
         let state = self.state();
         let waited = self.end.wait_timeout_while(state, rest, |state| state.handles > 0);

@@ -1,33 +1,33 @@
-//! What can be seen of a server from outside, and errors of its settings.
+//! Visible state of a server, and errors of its settings.
 
 use core::fmt;
 use core::time::Duration;
 
-/// How a server does, for metrics and logs.
+/// State of a server, for metrics and logs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// Connections that stand. Without one, all that is asked is refused.
+    /// Open connections. Without one, all requests are refused.
     pub connections: usize,
-    /// For how long it has been so that there is one, or none.
+    /// Time since there is a connection, or since there is none.
     pub unchanged: Duration,
-    /// Questions that wait for a connection to be free.
+    /// Requests that wait for a free connection.
     pub waiting: usize,
-    /// Questions since the start that got an error for an answer, whoever is to blame.
+    /// Requests since the start that were answered with an error, for any reason.
     pub failed_total: u64,
-    /// Connections since the start that were lost.
+    /// Connections lost since the start.
     pub lost_total: u64,
-    /// The last reason for which a connection was lost or could not be made; it stays when all is well again.
+    /// Last reason for a lost or failed connection; kept after a recovery.
     pub last_error: Option<String>,
 }
 
 impl Status {
-    /// Whether the server can be asked.
+    /// Whether the server can serve requests.
     pub fn is_up(&self) -> bool {
         self.connections > 0
     }
 }
 
-/// Why something cannot be started: what is wrong with which setting.
+/// Error in a setting; the text names the setting and the fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingsError(pub(crate) String);
 

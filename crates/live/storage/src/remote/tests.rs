@@ -1,4 +1,4 @@
-//! Threads and queue, with a server that does what the test says.
+//! Threads and queue, with a server that behaves as the test says.
 
 use super::*;
 use core::time::Duration;
@@ -12,11 +12,11 @@ struct Question {
     sender: Sender<Answer>,
 }
 
-/// What the server of a test does.
+/// Behaviour of the test's server.
 #[derive(Clone, Default)]
 struct Switches {
     is_gone: Arc<AtomicBool>,
-    /// Answers nothing, and connects nobody, as long as it is set.
+    /// Answers nothing and accepts no connection while it is set.
     hangs: Arc<AtomicBool>,
     is_impatient: Arc<AtomicBool>,
 }
@@ -119,7 +119,7 @@ fn without_a_server_all_is_refused_and_with_one_it_is_good_again() {
             drop(answer(&ask(&remote, 2)));
             !remote.status().is_up()
         });
-        // No thread has it: the answer is there when the call returns.
+        // No thread handles it: the answer is there when the call returns.
         assert_eq!(ask(&remote, 3).try_recv(), Ok(Err("it is gone".to_owned())));
         let status = remote.status();
         assert_eq!((status.lost_total, status.last_error.as_deref()), (threads as u64, Some("it is gone")));
@@ -137,7 +137,7 @@ fn a_server_that_goes_while_nobody_asks_is_noticed() {
     switches.is_gone.store(true, SeqCst);
     until("it is noticed", || !remote.status().is_up());
     assert_eq!(remote.status().failed_total, 0);
-    // However often it is tried again meanwhile: from 50 ms on, and twice as long each time.
+    // However often the connection is tried meanwhile: from 50 ms on, and twice as long each time.
     let mut gone = remote.status().unchanged;
     until("it has been gone for a while", || {
         let before = core::mem::replace(&mut gone, remote.status().unchanged);
@@ -159,7 +159,7 @@ fn what_waits_for_a_server_that_hangs_is_refused_once_that_is_known() {
     }
 }
 
-/// A server that answers, but too slowly, makes nobody wait for the whole queue.
+/// A server that answers too slowly makes no job wait for the whole queue.
 #[test]
 fn what_has_waited_too_long_is_not_asked_any_more() {
     let (remote, switches) = start(1);
@@ -184,7 +184,7 @@ fn the_last_handle_ends_the_threads_when_all_is_answered() {
     switches.hangs.store(false, SeqCst);
     assert_eq!(answers.map(|it| answer(&it)), [Ok(1), Ok(2), Ok(3)]);
     until("the threads have ended", || shared.strong_count() == 0);
-    // Those that rest end, too.
+    // Pausing threads end, too.
     let (remote, switches) = start(2);
     switches.is_gone.store(true, SeqCst);
     until("it is gone", || remote.status().last_error.is_some());
@@ -193,7 +193,7 @@ fn the_last_handle_ends_the_threads_when_all_is_answered() {
     until("the threads have ended", || shared.strong_count() == 0);
 }
 
-/// A callback must not panic; when one does, nobody waits for ever.
+/// A callback must not panic; if one does, no job waits for ever.
 #[test]
 fn a_thread_that_panics_leaves_no_question_behind() {
     let (remote, _) = start(1);

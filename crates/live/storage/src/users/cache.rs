@@ -1,34 +1,34 @@
-//! What a database has answered, for a while: who is known, and who is not.
+//! Cache of a database's answers: known and unknown users.
 
 use base::Instant;
 use core::hash::Hash;
 use core::time::Duration;
 use std::collections::HashMap;
 
-/// How much is kept, and for how long.
+/// Size and lifetimes of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lifetimes {
-    /// Entries of users, and as many again of names that nobody has.
+    /// Maximum number of users, and of unknown names.
     pub(crate) entries: usize,
-    /// For how long a user is answered for without asking.
+    /// Lifetime of a user's entry.
     pub(crate) known: Duration,
-    /// The same for a name that nobody has.
+    /// Lifetime of an unknown name's entry.
     pub(crate) absent: Duration,
-    /// For how long beyond that a user is answered for while the database cannot be asked.
+    /// Additional lifetime of a user's entry while the database is unreachable.
     pub(crate) stale: Duration,
 }
 
-/// An answer of the database.
+/// Answer of the database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer<V> {
-    /// What is known of the user.
+    /// Data of the user.
     Known(V),
-    /// Nobody has this name.
+    /// There is no user with this name.
     Absent,
 }
 
-/// A bounded cache of answers. Users and names that nobody has are kept apart: strangers can invent names without
-/// end, and must not push out users.
+/// Bounded cache of answers. Users and unknown names are kept apart: outsiders can invent any number of names, and must
+/// not displace users.
 pub(crate) struct Cache<K, V> {
     lifetimes: Lifetimes,
     known: Generations<K, V>,
@@ -41,7 +41,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         Self { lifetimes, known: Generations::new(entries), absent: Generations::new(entries) }
     }
 
-    /// The answer, if it is young enough.
+    /// Answer within its lifetime.
     pub(crate) fn fresh(&mut self, now: Instant, key: &K) -> Option<Answer<V>> {
         let young = |at: Instant, lifetime| now.saturating_since(at) < lifetime;
         if let Some((at, value)) = self.known.get(key)
@@ -53,13 +53,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         young(at, self.lifetimes.absent).then_some(Answer::Absent)
     }
 
-    /// The user as last known, when the database cannot be asked.
+    /// Data of the user as last known, if the database is unreachable.
     pub(crate) fn stale(&mut self, now: Instant, key: &K) -> Option<V> {
         let (at, value) = self.known.get(key)?;
         (now.saturating_since(at) < self.lifetimes.known + self.lifetimes.stale).then_some(value)
     }
 
-    /// Takes over what the database has answered.
+    /// Stores an answer of the database.
     pub(crate) fn insert(&mut self, now: Instant, key: K, answer: Answer<V>) {
         match answer {
             Answer::Known(value) => {
@@ -73,14 +73,14 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.lifetimes);
     }
 }
 
-/// Entries in two generations: what is used moves to the young one, and when that is full, it becomes the old one,
-/// whose rest is forgotten. So what is used often stays, at a constant cost for each step.
+/// Entries in two generations. A used entry moves to the young one. When this is full, it becomes the old one, and the
+/// remaining old entries are dropped. So frequently used entries stay, at a constant cost for each step.
 struct Generations<K, V> {
     /// Entries of each generation.
     half: usize,

@@ -8,7 +8,7 @@ use crate::remote::{Served, Server, SettingsError};
 use core::time::Duration;
 use tokio_postgres::{Error, Statement};
 
-/// How to reach the database.
+/// Address of the database.
 pub(crate) struct Database {
     place: Place,
     timeout: Duration,
@@ -33,7 +33,7 @@ impl Connection {
         let rows = self.session.client.query(&self.statement, &[username, domain]).await?;
         let [row] = &rows[..] else { return Ok(None) };
         let column = |index: usize| row.try_get::<_, Option<&str>>(index);
-        // The database may take other letters for the same.
+        // The collation of the database may treat different letters as equal.
         let is = |found: Option<&str>, wanted: &str| found == Some(wanted);
         if !is(column(0)?, username) || !is(column(1)?, domain) {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Server for Database {
             }
             match connection.session.run(connection.look_up(&job.wanted.key)) {
                 Ok(row) => job.found(row),
-                // No row has such a name.
+                // No row can have such a name.
                 Err(failure) if failure.is_of_class("22") => job.found(None),
                 Err(failure) => {
                     let why = failure.to_string();

@@ -1,11 +1,11 @@
-//! Users in a file, a line each.
+//! Users in a file with one line for each.
 
 use core::fmt;
 use digest_auth::{Algorithm, Hash, Needs, Secret};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Users as a file has them: read whole, and anew when the process is told to.
+/// Users of a file, which is read as a whole, and again when the process is told to reload.
 ///
 /// ```text
 /// # user:realm:algorithm:H(user:realm:password)
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 /// bob:example.com:37593d991414f52c30246c60c7798431
 /// ```
 ///
-/// Without an algorithm it is MD5, as Apache's `htdigest` writes it. A realm may have colons, a user name may not:
-/// the text that is hashed has a colon behind it (RFC 7616 §3.4.2). A user has a line for each algorithm that is to
-/// be offered. Empty lines, and lines that begin with `#`, say nothing.
+/// Without an algorithm it is MD5, as Apache's `htdigest` writes it. A realm may contain colons, but a user name may
+/// not, since the hashed text has a colon after it (RFC 7616 §3.4.2). A user has one line for each offered algorithm.
+/// Empty lines, and lines that begin with `#`, are ignored.
 #[derive(Clone, Debug, Default)]
 pub struct UserFile {
     users: BTreeMap<Name, Vec<Kept>>,
 }
 
-/// Who it is, to the letter.
+/// Exact name of a user.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Name {
     user: Box<[u8]>,
     realm: Box<[u8]>,
 }
 
-/// What a line has for a user.
+/// Data of a line for a user.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     hash: Hash,
@@ -37,14 +37,14 @@ struct Kept {
 }
 
 impl UserFile {
-    /// Reads a file. Whoever has an older one goes on with it after an error.
+    /// Reads a file. After an error a caller with an older version keeps it.
     pub fn read(path: &Path) -> Result<Self, UserFileError> {
         let fail = |line, problem| UserFileError { path: path.to_owned(), line, problem };
         let text = std::fs::read(path).map_err(|error| fail(None, error.to_string()))?;
         Self::parse(&text).map_err(|(line, problem)| fail(Some(line), problem))
     }
 
-    /// The users of a file's text, or the number of a line with what is wrong there.
+    /// Parses the text of a file. An error is a line number with the fault.
     fn parse(text: &[u8]) -> Result<Self, (usize, String)> {
         let mut file = Self::default();
         for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -80,15 +80,15 @@ impl UserFile {
         Ok(())
     }
 
-    /// What a claim is judged by; `None` for a user who is not in the file. A hash of another algorithm is better
-    /// than none: then the answer says that the settings are wrong, and not the password.
+    /// Secret for a claim; `None` for a user who is not in the file. Without a hash of the algorithm another one is
+    /// returned: then the result blames the settings, and not the password.
     pub fn secret(&self, needs: Needs<'_>) -> Option<Secret> {
         let kept = self.users.get(&Name { user: needs.user.into(), realm: needs.realm.into() })?;
         let fits = kept.iter().find(|kept| kept.hash.algorithm() == needs.algorithm);
         fits.or(kept.first()).map(|kept| Secret::Ha1(kept.hash))
     }
 
-    /// The realms of the users, each once, in their order.
+    /// Realms of the users, sorted, without duplicates.
     pub fn realms(&self) -> Vec<&[u8]> {
         let mut realms: Vec<_> = self.users.keys().map(|name| &*name.realm).collect();
         realms.sort_unstable();
@@ -96,7 +96,7 @@ impl UserFile {
         realms
     }
 
-    /// The algorithms of which every user of a realm has a hash: these may be offered.
+    /// Algorithms for which every user of a realm has a hash, so that they may be offered.
     pub fn algorithms(&self, realm: &[u8]) -> Vec<Algorithm> {
         let mut users =
             self.users.iter().filter(|(name, _)| *name.realm == *realm).map(|(_, kept)| kept).peekable();
@@ -110,18 +110,18 @@ impl UserFile {
         all
     }
 
-    /// How many users there are; one in two realms is two.
+    /// Number of users; a name in two realms counts twice.
     pub fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no users.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 }
 
-/// The parts of a line.
+/// Parts of a line.
 struct Line<'a> {
     user: &'a [u8],
     realm: &'a [u8],
@@ -130,14 +130,14 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The hash and the algorithm are taken from the end, since realms may have colons.
+    /// Reads hash and algorithm from the end, since realms may contain colons.
     fn of(text: &'a [u8]) -> Option<Self> {
         let (user, rest) = at_colon(text, text.iter().position(|byte| *byte == b':')?);
         let (rest, digits) = at_colon(rest, rest.iter().rposition(|byte| *byte == b':')?);
         let Some(colon) = rest.iter().rposition(|byte| *byte == b':') else {
             return Some(Self { user, realm: rest, algorithm: Algorithm::Md5, digits });
         };
-        // Three parts are htdigest's; where there are more, the last but one names an algorithm.
+        // Three parts are in the format of htdigest; with more, the last but one names an algorithm.
         let (realm, name) = at_colon(rest, colon);
         Some(Self { user, realm, algorithm: Algorithm::of(Some(name))?, digits })
     }
@@ -147,11 +147,11 @@ fn at_colon(text: &[u8], colon: usize) -> (&[u8], &[u8]) {
     (&text[..colon], &text[colon + 1..])
 }
 
-/// What is wrong with a file of users.
+/// Fault in a file of users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserFileError {
     path: PathBuf,
-    /// Counted from 1; `None` when the file cannot be read.
+    /// Line number from 1; `None` if the file cannot be read.
     line: Option<usize>,
     problem: String,
 }
@@ -177,7 +177,7 @@ mod tests {
         format!("{user}:{realm}:{}:{}\n", algorithm.name(), String::from_utf8(hash).unwrap())
     }
 
-    /// The algorithm and the digits of what is kept.
+    /// Algorithm and digits of the stored hash.
     fn found(file: &UserFile, user: &str, realm: &str, algorithm: Algorithm) -> Option<(Algorithm, Vec<u8>)> {
         match file.secret(Needs { user: user.as_bytes(), realm: realm.as_bytes(), algorithm })? {
             Secret::Ha1(hash) => Some((hash.algorithm(), hash.hex())),
@@ -192,7 +192,7 @@ mod tests {
             text += &line("alice", "example.com", algorithm);
         }
         text += &line("bob", "[2001:db8::1]", Algorithm::Md5).replace(":MD5:", ":md5:").replace('\n', "\r\n");
-        // As htdigest writes it; no line end behind the last.
+        // As htdigest writes it, without a line end after the last.
         text += line("carol", "example.com", Algorithm::Md5).replace(":MD5:", ":").trim_end();
         let file = UserFile::parse(text.as_bytes()).unwrap();
         assert_eq!((file.len(), file.is_empty()), (3, false));

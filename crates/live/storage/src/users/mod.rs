@@ -1,6 +1,6 @@
-//! Where users' secrets come from: a file, or a table of a database.
+//! Sources of users' secrets: a file, or a table of a database.
 //!
-//! Both answer for the user name to the letter, as [`digest_auth::Secret`] wants it.
+//! Both compare user names exactly, as [`digest_auth::Secret`] requires.
 
 mod cache;
 mod database;

@@ -1,33 +1,33 @@
-//! A row of Kamailio's table `subscriber`: which one is asked for, and what secret it gives.
+//! Rows of Kamailio's table `subscriber`: their key, and their secret.
 
 use digest_auth::{Algorithm, Hash, Needs, Secret};
 
-/// The query for one user: `$1` is the user name, `$2` the domain. Gives five texts. The names are those that `kamdbctl`
-/// makes. Two rows are enough to know that the user is not unique.
+/// Query for one user: `$1` is the user name, `$2` the domain. Returns five texts. The names are those of `kamdbctl`.
+/// Two rows suffice to detect that the user is not unique.
 pub(crate) const QUERY: &str = "SELECT username::text, domain::text, password::text, ha1::text, ha1b::text \
     FROM subscriber WHERE username = $1 AND domain = $2 LIMIT 2";
 
-/// What hashes of 64 digits were made with, which do not tell it themselves. Those of 32 digits are of MD5.
+/// Algorithm of hashes with 64 digits, which they do not name themselves. Hashes with 32 digits are MD5.
 const LONG: Algorithm = Algorithm::Sha256;
 
-/// Which row is asked for: as the primary key has it.
+/// Key of a row: the primary key of the table.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key {
     pub(crate) username: Box<str>,
     pub(crate) domain: Box<str>,
 }
 
-/// What a claim asks for, in terms of the table.
+/// Row that a claim needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) key: Key,
-    /// The client sent `user@domain` as its user name.
+    /// Whether the client sent `user@domain` as its user name.
     pub(crate) has_domain: bool,
     pub(crate) algorithm: Algorithm,
 }
 
 impl Wanted {
-    /// `None` for a name that no row has: it is no text, or it names the domain of another realm.
+    /// `None` for a name that no row can have: it is not text, or it names the domain of another realm.
     pub(crate) fn of(needs: Needs<'_>) -> Option<Self> {
         let text = |bytes| core::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let (user, realm) = (text(needs.user)?, text(needs.realm)?);
@@ -40,7 +40,7 @@ impl Wanted {
     }
 }
 
-/// What the table knows of a user.
+/// Secrets of a row.
 pub(crate) struct Row {
     pub(crate) password: Option<Box<str>>,
     pub(crate) ha1: Option<Box<str>>,
@@ -48,12 +48,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The secret for a claim; `None` when the row has none, which is as if there were no such user.
+    /// Secret for a claim; `None` if the row has none, which counts as an unknown user.
     pub(crate) fn secret(&self, wanted: &Wanted) -> Option<Secret> {
         if let Some(password) = filled(self.password.as_deref()) {
             return Some(Secret::Clear(password.as_bytes().into()));
         }
-        // `ha1` is made of the bare user name, `ha1b` of `user@domain`: the client hashes what it sends.
+        // `ha1` is made from the bare user name, `ha1b` from `user@domain`: the client hashes the name that it sends.
         let digits = filled(if wanted.has_domain { self.ha1b.as_deref() } else { self.ha1.as_deref() })?;
         let algorithms = [Algorithm::Md5, LONG];
         let hash = algorithms.into_iter().find_map(|one| Hash::from_hex(one, digits.as_bytes()))?;
@@ -61,7 +61,7 @@ impl Row {
     }
 }
 
-/// Kamailio's columns are empty, not NULL, where they have nothing.
+/// Kamailio leaves unused columns empty, not NULL.
 fn filled(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }

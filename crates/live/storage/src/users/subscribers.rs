@@ -1,4 +1,4 @@
-//! Users in a PostgreSQL database, as Kamailio's table `subscriber` has them.
+//! Users in a PostgreSQL database, in Kamailio's table `subscriber`.
 
 use super::cache::{Answer, Cache, Lifetimes};
 use super::database::Database;
@@ -11,36 +11,36 @@ use digest_auth::{Needs, Secret};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Look-ups that may wait: what a database answers in about a second.
+/// Longest queue of look-ups: as many as a database answers in about a second.
 const QUEUE_MAX: usize = 4 * 1024;
 
-/// Connections, each of which answers one look-up after the other.
+/// Number of connections, each of which handles one look-up at a time.
 const CONNECTIONS: usize = 4;
 
-/// Users that are kept; as many names again that nobody has.
+/// Maximum number of cached users, and of cached unknown names.
 const CACHE_ENTRIES: usize = 100_000;
 
-/// For how long beyond its lifetime a user is answered for while the database cannot be asked.
+/// Additional lifetime of a cached user while the database is unreachable.
 const STALE_LIFETIME: Duration = Duration::from_hours(1);
 
-/// Where the database is, and how it is used.
+/// Address and use of the database.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SubscriberSettings {
     /// `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE`, with `?sslmode=verify-full` for TLS, or `host=.. user=.. password=.. dbname=..`.
     pub url: String,
-    /// File of those who are trusted to vouch for a server with TLS; `None`: those that the system trusts.
+    /// File of authorities for a server with TLS; `None`: those of the system.
     pub authorities: Option<PathBuf>,
-    /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
+    /// Longest wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
     pub timeout: Duration,
-    /// For how long a user is answered for without asking: so long does it take until a new password is good and an
-    /// old one is not.
+    /// Lifetime of a cached user: the time until a new password is valid and an old one is not.
     pub cache_lifetime: Duration,
-    /// The same for a name that nobody has.
+    /// Lifetime of a cached unknown name.
     pub absent_lifetime: Duration,
 }
 
 impl SubscriberSettings {
-    /// The database at this URL: a second to wait; users are kept for a minute, unknown names for 10 seconds.
+    /// The database at this URL, with a timeout of a second; users are cached for a minute, unknown names for 10
+    /// seconds.
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -51,23 +51,22 @@ impl SubscriberSettings {
         }
     }
 
-    /// Whether the database can be found; asks no server.
+    /// Checks the settings without a connection.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors If a setting is invalid.
     pub fn check(&self) -> Result<(), SettingsError> {
         Database::new(self).map(drop)
     }
 }
 
 impl fmt::Debug for SubscriberSettings {
-    /// Without the URL, which may have a password in it.
+    /// Without the URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SubscriberSettings").finish_non_exhaustive()
     }
 }
 
-/// Why nothing is known of a user. The text is for the operator; the client gets 503 or 500.
+/// Error of a look-up. The text is for the operator; the client gets 503 or 500.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LookUpError(String);
 
@@ -79,19 +78,18 @@ impl fmt::Display for LookUpError {
 
 impl core::error::Error for LookUpError {}
 
-/// Who is told the secret, `None` when there is no such user; called on a thread of the database's, or by
+/// Callback for the secret, `None` for an unknown user. It is called on a thread of the database, or by
 /// [`Subscribers::ask`] itself, so it must neither wait nor panic.
 pub type OnSecret = Box<dyn FnOnce(Result<Option<Secret>, LookUpError>) + Send>;
 
-/// A handle to the users of a database; all clones share connections and cache. The last one that is dropped ends
-/// both, once what waits has been answered.
+/// Handle to the users of a database; all clones share connections and cache. They end after the last clone is
+/// dropped and the waiting look-ups are answered.
 ///
-/// What the database has answered is kept for a while, that a user exists as well as that nobody has this name. While
-/// the database is gone, users who are kept are answered for, long-lived entries too; everybody else is answered at
-/// once with an error. A look-up that was under way when it went waits for twice [`SubscriberSettings::timeout`] at
-/// most. The connections are made anew until they stand.
+/// Answers of the database are cached for a while, for users and for unknown names. While the database is unreachable,
+/// cached users are answered from the cache, for an additional time. Other look-ups fail at once. A look-up that was in
+/// progress waits for at most twice [`SubscriberSettings::timeout`]. The connections are retried until they succeed.
 ///
-/// Users are told apart to the letter, also where the database takes `alice` for `ALICE`.
+/// User names are compared exactly, even if the database treats `alice` and `ALICE` as equal.
 #[derive(Clone)]
 pub struct Subscribers {
     remote: Remote<Database>,
@@ -99,7 +97,7 @@ pub struct Subscribers {
 }
 
 impl Subscribers {
-    /// Starts the threads; does not wait for their connections. Fails when a setting can never work.
+    /// Starts the threads; does not wait for their connections. Fails if a setting is invalid.
     pub fn start(settings: &SubscriberSettings) -> Result<Self, SettingsError> {
         let database = Database::new(settings)?;
         let lifetimes = Lifetimes {
@@ -114,7 +112,7 @@ impl Subscribers {
         })
     }
 
-    /// Looks a user up, and tells `reply`: at once when the answer is kept, cannot be had, or is clear from the name.
+    /// Looks a user up, and calls `reply`: at once if the answer is cached, unavailable, or clear from the name.
     pub fn ask(&self, needs: Needs<'_>, reply: OnSecret) {
         let Some(wanted) = Wanted::of(needs) else { return reply(Ok(None)) };
         let kept = self.cache.fresh(&wanted.key);
@@ -126,12 +124,12 @@ impl Subscribers {
         }
     }
 
-    /// Forgets what is kept, so that changes in the database count at once.
+    /// Clears the cache, so that changes in the database take effect at once.
     pub fn forget(&self) {
         self.cache.lock().clear();
     }
 
-    /// How the database does.
+    /// State of the connections to the database.
     pub fn status(&self) -> Status {
         self.remote.status()
     }
@@ -161,7 +159,7 @@ impl SharedCache {
     }
 }
 
-/// A look-up under way; answered with an error when it is dropped, as when the thread panics.
+/// A look-up in progress; answered with an error if it is dropped, for example by a panic of the thread.
 pub(crate) struct Job {
     pub(crate) wanted: Wanted,
     cache: Arc<SharedCache>,
@@ -169,7 +167,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The database has answered.
+    /// Handles an answer of the database.
     pub(crate) fn found(self, row: Option<Row>) {
         let answer = row.map_or(Answer::Absent, |row| Answer::Known(Arc::new(row)));
         let now = self.cache.now();
@@ -177,7 +175,7 @@ impl Job {
         self.give(&answer);
     }
 
-    /// The database cannot answer: whoever is still kept is answered for.
+    /// Handles a failure of the database: a cached user is still answered.
     pub(crate) fn failed(self, why: &str) {
         let now = self.cache.now();
         let kept = self.cache.lock().stale(now, &self.wanted.key);

@@ -1,4 +1,4 @@
-//! Connections that others open.
+//! Accepting connections.
 
 use super::{LISTENER, Streams, is_shortage};
 use crate::admission::admit;
@@ -11,25 +11,25 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io;
 use std::net::TcpStream;
 
-/// Connections accepted in one go: the others get their turn.
+/// Connections accepted in one go, before others get their turn.
 const ACCEPTED: usize = 64;
-/// How long no connection is accepted after the kernel had nothing to make one of.
+/// Pause of accepting after the kernel had no resources left.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the kernel gives back of the listener in this place.
+/// Event data of the listener at this index.
 fn data_of(place: usize) -> EventData {
     EventData::new_u64(LISTENER | place as u64)
 }
 
 impl Streams {
-    /// Accepts connections from now on, or none. A listener that is not asked is not watched either: the process that has
-    /// taken over may have closed it, and the kernel would tell of that again and again.
+    /// Starts or stops accepting connections. A stopped listener is not watched: the process that has taken over may
+    /// have closed it, and the kernel would report that again and again.
     pub(super) fn set_accepting(&mut self, accepts: bool) {
         if std::mem::replace(&mut self.is_accepting, accepts) == accepts {
             return;
         }
         for (place, listener) in self.listeners.iter().enumerate() {
-            // It is there, and has been added or not as `is_accepting` says.
+            // The listener is registered exactly if `is_accepting` was set.
             let _ = if accepts {
                 epoll::add(&self.epoll, &listener.socket, data_of(place), EventFlags::IN)
             } else {
@@ -44,7 +44,7 @@ impl Streams {
             let (socket, from) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The peer has gone meanwhile (accept(2)).
+                // The peer has disconnected meanwhile (accept(2)).
                 Err(error) if !is_shortage(&error) => continue,
                 Err(error) => {
                     tracing::warn!(
@@ -66,8 +66,8 @@ impl Streams {
         }
     }
 
-    /// Makes a connection of what was accepted, if its source may connect. Behind a load balancer that is asked once the PROXY
-    /// header is there.
+    /// Makes a connection of an accepted socket, if its source is admitted. Behind a load balancer, admission follows
+    /// the PROXY header.
     fn take_in(
         &mut self,
         now: Instant,
@@ -79,9 +79,9 @@ impl Streams {
         if !is_proxied {
             admit(&self.settings, now, flow, &mut place)?;
         }
-        // Connections that have sent nothing make room, but only for one that is admitted: refused clients close no others.
-        // One more may have to go: another thread may take the place, and connections to members have theirs beyond the
-        // bound.
+        // A connection without any message is closed to make room, but only for an admitted client, so that refused
+        // clients close no others. More than one may have to be closed: another thread may take the place, and
+        // connections to members may exceed the limit.
         while let Err(reached) = place.open() {
             let Some(&(_, oldest)) = self.silent.first() else { return Err(reached.into()) };
             self.close(now, oldest, CloseReason::Most);

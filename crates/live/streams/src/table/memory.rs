@@ -1,16 +1,16 @@
-//! The bound on what all connections of a thread hold together.
+//! Limit of the memory that all connections of a thread hold together.
 
 use super::Streams;
 use crate::counts::CloseReason;
 use base::Instant;
 use std::cmp::Reverse;
 
-/// At the bound an eighth of it is freed: looking for those that hold the most is then paid for by as many bytes that
-/// somebody had to send.
+/// Divisor of the memory that is freed at the limit. The search for the largest connections then happens only once for
+/// that many received bytes.
 const FREED: u64 = 8;
 
 impl Streams {
-    /// Notes what a connection holds now.
+    /// Updates the memory count of a connection.
     pub(super) fn count_held(&mut self, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let held = connection.held();
@@ -18,8 +18,8 @@ impl Streams {
         self.counts.held -= std::mem::replace(&mut connection.counted, held) as u64;
     }
 
-    /// Where all together hold more than they may, cuts off those that hold the most: whoever fills the memory with many
-    /// connections loses them before anybody who holds less in his.
+    /// Closes the connections that hold the most memory, if all together exceed the limit. A peer that fills the memory
+    /// by many connections loses them before a peer whose connections hold less.
     pub(super) fn free_memory(&mut self, now: Instant) {
         let most = self.settings.memory as u64;
         if self.counts.held <= most {

@@ -1,4 +1,4 @@
-//! What is sent: by the connection that a flow names, or by one that this thread has opened.
+//! Sending, by the connection that a flow names, or by one that this thread has opened.
 
 use super::{NotOpened, Streams, Undelivered, is_shortage};
 use crate::connection::Connection;
@@ -12,13 +12,13 @@ fn is_response(bytes: &[u8]) -> bool {
 }
 
 impl Streams {
-    /// Sends by the connection that the flow names, or by one to its peer, which is opened if there is none. What cannot be
-    /// sent is told by [`take_undelivered`](Self::take_undelivered).
+    /// Sends by the connection that the flow names, or by one to its peer, which is opened if there is none.
+    /// [`take_undelivered`](Self::take_undelivered) reports messages that cannot be sent.
     pub fn send(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
         let is_response = is_response(bytes);
         let number = match self.named(flow, is_response) {
             Some(number) => Ok(number),
-            // RFC 3261 §18.2.2: a response finds another way; a request is for this very connection.
+            // RFC 3261 §18.2.2: a response may use another connection; a request must use the named one.
             None if flow.connection.is_some() && !is_response => Err(NotOpened::Here),
             None => {
                 let way = Way::of(flow, bytes, self.settings.tls.as_deref());
@@ -34,7 +34,7 @@ impl Streams {
         };
         let Some(connection) = self.connections.get_mut(&number) else { return };
         match connection.send(now, bytes) {
-            // Most that is sent in a row goes by the same connection.
+            // Consecutive messages often leave by the same connection.
             Ok(()) if self.written.last() == Some(&number) => {}
             Ok(()) => self.written.push(number),
             Err(reason) => {
@@ -44,7 +44,7 @@ impl Streams {
         }
     }
 
-    /// The connection by which the server at the end of this way takes requests, though it has opened that itself.
+    /// Connection that the destination server has opened itself and by which it takes requests.
     fn opened_by(&mut self, flow: Flow, way: &Way, is_response: bool) -> Option<u32> {
         let number = *self.aliases.get(&flow.remote()).filter(|_| !is_response)?;
         let name = self.settings.tls.as_deref()?.name_of(flow.peer, way.host());
@@ -56,8 +56,8 @@ impl Streams {
         self.undelivered.push(Undelivered { to, quoted: bytes.into(), is_unreachable });
     }
 
-    /// Begins to open a connection. To members and next hops there may be as many as there are of these; of those to where a
-    /// Via, a Contact or a URI says, which anybody may have written, as many as may come from there.
+    /// Starts to open a connection. Connections to members and next hops have no limit. Connections to the address of a
+    /// Via, a Contact or a URI, which any client may have written, are limited like those from this address.
     fn open(&mut self, now: Instant, flow: Flow, way: Way, is_response: bool) -> Result<u32, NotOpened> {
         if matches!(flow.transport, Transport::Ws | Transport::Wss) && !self.settings.opens_websocket {
             return Err(NotOpened::Here);
@@ -100,13 +100,13 @@ impl Streams {
         Ok(number)
     }
 
-    /// Whether it has the connection that this flow names, for this message.
+    /// Whether this thread has the connection that the flow names, for this message.
     pub fn has(&self, flow: Flow, bytes: &[u8]) -> bool {
         self.named(flow, is_response(bytes)).is_some()
     }
 
-    /// The connection that a flow names. Another process may have given the same number: the address tells. That of a
-    /// response has the port of a Via.
+    /// Connection that a flow names. Another process may have used the same number, so the address is compared. The
+    /// flow of a response has the port of a Via.
     fn named(&self, flow: Flow, is_response: bool) -> Option<u32> {
         let Number(number) = flow.connection?;
         let (is, wanted) = (self.connections.get(&number.get())?.flow.peer, flow.peer);

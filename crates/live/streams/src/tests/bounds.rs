@@ -1,4 +1,4 @@
-//! Who may connect, what all connections may hold, and how long one may keep others waiting.
+//! Admission of connections, memory of all connections, and time limits of one.
 
 use super::{BYE, Bed, HANDSHAKE, NEW_PER_SECOND, OK, read};
 use crate::admission::Admission;
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::Arc;
 
-/// A message of which `length` bytes have come, and the last one has not.
+/// A message of which all bytes but the last have arrived.
 fn begun(length: usize) -> Vec<u8> {
     let head = format!("BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\nContent-Length: {length}\r\n\r\n");
     [head.as_bytes(), &vec![b'x'; length - head.len()]].concat()
@@ -73,14 +73,14 @@ fn a_source_begins_so_many_a_second() {
     assert_eq!(bed.closed(CloseReason::NewPerSecond), 1);
 }
 
-/// Whoever connects and says nothing makes room for others; whoever has sent a message stays.
+/// A connection without a message makes room for others; one that has sent a message stays.
 #[test]
 fn where_there_are_enough_the_oldest_silent_one_makes_room() {
     let mut bed = Bed::limited("127.0.0.1:0", &[Transport::Tcp], (3, 100, &[]));
     let mut held = Vec::new();
     for _ in 0..2 {
         held.push(bed.connect(0));
-        // Line ends are no message.
+        // Line ends are not a message.
         held.last_mut().unwrap().write_all(b"\r\n\r\n").unwrap();
         bed.turn();
     }
@@ -94,7 +94,7 @@ fn where_there_are_enough_the_oldest_silent_one_makes_room() {
         assert_eq!(flow.peer, held.last().unwrap().local_addr().unwrap());
         assert_eq!((bed.closed(CloseReason::Most), bed.streams.list().len()), (most, 3));
     }
-    // All have sent something.
+    // All have sent a message.
     let _refused = bed.connect(0);
     bed.turn();
     assert_eq!((bed.closed(CloseReason::Most), bed.streams.list().len()), (3, 3));
@@ -115,7 +115,7 @@ fn a_client_that_is_refused_closes_no_other_connection() {
     assert_eq!((bed.closed(CloseReason::Most), bed.streams.list().len()), (0, 2));
 }
 
-/// Whoever fills the memory loses his connections, and those who hold little keep theirs.
+/// A client that fills the memory loses its connections; those that hold little stay.
 #[test]
 fn at_the_bound_those_go_that_hold_the_most() {
     let mut bed = Bed::new(&[Transport::Tcp]);
@@ -166,7 +166,7 @@ fn what_waits_to_be_sent_counts() {
     panic!("{:?}", bed.streams.counts);
 }
 
-/// TLS and WebSocket keep what has not come whole as well.
+/// Incomplete data in TLS and WebSocket count as well.
 #[test]
 fn what_tls_and_websocket_hold_counts() {
     let mut bed = Bed::new(&[Transport::Tls]);
@@ -198,7 +198,7 @@ fn what_tls_and_websocket_hold_counts() {
     assert!(bed.streams.counts.held < before + 10_000, "{:?}", bed.streams.counts);
 }
 
-/// A browser that has nothing to say yet has begun no message.
+/// A browser without a message so far has no incomplete message.
 #[test]
 fn a_websocket_without_a_message_is_idle() {
     let mut bed = Bed::new(&[Transport::Ws]);
@@ -207,7 +207,7 @@ fn a_websocket_without_a_message_is_idle() {
     assert_eq!(bed.streams.list().len(), 1, "{:?}", bed.streams.counts);
 }
 
-/// Bytes that come one by one give a message no more time.
+/// Bytes that arrive one by one do not extend the time limit of a message.
 #[test]
 fn a_message_that_comes_byte_by_byte_is_cut_off() {
     let mut bed = Bed::new(&[Transport::Tcp]);
@@ -230,7 +230,7 @@ fn a_client_that_has_stopped_reading_is_cut_off_in_time() {
     client.write_all(BYE).unwrap();
     let (flow, _) = bed.message();
     let long = [OK, &[b'x'; 16 << 10]].concat();
-    // Until the kernel takes no more.
+    // Until the kernel accepts no more.
     while bed.streams.counts.held < long.len() as u64 {
         bed.send(flow, &long);
     }

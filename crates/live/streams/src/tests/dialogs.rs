@@ -1,4 +1,4 @@
-//! Connections that a dialog or binding names.
+//! Connections that a dialog or binding depends on.
 
 use super::{Bed, IDLE, read};
 use crate::counts::CloseReason;
@@ -21,7 +21,7 @@ pub(super) fn answered() -> Vec<u8> {
     message("SIP/2.0 200 OK", "INVITE", ["1", "2"], "Record-Route: <sip:192.0.2.5;lr>\r\n")
 }
 
-/// The callee hangs up.
+/// The BYE of the callee.
 pub(super) fn hung_up() -> Vec<u8> {
     message("BYE sip:a@x SIP/2.0", "BYE", ["2", "1"], "")
 }
@@ -30,7 +30,7 @@ fn bound() -> Vec<u8> {
     message("SIP/2.0 200 OK", "REGISTER", ["1", "2"], "Contact: <sip:a@192.0.2.1>;expires=3600\r\n")
 }
 
-/// The flow of the first connection.
+/// Flow of the first connection.
 pub(super) fn flow(bed: &mut Bed) -> Flow {
     while bed.streams.list().iter().all(|connection| !connection.is_open) {
         bed.turn();

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 const INVITE: &[u8] = b"INVITE sip:b@x SIP/2.0\r\nCall-ID: i\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n";
 const ASKED: &[u8] = b"OPTIONS sip:b@x SIP/2.0\r\nCall-ID: o\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n";
 
-/// The response to one of these.
+/// Response to one of these.
 fn answer(status: &str, request: &[u8]) -> Vec<u8> {
     let rest = request.iter().position(|byte| *byte == b'\n').unwrap();
     [format!("SIP/2.0 {status}\r\n").as_bytes(), &request[rest + 1..]].concat()
@@ -37,7 +37,7 @@ fn a_process_that_leaves_accepts_nobody_and_lets_calls_end() {
     );
 }
 
-/// It rings for longer than an idle connection is kept, and whoever called has no other way to hear that it was answered.
+/// The call rings for longer than an idle connection is kept. The caller can get the response only by this connection.
 #[test]
 fn a_connection_with_a_call_that_rings_is_not_left() {
     let mut bed = Bed::new(&[Transport::Tcp]);
@@ -54,7 +54,7 @@ fn a_connection_with_a_call_that_rings_is_not_left() {
     assert_eq!((bed.closed(CloseReason::Stop), bed.streams.unanswered()), (1, 0));
 }
 
-/// Requests of the callee go by it alone, also by way of the process that has taken over.
+/// Requests of the callee use only this connection, also by way of the process that has taken over.
 #[test]
 fn a_connection_with_a_call_stays_until_the_last_moment() {
     for hangs_up in [true, false] {
@@ -72,12 +72,12 @@ fn a_connection_with_a_call_stays_until_the_last_moment() {
             assert!(!bed.streams.has_dialogs(bed.now));
         }
         bed.pass(Duration::from_secs(1));
-        // Nobody has answered the BYE.
+        // The BYE has no response.
         assert_eq!(bed.closed(CloseReason::Stop), u64::from(!hangs_up));
     }
 }
 
-/// One that always has something to say goes at a moment when nobody waits for an answer.
+/// A busy connection is closed at a moment without unanswered requests.
 #[test]
 fn a_busy_connection_moves_between_two_requests() {
     let mut bed = Bed::new(&[Transport::Tcp]);
@@ -104,9 +104,9 @@ fn a_busy_connection_moves_between_two_requests() {
 
 #[test]
 fn a_listener_that_nobody_serves_refuses_and_can_be_opened_again() {
-    // A port that was asked for stays with the socket; one that the kernel has chosen does not.
+    // A requested port stays with the socket; a port that the kernel has chosen does not.
     let mut bed = Bed::at("127.83.7.1:5060", &[Transport::Tcp], (100, &[]));
-    // As another process has it.
+    // The copy of another process.
     let copy = bed.streams.listeners[0].socket.try_clone().unwrap();
     bed.streams.leave(bed.now, true);
     let waiting = bed.connect(0);

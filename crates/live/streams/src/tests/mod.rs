@@ -1,4 +1,4 @@
-//! Connections of a thread with sockets on loopback; time is told, not waited for.
+//! Connections of a thread with sockets on loopback; time is an argument, without waiting.
 
 mod bounds;
 mod dialogs;
@@ -26,7 +26,7 @@ use tungstenite::{Message, client};
 
 const IDLE: Duration = Duration::from_mins(10);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// More than any test begins, but for one.
+/// More than any test opens, but for one.
 const NEW_PER_SECOND: u32 = 20;
 const BYE: &[u8] = b"BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\nContent-Length: 0\r\n\r\n";
 const OK: &[u8] = b"SIP/2.0 200 OK\r\nCall-ID: c\r\nContent-Length: 0\r\n\r\n";
@@ -119,7 +119,7 @@ impl Bed {
         socket
     }
 
-    /// Waits until something has happened, and does what a thread does then.
+    /// Waits for an event, and handles it like a thread.
     fn turn(&mut self) {
         let most = Timespec { tv_sec: 20, tv_nsec: 0 };
         if !self.streams.has_unread() {
@@ -129,7 +129,7 @@ impl Bed {
         self.streams.flush(self.now);
     }
 
-    /// The same where nothing may have happened.
+    /// Like [`Self::turn`], without waiting for an event.
     fn turn_briefly(&mut self) {
         self.streams.turn(self.now, &mut self.batch);
         self.streams.flush(self.now);
@@ -157,7 +157,7 @@ impl Bed {
         self.streams.counts.closed[reason as usize]
     }
 
-    /// Goes on until a connection has been closed for this reason.
+    /// Continues until a connection was closed for this reason.
     fn until_closed(&mut self, reason: CloseReason) {
         for _ in 0..200 {
             if self.closed(reason) > 0 {
@@ -193,7 +193,7 @@ fn messages_come_whole_and_answers_go_back_by_their_connection() {
     assert_eq!(bed.message(), (flow, OK.to_vec()));
     bed.send(flow, OK);
     assert_eq!(read(&mut client, OK.len()), OK);
-    // One keep-alive asks, and is answered by half of it (RFC 5626 §4.4.1).
+    // A keep-alive is answered by half of it (RFC 5626 §4.4.1).
     client.write_all(b"\r\n\r\n").unwrap();
     bed.turn();
     client.write_all(BYE).unwrap();
@@ -205,7 +205,7 @@ fn messages_come_whole_and_answers_go_back_by_their_connection() {
     assert_eq!(bed.streams.counts.open, [0; 5]);
 }
 
-/// A response that comes after a crash finds no connection of the next process, though its client be behind the same NAT.
+/// A response after a crash finds no connection of the next process, even if its client is behind the same NAT.
 #[test]
 fn numbers_of_connections_begin_elsewhere_in_each_process() {
     let first = || {
@@ -234,7 +234,7 @@ fn a_connection_is_opened_once_and_used_again() {
     assert_eq!((answer.as_slice(), flow.remote()), (OK, to.remote()));
     assert!(flow.connection.is_some());
     assert_eq!(bed.streams.counts.opened, 1);
-    // It has an answer that is waited for: whoever asked learns that it will not come.
+    // A response is pending: the sender of the request learns that it will not arrive.
     drop(accepted);
     bed.until_closed(CloseReason::Peer);
     let lost = bed.streams.take_undelivered();
@@ -256,7 +256,7 @@ fn connections_to_a_server_that_is_dead_are_closed_once() {
     let lost = bed.streams.take_undelivered();
     assert_eq!(lost.iter().map(|lost| (lost.to, lost.quoted.len())).collect::<Vec<_>>(), [(to, 0)]);
     assert_eq!(bed.closed(CloseReason::Dead), 1);
-    // What belongs to its calls is still tried.
+    // Requests of its calls are still tried.
     bed.send(to, BYE);
     let (mut again, _) = server.accept().unwrap();
     bed.turn();
@@ -338,7 +338,7 @@ fn what_does_not_come_to_an_end_in_time_is_closed() {
         bed.pass(if reason == CloseReason::Idle { IDLE } else { Duration::from_millis(1) });
         assert_eq!(bed.closed(reason), 1, "{:?}", bed.streams.counts);
     }
-    // One that is closed in TLS or WebSocket has said nothing.
+    // A connection closed during TLS or WebSocket has sent no message.
     for transport in [Transport::Tls, Transport::Wss, Transport::Ws] {
         let mut bed = Bed::new(&[transport]);
         let _client = bed.connect(0);
@@ -348,7 +348,7 @@ fn what_does_not_come_to_an_end_in_time_is_closed() {
     }
 }
 
-/// What a busy client sends may be read up to the middle of a message each time: each message has its own time.
+/// The data of a busy client may end within a message at each read: each message has its own time limit.
 #[test]
 fn a_busy_client_is_not_a_slow_one() {
     let mut bed = Bed::new(&[Transport::Tcp]);
@@ -400,7 +400,7 @@ fn a_source_has_so_many_connections_and_no_more() {
     bed.message();
 }
 
-/// One that sends faster than it is served has a part of each batch, and the others the rest.
+/// A client that sends faster than it is served gets a part of each batch, and the others the rest.
 #[test]
 fn one_that_sends_without_end_holds_up_nobody() {
     let mut bed = Bed::new(&[Transport::Tcp]);
@@ -424,7 +424,7 @@ fn one_that_sends_without_end_holds_up_nobody() {
     panic!("the other one is not served");
 }
 
-/// Fragments without end are no message: they take no more of a turn than messages do, and end in time.
+/// A message with endless fragments takes no more of a turn than other messages, and ends in time.
 #[test]
 fn fragments_without_end_are_cut_off() {
     let mut bed = Bed::new(&[Transport::Ws]);
@@ -482,12 +482,12 @@ fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     bed.until_closed(CloseReason::Tls);
 }
 
-/// A server with a certificate of its own connects, and sends a request with this Via. What is then sent to where it says
-/// that it listens: whether that comes by its own connection.
+/// A server with a certificate of its own connects, and sends a request with this Via. Returns whether a request to its
+/// listening address then uses its own connection.
 fn comes_back(shows: Option<usize>, via: &str, known_as: Option<&str>) -> bool {
     let asking = Tls { client_authorities: Some(file("authority.pem")), ..tls() };
     let setup = TlsSetup::read(&asking, None).unwrap();
-    // Nobody listens there.
+    // No process listens there.
     let server = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let names = known_as.map(|name| (server, Some(name.to_owned())));
     let mut bed = Bed::new(&[Transport::Tls]);
@@ -514,7 +514,7 @@ fn comes_back(shows: Option<usize>, via: &str, known_as: Option<&str>) -> bool {
     let opened = bed.streams.list().len() > 1;
     if lost.is_empty() && !opened {
         assert_eq!(read(&mut stream, BYE.len()), BYE);
-        // Where it breaks, whoever sent to the server is told.
+        // After the loss of the connection, the sender of the request is told.
         drop(stream);
         bed.until_closed(CloseReason::Peer);
         lost = bed.streams.take_undelivered();
@@ -596,7 +596,7 @@ fn who_asks_for_something_else_over_websocket_is_told() {
     );
 }
 
-/// RFC 6455 §10.2: a page that somebody visits does not speak for its visitor.
+/// RFC 6455 §10.2: a page does not speak for the person who visits it.
 #[test]
 fn a_browser_connects_from_pages_of_the_same_host_or_of_the_list() {
     let status = |origins: &[&str], fields: &str| {

@@ -6,7 +6,7 @@ use base::{Flow, Transport};
 use rustix::event::{Timespec, poll};
 use std::net::SocketAddr;
 
-/// One that opens connections, and one that accepts them, with certificates of first.example and second.example.
+/// A bed that opens connections, and one that accepts them, with certificates of first.example and second.example.
 struct Pair {
     here: Bed,
     there: Bed,
@@ -20,7 +20,7 @@ impl Pair {
         Self { here, there, to: Flow { transport: Transport::Tls, listener: 0, peer, connection: None } }
     }
 
-    /// Whether a request to this URI arrives, or else is told not to have.
+    /// Whether a request to this URI arrives; otherwise it is reported as not delivered.
     fn arrives(&mut self, uri: &str) -> bool {
         let text = format!(
             "BYE {uri} SIP/2.0\r\nVia: SIP/2.0/TLS 127.0.0.1;branch=z9hG4bK1\r\nFrom: <sip:a@x>;tag=1\r\n\
@@ -53,7 +53,7 @@ impl Pair {
     }
 }
 
-/// RFC 5922 §4: what one host has shown for itself opens no way to another one at the same address.
+/// RFC 5922 §4: the certificate of one host does not authenticate another one at the same address.
 #[test]
 fn the_certificate_has_to_be_for_the_host_that_the_message_names() {
     let mut pair = Pair::new();

@@ -1,4 +1,4 @@
-//! What a certificate says of itself: for whom, by whom, until when.
+//! Facts about certificates: names, issuer, validity.
 
 use super::files::TlsError;
 use core::fmt;
@@ -13,36 +13,36 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// A certificate that expires within this number of days is a problem: two weeks to renew it in.
+/// Remaining days below which a certificate is reported: two weeks to renew it.
 const DAYS_LEFT: u64 = 14;
 
-/// Of one of our certificates.
+/// Facts about one of our certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFacts {
-    /// Where it was read.
+    /// File.
     pub file: PathBuf,
-    /// The host names and addresses that it is for.
+    /// Host names and addresses that it is valid for.
     pub names: Vec<String>,
-    /// From when on it is valid.
+    /// Start of its validity.
     pub not_before: SystemTime,
-    /// Until when.
+    /// End of its validity.
     pub not_after: SystemTime,
-    /// The signer that the chain lacks.
+    /// Issuer that the chain lacks.
     gap: Option<String>,
 }
 
-/// What a client would not like.
+/// Fault for which clients may reject a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CertificateProblem {
-    /// Its time is over.
+    /// The certificate has expired.
     Expired,
-    /// Its time is over in less than this number of days.
+    /// The certificate expires in less than this number of days.
     Expires(u64),
-    /// Its time has not come.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// It names no host.
+    /// The certificate names no host.
     NoName,
-    /// The certificates in the file do not lead from one to the next: this one's signer is not the one that follows.
+    /// A certificate in the file is not issued by the next one; names the missing issuer.
     BrokenChain(String),
 }
 
@@ -64,13 +64,13 @@ impl fmt::Display for CertificateProblem {
     }
 }
 
-/// The names of authorities, as far as they can be read.
+/// Names of authorities, as far as they can be read.
 pub(super) fn subjects(certificates: &[CertificateDer<'_>]) -> BTreeSet<String> {
     let parsed = certificates.iter().filter_map(|der| Certificate::from_der(der).ok());
     parsed.map(|certificate| certificate.tbs_certificate().subject().to_string()).collect()
 }
 
-/// The addresses that a certificate is for (RFC 5280 §4.2.1.6).
+/// IP addresses that a certificate is valid for (RFC 5280 §4.2.1.6).
 fn addresses(certificate: &Certificate) -> Vec<String> {
     let alternatives = certificate.tbs_certificate().get_extension::<SubjectAltName>();
     let Ok(Some((_, SubjectAltName(names)))) = alternatives else { return Vec::new() };
@@ -83,13 +83,13 @@ fn addresses(certificate: &Certificate) -> Vec<String> {
     names.iter().filter_map(address).collect()
 }
 
-/// By how many seconds a time is after 1970.
+/// Time that many seconds after 1970.
 fn time(seconds: Duration) -> SystemTime {
     UNIX_EPOCH + seconds
 }
 
 impl CertificateFacts {
-    /// Of the first certificate in this file, where authorities of these names are known.
+    /// Facts about the first certificate in this file; `known` are the names of known authorities.
     pub(super) fn of(
         file: &Path,
         chain: &[CertificateDer<'_>],
@@ -109,7 +109,7 @@ impl CertificateFacts {
         let signer = |certificate: &Certificate| certificate.tbs_certificate().issuer().to_string();
         let subject = |certificate: &Certificate| certificate.tbs_certificate().subject().to_string();
         let unlinked = parsed.windows(2).find(|pair| signer(&pair[0]) != subject(&pair[1]));
-        // The last one is signed by itself, or by one that others know as we do.
+        // The last certificate must be self-signed, or issued by an authority that we know.
         let last = parsed.last().filter(|last| signer(last) != subject(last)).map(signer);
         let unknown = last.filter(|signer| !known.is_empty() && !known.contains(signer));
         Ok(Self {
@@ -121,7 +121,7 @@ impl CertificateFacts {
         })
     }
 
-    /// What is wrong with it at this time, or will be soon.
+    /// Present and imminent faults at this time.
     pub fn problems(&self, now: SystemTime) -> Vec<CertificateProblem> {
         let end = match self.not_after.duration_since(now) {
             Ok(left) => {
@@ -139,7 +139,7 @@ impl CertificateFacts {
         checks.into_iter().flatten().collect()
     }
 
-    /// The same, each as a sentence that names the file.
+    /// The faults as sentences that name the file.
     pub fn warnings(&self, now: SystemTime) -> impl Iterator<Item = String> {
         let file = self.file.display();
         self.problems(now).into_iter().map(move |problem| format!("certificate {file}: {problem}"))
@@ -188,7 +188,7 @@ mod tests {
         );
     }
 
-    /// A certificate alone is fine where its signer is known, and otherwise not.
+    /// A lone certificate is accepted if its issuer is known, and otherwise not.
     #[test]
     fn a_chain_has_a_gap_where_a_signer_is_not_known() {
         let text = std::fs::read_to_string(file("first.pem")).unwrap();

@@ -9,10 +9,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::path::Path;
 
-/// The certificates that Debian and others keep for all programs.
+/// Authorities that Debian and other distributions install for all programs.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// What is wrong, where, and what was expected.
+/// Error text with the fault, its place, and the expected content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsError(String);
 
@@ -48,12 +48,12 @@ fn certificates_of(path: &Path, expected: &str) -> Result<Vec<CertificateDer<'st
     if read.is_empty() { Err(TlsError::file(path, &"no certificate in it", expected)) } else { Ok(read) }
 }
 
-/// A certificate, with those that lead from it to one that others know.
+/// Reads a certificate with its chain of issuers.
 pub(super) fn chain_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates_of(path, "a file with the certificate and those that signed it, in PEM")
 }
 
-/// A chain with its key.
+/// Loads the private key of a chain.
 pub(super) fn key_of(
     files: &CertificateFiles,
     chain: Vec<CertificateDer<'static>>,
@@ -73,7 +73,7 @@ pub(super) fn key_of(
     }
 }
 
-/// The authorities of a file.
+/// Reads the authorities of a file.
 pub(super) fn roots_of(path: &Path) -> Result<RootCertStore, TlsError> {
     let expected = "certificates of authorities, in PEM";
     let mut roots = RootCertStore::empty();
@@ -83,12 +83,12 @@ pub(super) fn roots_of(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// The certificates of authorities that anybody here knows: those of these files, and the system's.
+/// All known authorities: those of these files, and the system's.
 pub(super) fn known<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<CertificateDer<'static>> {
     files.chain([Path::new(SYSTEM)]).flat_map(|file| certificates_of(file, "").unwrap_or_default()).collect()
 }
 
-/// Those that the system trusts, as far as there are any.
+/// Authorities that the system trusts; possibly none.
 pub(super) fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let certificates = certificates_of(Path::new(SYSTEM), "").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The secrets of sessions, for whoever has to read a capture. Only where the configuration asks for it.
+//! Log of TLS session secrets, to decrypt captures. Only if the configuration asks for it.
 
 use super::files::TlsError;
 use rustls::KeyLog;
@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct KeyLogFile(Mutex<File>);
 
 impl KeyLogFile {
-    /// Opens the file, which nobody but its owner may read.
+    /// Opens the file, readable only by its owner.
     pub(super) fn open(path: &Path) -> Result<Self, TlsError> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         let file = file.map_err(|error| TlsError::file(path, &error, "a place that can be written to"))?;

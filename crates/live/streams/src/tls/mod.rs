@@ -1,6 +1,7 @@
-//! TLS from files: certificates and keys, whom we trust, and what is wrong with them in plain words.
+//! TLS from files: certificates and keys, authorities, and faults in plain words.
 //!
-//! The cryptography is ring's, named explicitly: another provider in the tree is never taken by chance.
+//! The cryptography is ring's. It is named explicitly, so that another provider in the dependency tree is never used by
+//! chance.
 
 mod certificate;
 mod files;
@@ -27,25 +28,25 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `[tls]`
+/// Section `[tls]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// What is shown to peers; the first one where a client names no host that another one is for.
+    /// Certificates shown to peers; the first one if a client names no host of another one.
     pub certificates: Vec<CertificateFiles>,
-    /// Certificates of those who are trusted to vouch for servers; `None`: those that the system trusts.
+    /// Authorities of servers; `None`: those of the system.
     pub authorities: Option<PathBuf>,
-    /// Certificates of those who are trusted to vouch for clients; `None`: clients are not asked for a certificate.
+    /// Authorities of clients; `None`: clients are not asked for a certificate.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client without a certificate is refused; only with `client_authorities`.
     pub require_client: bool,
-    /// Where the secrets of connections are written for those who decrypt captures.
+    /// File for the secrets of connections, to decrypt captures.
     pub key_log: Option<PathBuf>,
 }
 
 /// A certificate and its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, then those that vouch for it.
+    /// The certificate, then its chain of issuers.
     pub chain: PathBuf,
     /// The private key.
     pub key: PathBuf,
@@ -58,12 +59,12 @@ pub struct TlsSetup {
     server: Option<Arc<ServerConfig>>,
     client: Arc<ClientConfig>,
     tickets: Arc<dyn ProducesTickets>,
-    /// Whom clients have to be known to, and whether they have to be: who resumes a session is not asked again.
+    /// Authorities of clients, and whether a certificate is required. A resumed session is not checked again.
     asks_clients: (Option<Vec<u8>>, bool),
-    /// Of each certificate, in the order of the configuration.
+    /// Facts about each certificate, in the order of the configuration.
     pub certificates: Vec<CertificateFacts>,
-    /// For whom the certificates of members and next hops have to be, by address: for the name that the configuration has
-    /// (RFC 5922 §4.3), and for its address where one is configured by that.
+    /// Expected names in the certificates of members and next hops, by address: the configured name (RFC 5922 §4.3), or
+    /// the address if it is configured by that.
     names: BTreeMap<SocketAddr, ServerName<'static>>,
 }
 
@@ -73,8 +74,8 @@ pub fn provider() -> Arc<CryptoProvider> {
 }
 
 impl TlsSetup {
-    /// Reads the files. Sessions that were begun under the settings `before` can be resumed, unless clients are asked for other
-    /// certificates now.
+    /// Reads the files. Sessions of the settings `before` can be resumed, unless the certificates required of clients
+    /// have changed.
     pub fn read(tls: &Tls, before: Option<&Self>) -> Result<Self, TlsError> {
         let provider = provider();
         let (mut keys, mut certificates) = (Vec::new(), Vec::new());
@@ -110,7 +111,7 @@ impl TlsSetup {
         Ok(Self { server, client: Arc::new(client), tickets, asks_clients, certificates, names })
     }
 
-    /// The same, where members have these names; `None`: they are configured by their addresses.
+    /// Copy with these names of members; `None`: configured by its address.
     #[must_use]
     pub fn with_names(&self, names: impl Iterator<Item = (SocketAddr, Option<String>)>) -> Self {
         let named = |name: Option<String>| ServerName::try_from(name?).ok();
@@ -121,30 +122,30 @@ impl TlsSetup {
         Self { server, client, tickets, asks_clients, certificates, names }
     }
 
-    /// The names of members.
+    /// Names of members.
     pub fn names(&self) -> &BTreeMap<SocketAddr, ServerName<'static>> {
         &self.names
     }
 
-    /// The settings of connections that we open.
+    /// Settings of connections that we open.
     pub fn client(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.client)
     }
 
-    /// By which name the certificate of this peer is checked: by that of the configuration, or else by the host that messages
-    /// name, whose address the DNS says this is, or else by the address.
+    /// Name that the certificate of this peer must be valid for. The configured name comes first, then the host named
+    /// by messages, which the DNS resolved to this address, then the address.
     pub fn name_of(&self, peer: SocketAddr, host: Option<&str>) -> ServerName<'static> {
         let named = || ServerName::try_from(host?.to_owned()).ok();
         self.names.get(&peer).cloned().or_else(named).unwrap_or_else(|| by_address(peer))
     }
 
-    /// The server's side of a new connection; `None`: there is no certificate.
+    /// Server's side of a new connection; `None`: there is no certificate.
     pub fn accept(&self) -> Option<Connection> {
         let server = self.server.clone()?;
         ServerConnection::new(server).ok().map(Connection::Server)
     }
 
-    /// The client's side of a new connection to this peer, which has to be this host if one is named.
+    /// Client's side of a new connection to this peer, which must be this host if one is named.
     pub fn connect(&self, peer: SocketAddr, host: Option<&str>) -> Option<Connection> {
         ClientConnection::new(self.client(), self.name_of(peer, host)).ok().map(Connection::Client)
     }
@@ -174,11 +175,9 @@ fn server(
     Ok(builder.with_cert_resolver(Arc::new(ByName::new(keys))))
 }
 
-/// Settings of a client that shows no certificate, and trusts who is vouched for by those in a file, or by those that the
-/// system trusts.
+/// Settings of a client without a certificate, which trusts the authorities in a file, or those of the system.
 ///
-/// # Errors
-/// What is wrong with the file.
+/// # Errors If the file is faulty.
 pub fn client_of(authorities: Option<&Path>) -> Result<ClientConfig, TlsError> {
     Ok(trusting(authorities, &provider())?.with_no_client_auth())
 }

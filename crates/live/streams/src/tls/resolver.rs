@@ -1,4 +1,4 @@
-//! Which of our certificates the other side gets.
+//! Choice of our certificate for a connection.
 
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
@@ -12,12 +12,12 @@ use webpki::EndEntityCert;
 #[derive(Debug)]
 pub(super) struct ByName {
     keys: Vec<Arc<CertifiedKey>>,
-    /// By each name that a certificate has, in lower case, its place among them. A name may begin with `*`.
+    /// Index of the certificate for each name, in lower case. A name may begin with `*`.
     places: HashMap<Box<str>, usize>,
 }
 
 impl ByName {
-    /// The certificates are read here, and not again with each handshake.
+    /// Reads the names of the certificates once, instead of with each handshake.
     pub(super) fn new(keys: &[Arc<CertifiedKey>]) -> Self {
         let mut places = HashMap::new();
         for (place, key) in keys.iter().enumerate() {
@@ -29,7 +29,7 @@ impl ByName {
         Self { keys: keys.to_vec(), places }
     }
 
-    /// The place of the first certificate for this name. A `*` stands for one label (RFC 9525 §6.3).
+    /// Index of the first certificate for this name. A `*` stands for one label (RFC 9525 §6.3).
     fn place(&self, name: &str) -> Option<usize> {
         let name = name.to_ascii_lowercase();
         let wildcard = name.split_once('.').map(|(_, domain)| format!("*.{domain}"));
@@ -45,7 +45,7 @@ impl ResolvesServerCert for ByName {
     }
 }
 
-/// Our certificate, whoever asks for one.
+/// Our certificate for any server that asks for one.
 #[derive(Debug)]
 pub(super) struct OwnCertificate(pub(super) Arc<CertifiedKey>);
 

@@ -1,9 +1,9 @@
-//! What goes wrong in TLS, in words for whoever runs the servers.
+//! Descriptions of TLS errors for operators.
 
 use rustls::{AlertDescription, CertificateError, Error};
 use std::io;
 
-/// Why a peer, to which we have connected, is not spoken to.
+/// Reason why a connection to a peer failed.
 pub fn in_plain_words(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(error)) => of_certificate(error),
@@ -33,7 +33,7 @@ fn of_certificate(error: &CertificateError) -> String {
     }
 }
 
-/// What the peer says before it closes the connection (RFC 8446 §6.2).
+/// Alert that the peer sends before it closes the connection (RFC 8446 §6.2).
 fn of_alert(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::CertificateRequired => {

@@ -1,4 +1,4 @@
-//! Members that are ejected as outliers ([`crate::outlier`]).
+//! Ejection of outliers ([`crate::outlier`]).
 
 use super::Cluster;
 use super::news::{HealthEffect, HealthNews, Outlier};
@@ -7,16 +7,16 @@ use crate::{Node, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// An ejection that begins so soon after the last one, beside the length of that, is one in a row: a member that
-/// comes back slowly takes some time to fail again.
+/// An ejection is in a row with the last one if it starts within this time plus the last one's length. The margin
+/// covers a slow start, during which a member fails more slowly.
 const IN_A_ROW: Duration = Duration::from_mins(1);
-/// Length of the first ejection; the second in a row is twice as long, the third three times.
+/// Length of the first ejection. The second in a row is twice as long, the third three times.
 const EJECTION: Duration = Duration::from_secs(10);
 /// Longest ejection.
 const MAX_EJECTION: Duration = Duration::from_mins(5);
 
 impl Cluster {
-    /// What a shard has counted of a node's answers since the last time.
+    /// Adds a shard's counts of a node's outcomes.
     pub(super) fn tallied(&mut self, now: Instant, slot: Slot, tally: OutcomeTally) {
         if !self.settings(slot).ejects {
             return;
@@ -51,7 +51,7 @@ impl Cluster {
         self.pools[pool.index()].interval_since = now;
     }
 
-    /// What all other members of its pool gave in this interval, and perhaps in the last one.
+    /// Outcomes of all other members of its pool in this interval, with those of the last one if `with_last`.
     fn others(&self, slot: Slot, with_last: bool) -> OutcomeTally {
         let mut sum = OutcomeTally::default();
         let is_other = |&other: &Slot| other != slot && self.is_peer(slot, other);
@@ -65,13 +65,14 @@ impl Cluster {
         sum
     }
 
-    /// Whether a node is a member of the pool of another one.
+    /// Whether `other` is a member of the pool of `slot`.
     fn is_peer(&self, slot: Slot, other: Slot) -> bool {
         let (node, other) = (&self.nodes[slot.index()], &self.nodes[other.index()]);
         other.member && other.pool == node.pool
     }
 
-    /// No new calls for a while, unless half of the members are ejected, or no other one takes calls.
+    /// Ejects a member: no new calls for a while. Not if half of the members are ejected, or no other member takes
+    /// calls.
     fn eject(&mut self, now: Instant, slot: Slot, outlier: Outlier) {
         let slow_start = self.settings(slot).slow_start;
         let pool = self.nodes[slot.index()].pool;
@@ -107,7 +108,7 @@ impl Cluster {
 }
 
 impl Node {
-    /// Whether it gets no new calls since it is an outlier.
+    /// Whether it is ejected as an outlier, so that it gets no new calls.
     pub fn is_ejected(&self, now: Instant) -> bool {
         now < self.ejected_until
     }

@@ -1,8 +1,8 @@
-//! The health of the nodes: what probes, the traffic and the operator say, and what follows.
+//! Health of the nodes: conclusions from probes, traffic and the operator.
 //!
-//! An answer is life, whatever was asked: a probe or a request. Silence is death after a few probes without an
-//! answer, unless the node answered requests meanwhile: then it ignores OPTIONS, and only requests that go unanswered
-//! are a sign. A closed port (ICMP in answer to a probe) is death at once.
+//! Any response shows that a node lives, to a probe or a request. A node is dead after a few probes without an answer,
+//! unless it answered requests meanwhile: then it ignores OPTIONS, and only unanswered requests count. A closed port
+//! (ICMP in answer to a probe) shows death at once.
 
 use super::Cluster;
 use super::news::{HealthCause, HealthEffect, HealthNews};
@@ -10,36 +10,35 @@ use crate::{Health, Node, PoolId, Sign, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// So many deaths after which a node may have kept calls: far fewer than half of what a count of deaths holds.
+/// Most deaths over which a node may have kept calls: far fewer than half the range of the count.
 const DEATHS_MOST: u16 = 1 << 14;
 
-/// How long a datagram of a process that is gone may still be under way.
+/// Time for which a datagram of a process that is gone may still arrive.
 const LATE: Duration = Duration::from_secs(1);
 
-/// How long the other members of a pool of which none was alive count as perhaps back, once the first is: long enough
-/// for a probe that is sent at once, and for its repetition after T1 (RFC 3261 §17.1.2.2, half a second), to be
-/// answered.
+/// Time for which the other members of a pool without a live member are expected back, once the first is back. Covers a
+/// probe sent at once and its retransmission after T1 (RFC 3261 §17.1.2.2, half a second).
 const EXPECTED: Duration = Duration::from_secs(1);
 
-/// So many probes in a row that a node answers after it refused them end the rest that it asked for: one that is busy
-/// and refuses part of what comes lets one through now and then.
+/// Answered probes in a row, after a refused one, that end a requested pause. A busy node that refuses part of its
+/// requests answers one from time to time.
 const RETURNED: u32 = 2;
 
-/// From one probe to the next of a node that rests and is not probed regularly.
+/// Time between probes of a pausing node that is not probed regularly.
 const REST_GAP: Duration = Duration::from_secs(1);
 
-/// So many calls in a row of which a node knows nothing, after it came back, are all of them. Some calls end while it
-/// is away, and it says the same of these.
+/// Calls in a row, after a node came back, that it must answer with 481 to show that it lost all calls. Some calls end
+/// while it is away, and get 481 as well.
 const LOST_CALLS: u8 = 4;
 
-/// The calls of a node that has been silent for so long are lost.
+/// Time of silence after which the calls of a node count as lost.
 const FORGET_AFTER: Duration = Duration::from_mins(5);
 
-/// Fewer than this make no row.
+/// Fewest events that make a row.
 const ROW_MIN: u32 = 2;
 
 impl Cluster {
-    /// What the traffic says.
+    /// Handles a sign from the traffic.
     pub fn sign(&mut self, now: Instant, sign: Sign) {
         match sign {
             Sign::NoAnswer { slot, silent } => self.request_unanswered(now, slot, silent),
@@ -56,7 +55,7 @@ impl Cluster {
         }
     }
 
-    /// The outcome of one probe: `fall` failures in a row make a node dead, one answer brings it back.
+    /// Handles the outcome of one probe. `fall` failures in a row make a node dead; one answer brings it back.
     pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
         if alive {
             self.probe_answered(now, slot);
@@ -66,9 +65,9 @@ impl Cluster {
         self.probed_at_rest(now, slot, alive);
     }
 
-    /// A probe was answered 503: new calls go elsewhere until then. Where probes are regular that is a failed one as
-    /// well, and the pause holds also when the node is dead and back in between. `asked`: it named the time
-    /// (Retry-After).
+    /// Handles a probe that was answered 503: new calls go elsewhere until `until`. With regular probes it also counts
+    /// as a failed probe, and the pause continues after a death and return of the node. `asked`: the node named the
+    /// time (Retry-After).
     pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if !self.settings(slot).regular {
             self.probe_answered(now, slot);
@@ -77,14 +76,14 @@ impl Cluster {
         }
         self.learn_probing(slot, true);
         self.probe_failed(now, slot, HealthCause::ProbesRefused);
-        // After the death that this may be: the process that asks for the rest is there.
+        // The process that asks for the pause is alive, so its pause comes after the death that this may be.
         self.rest(now, slot, until, asked);
         self.probed_at_rest(now, slot, false);
     }
 
-    /// A probe of a node that asked for a rest. A process that is stopped names the time until its end, and another
-    /// one may be there long before: it answers what the first refused. A node that answered every probe in its rest
-    /// refuses calls and not probes, so its answers say nothing.
+    /// Handles a probe during a requested pause. A stopping process names the time until it is replaced, and the new
+    /// process may be there long before: it answers probes that the old one refused. If a node answered every probe in
+    /// its pause, it refuses calls but not probes, so its answers say nothing.
     fn probed_at_rest(&mut self, now: Instant, slot: Slot, takes: bool) {
         if now >= self.nodes[slot.index()].asked_until {
             return;
@@ -100,7 +99,7 @@ impl Cluster {
         }
     }
 
-    /// A rest begins that the node asked for, if it does not rest so already: a probe tells whether it refuses these
+    /// Prepares for a pause that a node asked for, unless it is in one. A probe shows whether the node refuses probes
     /// as well.
     pub(super) fn begin_rest(&mut self, now: Instant, slot: Slot) {
         if now >= self.nodes[slot.index()].asked_until {
@@ -109,7 +108,7 @@ impl Cluster {
         }
     }
 
-    /// The network said, of a probe, that nobody listens there (ICMP): dead at once, a probe may bring it back.
+    /// Handles an ICMP error for a probe: the port is closed. The node is dead at once; a probe may bring it back.
     pub fn unreachable(&mut self, now: Instant, slot: Slot) {
         self.doubt(slot);
         self.watches[slot.index()].refuses = false;
@@ -120,8 +119,8 @@ impl Cluster {
         }
     }
 
-    /// The network reported an error about a request to the node. That is no proof (an ICMP error is easily forged),
-    /// but a probe is quick to tell.
+    /// Handles an ICMP error for a request. It is no proof, since ICMP errors are easily forged, but a probe gives a
+    /// quick answer.
     pub fn suspect(&mut self, now: Instant, slot: Slot) {
         if !self.settings(slot).regular {
             self.doubt(slot);
@@ -129,8 +128,7 @@ impl Cluster {
         self.ask(now, slot);
     }
 
-    /// The process that this one has taken over from held the node for dead. A probe asks at once whether it still
-    /// is.
+    /// Marks a node dead that was dead in the previous process. A probe checks at once whether it still is.
     pub fn was_dead(&mut self, now: Instant, slot: Slot) {
         self.doubt(slot);
         if self.nodes[slot.index()].is_up() {
@@ -139,8 +137,8 @@ impl Cluster {
         self.ask(now, slot);
     }
 
-    /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would
-    /// ask it.
+    /// Probes dead members if their pool has no regular probes. A member that was dead when it left may come back
+    /// alive, and nothing else would probe it.
     pub(super) fn suspect_the_dead(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
@@ -150,7 +148,7 @@ impl Cluster {
         }
     }
 
-    /// The operator knows that the node is back, and takes calls.
+    /// Marks a node up on an operator's request; it takes calls.
     pub fn raise(&mut self, now: Instant, slot: Slot) {
         self.end_pause(slot);
         self.readmit(slot);
@@ -159,7 +157,7 @@ impl Cluster {
         }
     }
 
-    /// It takes new calls again, so the shards forget its pause as well.
+    /// Ends a node's pause, also in the shards.
     fn end_pause(&mut self, slot: Slot) {
         let node = &mut self.nodes[slot.index()];
         node.wake();
@@ -167,7 +165,7 @@ impl Cluster {
         self.version += 1;
     }
 
-    /// Takes what is to be done since the last time.
+    /// Drains the effects.
     pub fn drain_effects(&mut self) -> impl Iterator<Item = HealthEffect> + use<'_> {
         self.effects.drain(..)
     }
@@ -175,7 +173,8 @@ impl Cluster {
     fn probe_answered(&mut self, now: Instant, slot: Slot) {
         self.learn_probing(slot, true);
         self.set_doubted(slot, false);
-        // One message may make it close a connection, and an ICMP error is easily forged: it is there all the same.
+        // An ICMP error for a request may be forged, or concern one message after which the node closed a connection.
+        // The answer shows that the node is there.
         let (node, until) = (&self.nodes[slot.index()], self.watches[slot.index()].unreachable_until);
         if now < until && node.paused_until == until && now >= node.asked_until {
             self.end_pause(slot);
@@ -198,7 +197,7 @@ impl Cluster {
             self.forget_silent(now);
             let node = &mut self.nodes[slot.index()];
             if node.health == Health::Closed {
-                // Something swallows the probe now: another process that ignores OPTIONS, or the host is gone too.
+                // The probe is lost now: another process ignores OPTIONS, or the host is gone too.
                 (node.health, node.since) = (Health::Silent, now);
                 self.version += 1;
             }
@@ -224,15 +223,14 @@ impl Cluster {
         }
     }
 
-    /// A node in doubt has answered a request: alive at once.
+    /// Handles an answer of a doubted node to a request: it lives.
     fn request_answered(&mut self, now: Instant, slot: Slot) {
         let regular = self.settings(slot).regular;
         let (watch, node) = (&mut self.watches[slot.index()], &self.nodes[slot.index()]);
-        // Where probes are not regular the one under way is given up.
+        // Without regular probes, the probe under way is given up.
         (watch.heard, watch.unanswered) = (regular, 0);
         if watch.refuses {
-            // It is there, which nobody doubts. It does not want calls, and only the answer to a probe says
-            // otherwise.
+            // The node is alive but refuses calls. Only an answer to a probe shows that it takes them again.
             return;
         }
         if !regular || node.answers_probes == Some(false) {
@@ -252,7 +250,7 @@ impl Cluster {
         }
     }
 
-    /// A request got no answer at all. `silent`: nor did anything else since it was sent, as far as one shard knows.
+    /// Handles a request without any response. `silent`: one shard has seen no other response since it was sent either.
     fn request_unanswered(&mut self, now: Instant, slot: Slot, silent: bool) {
         self.suspect(now, slot);
         if !silent || self.nodes[slot.index()].answers_probes != Some(false) {
@@ -267,7 +265,7 @@ impl Cluster {
         }
     }
 
-    /// The pause of a node is over, which the shards are to know.
+    /// Ends the pause of a node, and lets the shards know.
     fn wake(&mut self, slot: Slot) {
         let node = &mut self.nodes[slot.index()];
         let rest = (node.paused_until, node.asked_until);
@@ -311,7 +309,7 @@ impl Cluster {
         } else {
             node.wake();
             node.deaths = node.deaths.wrapping_add(1);
-            // Counts wrap: what is older than half of them would come to life again.
+            // Counts wrap: leases older than half the range would become live again.
             let is_old = node.deaths.wrapping_sub(node.lost) >= DEATHS_MOST;
             if health == Health::Closed || is_old {
                 // Its process is gone, and the calls with it.
@@ -327,7 +325,7 @@ impl Cluster {
         self.look_for_life(now);
     }
 
-    /// A node that is back knows a call from before, or does not.
+    /// Handles a response of a node that is back: it knows a call from before, or does not.
     fn remembers(&mut self, slot: Slot, knows: bool) {
         let watch = &mut self.watches[slot.index()];
         let Some(unknown) = watch.unknown else { return };
@@ -340,7 +338,7 @@ impl Cluster {
         }
     }
 
-    /// The calls that a node had before it was last found dead are over.
+    /// Marks the calls lost that a node had before its last death.
     fn lose_calls(&mut self, slot: Slot) {
         let node = &mut self.nodes[slot.index()];
         if node.lost != node.deaths {
@@ -349,7 +347,7 @@ impl Cluster {
         }
     }
 
-    /// Gives up the calls of those that have been silent for long. To be called now and then.
+    /// Gives up the calls of nodes that have been silent for long. Call it from time to time.
     pub fn forget_silent(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
@@ -359,7 +357,7 @@ impl Cluster {
         }
     }
 
-    /// New calls were refused since no member takes any: those that count as dead are asked.
+    /// Probes dead members because new calls were refused for want of a taker.
     pub fn none_took(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
@@ -369,9 +367,10 @@ impl Cluster {
         }
     }
 
-    /// The first member of a pool is back of which none was alive. What kept them away has often ended for all of
-    /// them (a network, a restart), so all are asked at once. Until they have had time to answer, those that were
-    /// only silent get their share of new calls, as slowly as the first: all of them on one member would be a flood.
+    /// Handles the return of the first member of a pool without a live member. The cause, such as a network failure or
+    /// a restart, has often ended for all members, so all are probed at once. Until they have had time to answer, the
+    /// merely silent ones get their share of new calls, with the same slow start. Otherwise all calls would flood the
+    /// first member.
     fn expect_the_others(&mut self, now: Instant, pool: PoolId) {
         for slot in self.slots() {
             let ramp = self.settings(slot).slow_start;
@@ -387,7 +386,7 @@ impl Cluster {
         }
     }
 
-    /// Notes when the last member of a pool is lost, or the first is back.
+    /// Detects that the last member of a pool is lost, or that the first is back.
     pub(super) fn look_for_life(&mut self, now: Instant) {
         for pool in (0..self.pools.len()).map(|pool| PoolId(pool as u16)) {
             let members = || self.members_of(pool);

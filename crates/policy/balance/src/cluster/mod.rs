@@ -1,4 +1,4 @@
-//! The nodes of all pools: who is a member, and in which slot.
+//! The nodes of all pools, their membership and slots.
 
 mod ejection;
 mod health;
@@ -13,26 +13,26 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use watch::Watch;
 
-/// A member as the configuration and DNS name it.
+/// A member as the configuration and DNS give it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClusterMember {
-    /// Who it is.
+    /// Identity.
     pub id: NodeId,
     /// Relative capacity, above 0.
     pub capacity: f64,
-    /// Most calls at a time; 0 for no limit.
+    /// Most simultaneous calls; 0 for no limit.
     pub max_calls: u32,
     /// Most new calls a second; 0 for no limit.
     pub max_rate: u32,
-    /// The pool by whose settings its health is judged, and with whose other members it is compared: the first that
-    /// names it.
+    /// Pool whose settings apply to its health, and with whose other members it is compared: the first pool that
+    /// contains it.
     pub pool: PoolId,
 }
 
-/// How the nodes of a pool are judged: when one counts as dead and as back.
+/// Rules for when a node of a pool counts as dead and as back.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HealthSettings {
-    /// Whether members are probed at an interval. If not, only on suspicion, until they answer.
+    /// Whether members are probed at an interval. If not, they are probed only on suspicion, until they answer.
     pub regular: bool,
     /// Failed probes in a row that make it unreachable.
     pub fall: u32,
@@ -45,7 +45,7 @@ pub struct HealthSettings {
 }
 
 impl Default for HealthSettings {
-    /// Those of a configuration that says nothing of them.
+    /// Values of a configuration that does not set them.
     fn default() -> Self {
         Self {
             regular: true,
@@ -57,13 +57,13 @@ impl Default for HealthSettings {
     }
 }
 
-/// What is known of a pool as a whole.
+/// Health state of a pool as a whole.
 #[derive(Debug)]
 struct PoolHealth {
     settings: HealthSettings,
     /// Whether no member is alive.
     none_alive: bool,
-    /// When the interval began in which outcomes are counted.
+    /// Start of the interval in which outcomes are counted.
     interval_since: Instant,
 }
 
@@ -73,8 +73,8 @@ impl PoolHealth {
     }
 }
 
-/// The nodes of all pools with their health: the one place that decides whether a node is reachable, accepting,
-/// paused or draining. The shards get copies of [`Self::nodes`].
+/// The nodes of all pools with their health. Only the cluster decides whether a node is reachable, paused or draining.
+/// The shards get copies of [`Self::nodes`].
 #[derive(Debug)]
 pub struct Cluster {
     /// At least one.
@@ -82,15 +82,15 @@ pub struct Cluster {
     nodes: Vec<Node>,
     /// By slot.
     watches: Vec<Watch>,
-    /// Slots that nothing points to any more: the next nodes get them.
+    /// Slots without any reference; the next nodes get them.
     vacant: BTreeSet<Slot>,
     version: u64,
-    /// What is to be done.
+    /// Effects to be carried out.
     effects: Vec<HealthEffect>,
 }
 
 impl Cluster {
-    /// One empty pool.
+    /// Creates a cluster with one empty pool.
     pub fn new(settings: HealthSettings) -> Self {
         Self {
             pools: vec![PoolHealth::new(settings)],
@@ -102,17 +102,17 @@ impl Cluster {
         }
     }
 
-    /// The nodes by slot, also those that were removed: their calls go on.
+    /// Nodes by slot, including removed ones, whose calls continue.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Moves on with every change of [`Self::nodes`].
+    /// Increases with every change of [`Self::nodes`].
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The slot of a node that is or was a member, unless it has been [released](Self::release).
+    /// Slot of a present or former member, unless it has been [released](Self::release).
     pub fn slot(&self, id: NodeId) -> Option<Slot> {
         let mut all = self.slots().zip(&self.nodes);
         all.find(|(slot, node)| node.id == id && !self.vacant.contains(slot)).map(|(slot, _)| slot)
@@ -122,20 +122,20 @@ impl Cluster {
         (0..self.nodes.len()).map(|index| Slot(index as u16))
     }
 
-    /// Lets the slot of a former member go to the next node that joins. No session may be there any more, and none
-    /// may find its way there. A member keeps its slot.
+    /// Frees the slot of a former member for the next node that joins. No session may use the slot any more, and no
+    /// token may lead there. A present member keeps its slot.
     pub fn release(&mut self, slot: Slot) {
         if !self.nodes[slot.index()].member {
             self.vacant.insert(slot);
         }
     }
 
-    /// Changes when a node counts as dead and as back where there is one pool.
+    /// Changes the health settings of a cluster with one pool.
     pub fn set_settings(&mut self, settings: HealthSettings) {
         self.set_pools(&[settings]);
     }
 
-    /// The same for each pool, of which there is at least one; the members are to be set as well.
+    /// Changes the health settings of each pool, at least one. Set the members afterwards.
     pub fn set_pools(&mut self, settings: &[HealthSettings]) {
         assert!(!settings.is_empty(), "a cluster has a pool");
         self.pools.truncate(settings.len());
@@ -146,20 +146,20 @@ impl Cluster {
         self.pools.extend(more.collect::<Vec<_>>());
     }
 
-    /// The settings that hold for a node.
+    /// Settings that apply to a node.
     fn settings(&self, slot: Slot) -> HealthSettings {
         let pool = self.nodes[slot.index()].pool.index();
-        // That of a node that was removed may be no more.
+        // The pool of a removed node may no longer exist.
         self.pools.get(pool).unwrap_or(&self.pools[0]).settings
     }
 
-    /// The members whose health is judged in a pool.
+    /// Members whose health follows the settings of a pool.
     fn members_of(&self, pool: PoolId) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(move |node| node.member && node.pool == pool)
     }
 
-    /// Sets who is a member: new ones join, missing ones leave, known ones are re-weighted.
-    /// A node that joins later than the first call of this starts slowly. A member past slot 65,535 is left out.
+    /// Sets the members: new ones join, missing ones leave, known ones get their new values. A node that joins after
+    /// the first call of this method starts slowly. A member past slot 65,535 is left out.
     pub fn set_members(&mut self, now: Instant, members: &[ClusterMember]) {
         let first = self.nodes.is_empty();
         let before = self.nodes.clone();
@@ -190,7 +190,7 @@ impl Cluster {
     fn join(&mut self, id: NodeId) -> Option<Slot> {
         let node = Node::new(id);
         if let Some(slot) = self.vacant.pop_first() {
-            // A lease that the last node left behind, if there were any, must not end as one of this.
+            // Ends all leases of the last node, if any were left behind.
             let deaths = self.nodes[slot.index()].deaths.wrapping_add(1);
             self.nodes[slot.index()] = Node { deaths, lost: deaths, ..node };
             self.watches[slot.index()] = Watch::default();
@@ -202,8 +202,8 @@ impl Cluster {
         Some(Slot(slot))
     }
 
-    /// The node answered a call with 503: it pauses until then. `asked`: it named the time (Retry-After). Late
-    /// answers of the dead are not heard.
+    /// Pauses a node until `until` after a 503 to a call. `asked`: the node named the time (Retry-After). Late
+    /// responses of dead nodes are ignored.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if self.nodes[slot.index()].is_up() {
             self.rest(now, slot, until, asked);

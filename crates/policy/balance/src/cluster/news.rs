@@ -1,51 +1,51 @@
-//! What follows from a change of health: what is to be done, and what people want to know.
+//! Effects and news of changes in health.
 
 use crate::{PoolId, Slot};
 use base::Instant;
 use core::fmt;
 
-/// What a change of health asks of whoever carries the cluster's decisions out.
+/// Effect of a change of health, to be carried out by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthEffect {
-    /// Send the node a probe, not before that time.
+    /// Send the node a probe, not before `at`.
     Ask {
         /// The node.
         slot: Slot,
-        /// When.
+        /// Earliest time.
         at: Instant,
     },
-    /// Without regular probes: the node has given a sign of life, so the probe that was to bring one is not needed.
+    /// Without regular probes: the node has shown that it lives, so the planned probe is not needed.
     Clear {
         /// The node.
         slot: Slot,
     },
-    /// People want to know.
+    /// An event for the operator.
     Note(HealthNews),
 }
 
-/// What people want to know of a pool's health.
+/// An event in a pool's health that operators want to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthNews {
     /// A node counts as dead.
     Lost {
         /// The node.
         slot: Slot,
-        /// What said so.
+        /// Cause.
         cause: HealthCause,
     },
     /// A node is back.
     Back {
         /// The node.
         slot: Slot,
-        /// What said so.
+        /// Cause.
         cause: HealthCause,
     },
-    /// A node that rests and refused probes, or left them unanswered, answers them again: its rest is over.
+    /// A pausing node answers probes again after refused or unanswered ones: its pause is over.
     Recovered {
         /// The node.
         slot: Slot,
     },
-    /// A node is back without the calls that it had.
+    /// A node is back without its earlier calls.
     CallsLost {
         /// The node.
         slot: Slot,
@@ -59,12 +59,12 @@ pub enum HealthNews {
     Ejected {
         /// The node.
         slot: Slot,
-        /// Why.
+        /// Reason.
         outlier: Outlier,
-        /// Until when.
+        /// End.
         until: Instant,
     },
-    /// No member of a pool is alive. `silent`: some are dead for silence alone, and get the calls all the same.
+    /// No member of a pool is alive. `silent`: some are dead only for silence, and get the calls all the same.
     NoneAlive {
         /// The pool.
         pool: PoolId,
@@ -73,14 +73,14 @@ pub enum HealthNews {
     },
 }
 
-/// What decided that a node is dead or back.
+/// Cause for which a node counts as dead or as back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthCause {
     /// Probes went unanswered.
     ProbesUnanswered,
     /// Probes were answered 503.
     ProbesRefused,
-    /// Requests went unanswered, and nothing else was answered meanwhile.
+    /// Requests went unanswered, and the node answered nothing else meanwhile.
     RequestsUnanswered,
     /// ICMP port unreachable in answer to a probe.
     PortClosed,
@@ -90,7 +90,7 @@ pub enum HealthCause {
     RequestAnswered,
     /// An operator said so.
     Operator,
-    /// The process before, which this one has taken over from, held it for dead.
+    /// The node was dead in the process that this one took over from.
     ProcessBefore,
 }
 
@@ -109,12 +109,12 @@ impl fmt::Display for HealthCause {
     }
 }
 
-/// Why a member is an outlier.
+/// Reason why a member is an outlier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outlier {
     /// It failed many new requests in a row, while others did not.
     InARow,
-    /// It failed a far greater share of them than the others.
+    /// It failed a far greater share of its new requests than the others.
     ByShare,
 }
 

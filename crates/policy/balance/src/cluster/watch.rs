@@ -1,33 +1,33 @@
-//! What the cluster remembers of a node.
+//! State of a node that only the cluster needs.
 
 use crate::OutcomeTally;
 use base::Instant;
 
-/// What the cluster remembers of a node beside what the shards need.
+/// State of a node that only the cluster needs, not the shards.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watch {
-    /// Probes that failed in a row.
+    /// Failed probes in a row.
     pub(super) failed: u32,
     /// Whether it has answered a request since the last probe was answered or failed.
     pub(super) heard: bool,
-    /// Whether it has answered the last probe with 503: then answers to requests do not show that it takes calls.
+    /// Whether it answered the last probe with 503. Then responses to requests do not show that it takes calls.
     pub(super) refuses: bool,
-    /// Requests of calls from before its last return that it answered with 481, and no other one. `None` once it is
-    /// known whether it has kept its calls.
+    /// Responses in a row since its last return that did not know a call from before (481). `None` once it is known
+    /// whether it kept its calls.
     pub(super) unknown: Option<u8>,
-    /// Probes that failed since the last one was answered although requests were answered meanwhile.
+    /// Failed probes since the last answered one, during which it answered requests.
     pub(super) ignored: u32,
-    /// Requests in a row that it left unanswered, and everything else meanwhile.
+    /// Unanswered requests in a row, with no other response meanwhile.
     pub(super) unanswered: u32,
-    /// Until when it pauses as the network called it unreachable.
+    /// End of a pause that was caused by an ICMP error.
     pub(super) unreachable_until: Instant,
     /// Outcomes of new requests in this interval.
     pub(super) tally: OutcomeTally,
-    /// Those of the interval before.
+    /// Outcomes of the previous interval.
     pub(super) last_tally: OutcomeTally,
-    /// How often it was ejected in a row.
+    /// Number of ejections in a row.
     pub(super) ejections: u32,
-    /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were
-    /// answered since, in a row.
+    /// Answered probes in a row since the last refused or unanswered one in the present requested pause. `None` while
+    /// every probe was answered.
     pub(super) returns: Option<u32>,
 }

@@ -6,13 +6,13 @@ use crate::Slot;
 
 /// Call-Join-Shortest-Queue: the node with the fewest calls, divided by capacity.
 ///
-/// Source: TLWL paper, section III A 1 (its text says that the counter is incremented when a call ends; the
-/// digest, section IV A 1, has it right: decremented). Calls of long silence count like busy ones.
+/// Source: TLWL paper, section III A 1. Its text says that the counter is incremented when a call ends; the digest,
+/// section IV A 1, correctly says decremented. Silent calls count like busy ones.
 #[derive(Clone, Debug)]
 pub struct Cjsq(Least);
 
 impl Cjsq {
-    /// `shard` spreads the first choices of the shards.
+    /// `shard` makes the shards start at different nodes.
     pub fn new(shard: usize) -> Self {
         Self(Least::new(shard))
     }

@@ -3,8 +3,9 @@
 use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::Slot;
 
-/// FNV-1a hash of the Call-ID over the nodes that take calls, as the paper's `FNV Hash`: the remainder by the number
-/// of nodes, or with capacities by their sum. Most calls move when a node leaves; `hash` does better.
+/// FNV-1a hash of the Call-ID over the nodes that take calls, as the paper's `FNV Hash`. The hash is taken modulo the
+/// number of nodes, or the sum of the capacities if they are set. Most calls move when a node leaves; `hash` avoids
+/// this.
 ///
 /// Source: TLWL digest, section VI a; constants: Fowler, Noll, Vo (64-bit FNV-1a).
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +13,7 @@ pub struct FnvHash;
 
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
-/// Capacities count to a thousandth.
+/// Resolution of capacities: a thousandth.
 const SCALE: f64 = 1_000.0;
 
 fn fnv1a(bytes: &[u8]) -> u64 {

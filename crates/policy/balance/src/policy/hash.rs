@@ -3,9 +3,9 @@
 use super::{Candidates, NewCall, Policy, PolicyKind};
 use crate::{CallKey, NodeId, Slot};
 
-/// Hash of the Call-ID by weighted rendezvous (highest random weight): every node draws a number from the call
-/// and its own identity, and the highest wins. When a node leaves, only its calls move; when one joins, it takes
-/// its share from all others equally.
+/// Hash of the Call-ID by weighted rendezvous (highest random weight). Each node gets a number computed from the call
+/// and its own identity, and the highest number wins. When a node leaves, only its calls move. When a node joins, it
+/// takes its share from all others equally.
 ///
 /// Source: Thaler and Ravishankar, Using name-based mappings to increase hit rates, 1998; weights by
 /// `-capacity / ln(u)`, the logarithmic method. The same call goes to the same node on every shard, after a restart,
@@ -13,7 +13,7 @@ use crate::{CallKey, NodeId, Slot};
 #[derive(Clone, Copy, Debug)]
 pub struct Hash;
 
-/// A number in (0, 1) from call and node: the finalizer of splitmix64 over both.
+/// Number in (0, 1) from call and node: the finalizer of splitmix64 over both.
 fn draw(key: CallKey, id: NodeId) -> f64 {
     let mut x = (key.0 as u64) ^ ((key.0 >> 64) as u64) ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,13 +1,13 @@
-//! Which policies there are: their names.
+//! Names of the policies.
 
 use core::fmt;
 
 /// A policy, by its name in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PolicyKind {
-    /// One after the other.
+    /// Members in turn.
     RoundRobin,
-    /// By Call-ID, with least disruption when a member leaves.
+    /// By Call-ID; moves the fewest calls when a member leaves.
     Hash,
     /// By FNV hash of the Call-ID, modulo the number of members.
     FnvHash,
@@ -23,11 +23,11 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 7] =
         [Self::RoundRobin, Self::Hash, Self::FnvHash, Self::Cjsq, Self::Tjsq, Self::Tlwl, Self::Rwma];
 
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RoundRobin => "round-robin",
@@ -40,7 +40,7 @@ impl PolicyKind {
         }
     }
 
-    /// Whether it goes by the Call-ID alone, and so finds the same node again without anything being remembered.
+    /// Whether it depends on the Call-ID alone, and so finds the same node again without a session.
     pub const fn is_by_call(self) -> bool {
         matches!(self, Self::Hash | Self::FnvHash)
     }

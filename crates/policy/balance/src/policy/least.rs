@@ -1,20 +1,20 @@
-//! The choice of the node with the least load, which three policies share.
+//! Choice of the node with the least load; three policies share it.
 
 use super::turns::Turns;
 use super::{Candidate, Candidates};
 use crate::Slot;
 
-/// The candidate with the least load divided by capacity; those that are level take turns, in proportion to their
-/// capacity: an idle cluster still gives the bigger server more calls.
+/// Chooses the candidate with the least load divided by capacity. Equal candidates take turns in proportion to their
+/// capacity, so that in an idle cluster the larger server gets more calls.
 ///
-/// Shards start at different places, so those that see the same loads do not all run to the same node.
+/// Shards start at different nodes. Otherwise shards that see the same loads would all choose the same node.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
     turns: Turns,
 }
 
 impl Least {
-    /// `shard` spreads the first choices of the shards.
+    /// `shard` makes the shards start at different nodes.
     pub(super) fn new(shard: usize) -> Self {
         Self { turns: Turns::new(shard) }
     }

@@ -1,9 +1,9 @@
-//! How a policy is made.
+//! Creation of a policy by its kind.
 
 use super::{Cjsq, FnvHash, Hash, Policy, PolicyKind, RoundRobin, Rwma, Tjsq, Tlwl};
 
 impl PolicyKind {
-    /// The policy; `start` is the slot with which those begin that take turns.
+    /// Creates the policy. Policies with turns start at slot `start`.
     pub fn make(self, start: usize) -> Box<dyn Policy> {
         match self {
             Self::RoundRobin => Box::new(RoundRobin::new(start)),

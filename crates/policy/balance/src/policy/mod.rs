@@ -34,23 +34,24 @@ use wire::Method;
 
 /// Chooses a node for a new call.
 pub trait Policy: Debug + Send {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// The node for this call among those that take new calls; `None` only if there is none.
+    /// Chooses among the nodes that take new calls; `None` only if there is none.
     fn choose(&mut self, call: &NewCall<'_>, candidates: &Candidates<'_>) -> Option<Slot>;
 
-    /// A transaction on a node succeeded after `took`. Failures say nothing: a broken node fails fast.
+    /// Reports a transaction on a node that succeeded after `took`. Failures are not reported: a broken node fails
+    /// fast.
     fn on_response(&mut self, _slot: Slot, _method: Method, _took: Duration) {}
 
-    /// The nodes changed.
+    /// Reports that the nodes changed.
     fn on_nodes(&mut self, _nodes: &[Node]) {}
 
-    /// A copy to try things out on.
+    /// Returns a copy, so that `explain` can ask without changing the policy.
     fn clone_box(&self) -> Box<dyn Policy>;
 }
 
-/// Somebody else has chosen: this node, if it is among those that take new calls.
+/// Policy with a given choice: this node, if it takes new calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Only(pub(crate) Slot);
 
@@ -68,7 +69,7 @@ impl Policy for Only {
     }
 }
 
-/// A call that is to be assigned.
+/// A new call.
 #[derive(Clone, Copy, Debug)]
 pub struct NewCall<'a> {
     /// Its key.
@@ -77,20 +78,20 @@ pub struct NewCall<'a> {
     pub call_id: &'a [u8],
 }
 
-/// A node that a call could go to.
+/// A node that may get a call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Candidate {
-    /// Where it is.
+    /// Slot.
     pub slot: Slot,
-    /// Who it is.
+    /// Identity.
     pub id: NodeId,
-    /// What it has to do, on all shards.
+    /// Load on all shards.
     pub load: Load,
-    /// Its capacity now.
+    /// Present capacity.
     pub capacity: f64,
 }
 
-/// The nodes as they stand at the moment of a choice.
+/// The nodes at the moment of a choice.
 #[derive(Debug)]
 pub struct Candidates<'a> {
     now: Instant,
@@ -98,33 +99,33 @@ pub struct Candidates<'a> {
     members: &'a Members,
     leases: &'a Leases,
     evidence: &'a [Evidence],
-    /// Those that have been tried already.
+    /// Nodes that have been tried already.
     except: &'a [Slot],
     guards: &'a Guards,
-    /// Of the request: `max_calls` and `max_rate` limit calls alone.
+    /// Method of the request: `max_calls` and `max_rate` limit calls only.
     method: Method,
-    /// Whether the request passes limits up to twice.
+    /// Whether the request may exceed limits up to twofold.
     has_priority: bool,
-    /// Whether the limits hold that are found of members.
+    /// Whether the measured limits of members apply.
     is_limited: bool,
     range: Range,
 }
 
-/// Which nodes count.
+/// The nodes to choose from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Range {
     /// Nodes that take new requests.
     Takers,
-    /// Takers, and dead nodes that are expected back or to which a trial request is due.
+    /// Takers, and dead nodes that are expected back or due for a trial request.
     Trials,
-    /// No node takes any: nodes that may get them all the same.
+    /// No node is a taker: nodes that are used all the same.
     LastResort,
-    /// Nor is there any of these: nodes that have paused for long, now and then.
+    /// There is none of the last resort either: half-open nodes, from time to time.
     HalfOpen,
 }
 
 impl<'a> Candidates<'a> {
-    /// Those that take a new request of this method.
+    /// Nodes that take a new request of this method.
     pub(crate) fn takers(
         now: Instant,
         (nodes, members): (&'a [Node], &'a Members),
@@ -148,41 +149,41 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The same without these.
+    /// Leaves out these nodes.
     pub(crate) fn except(self, except: &'a [Slot]) -> Self {
         Self { except, ..self }
     }
 
-    /// The same for a request that passes limits up to twice, or not.
+    /// Sets whether the request may exceed limits up to twofold.
     pub(crate) fn with_priority(self, has_priority: bool) -> Self {
         Self { has_priority, ..self }
     }
 
-    /// The same, or the last resort where no node takes the request. Not where a node only has too much to do: its
-    /// excess would go to nodes that are dead or pause.
+    /// Changes to the last resort if no node takes the request. Stays if a node is only overloaded: its excess must not
+    /// go to nodes that are dead or pause.
     pub(crate) fn or_last_resort(self) -> Self {
         let stays = self.iter().next().is_some() || self.load_refusal().is_some();
         if stays { self } else { Self { range: Range::LastResort, ..self } }
     }
 
-    /// The limit that keeps the request from the nodes that would take it, if that does: what is found of a member
-    /// before what is set.
+    /// The limit that keeps the request from nodes that would otherwise take it. A measured limit comes before a
+    /// configured one.
     pub(crate) fn load_refusal(&self) -> Option<NodeRefusal> {
         let refusals = self.members.from(Slot(0), self.nodes.len()).filter_map(|slot| self.refusal(slot));
         refusals.filter(|refusal| refusal.is_of_load()).max_by_key(|refusal| *refusal == NodeRefusal::Limit)
     }
 
-    /// Whether nobody takes anything.
+    /// Whether no node is a taker.
     pub(crate) fn is_last_resort(&self) -> bool {
         self.range == Range::LastResort
     }
 
-    /// The same and, beside takers, nodes that are expected back or to which a trial request is due.
+    /// Adds nodes that are expected back or due for a trial request.
     pub(crate) fn with_trials(self) -> Self {
         Self { range: Range::Trials, ..self }
     }
 
-    /// The same or, where not even the last resort is left, those that have paused for long.
+    /// Changes to half-open nodes if the last resort has no node either.
     pub(crate) fn or_half_open(self) -> Self {
         if self.is_last_resort() && self.iter().next().is_none() {
             return Self { range: Range::HalfOpen, ..self };
@@ -190,7 +191,7 @@ impl<'a> Candidates<'a> {
         self
     }
 
-    /// The candidate in a slot, unless it does not take the request.
+    /// The candidate in a slot; `None` if it does not take the request.
     pub fn get(&self, slot: Slot) -> Option<Candidate> {
         if !self.members.has(slot) || self.except.contains(&slot) {
             return None;
@@ -199,7 +200,7 @@ impl<'a> Candidates<'a> {
         refusal.is_none().then(|| self.candidate(slot, &self.nodes[slot.index()]))
     }
 
-    /// Why the node in a slot does not take the request, if it does not.
+    /// Reason why the node in a slot does not take the request; `None` if it does.
     fn refusal(&self, slot: Slot) -> Option<NodeRefusal> {
         let node = &self.nodes[slot.index()];
         let calls = self.calls(slot);
@@ -227,22 +228,22 @@ impl<'a> Candidates<'a> {
         node.is_on_trial() && self.evidence[slot.index()].half_open.is_due(self.now, node.since)
     }
 
-    /// The nodes that take the request, in the order of their slots.
+    /// Nodes that take the request, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.from(Slot(0))
     }
 
-    /// The same from a slot on, then those before it.
+    /// Nodes that take the request, from slot `first` on, then those before it.
     pub fn from(&self, first: Slot) -> impl Iterator<Item = Candidate> + '_ {
         self.members.from(first, self.nodes.len()).filter_map(|slot| self.get(slot))
     }
 
-    /// What the node's limit is compared with.
+    /// Number of calls that the node's limit is compared with.
     fn calls(&self, slot: Slot) -> u32 {
         if self.method == Method::Invite { self.leases.calls(slot) } else { 0 }
     }
 
-    /// Every member of the pool, and why it does not take the request if it does not.
+    /// Every member of the pool, with the reason why it does not take the request; `None` if it does.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<NodeRefusal>)> + '_ {
         self.members.from(Slot(0), self.nodes.len()).map(|slot| {
             let node = &self.nodes[slot.index()];

@@ -9,7 +9,7 @@ use crate::Slot;
 pub struct RoundRobin(Turns);
 
 impl RoundRobin {
-    /// `shard` spreads the first choices of the shards.
+    /// `shard` makes the shards start at different nodes.
     pub fn new(shard: usize) -> Self {
         Self(Turns::new(shard))
     }

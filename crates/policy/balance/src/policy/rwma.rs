@@ -7,31 +7,31 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use wire::Method;
 
-/// Response-time weighted moving average: the node whose last response times are the shortest. The paper's
-/// counter-example: what it sees is late, so a node that just got many calls still looks fast (TLWL paper, V B).
+/// Response-time weighted moving average: the node with the shortest recent response times. It is the paper's
+/// counter-example: its measurements are late, so a node that just got many calls still looks fast (TLWL paper, V B).
 ///
-/// The last 20 response times of a node count, the newest 20 times as much as the oldest; divided by capacity.
-/// A node without a measurement counts as the fastest, so that it gets one.
+/// Averages the last 20 response times of a node, the newest with 20 times the weight of the oldest, and divides by
+/// capacity. A node without a measurement counts as the fastest, so that it gets one.
 #[derive(Clone, Debug)]
 pub struct Rwma {
     least: Least,
-    /// Whose the samples are: a slot may go to another node.
+    /// Node of the samples, by slot: a slot may go to another node.
     ids: Vec<NodeId>,
     samples: Vec<VecDeque<f64>>,
     averages: Vec<f64>,
 }
 
-/// Samples a node. Enough that one odd value does not decide, few enough to follow the load.
+/// Samples per node: enough that one odd value does not decide, few enough to follow the load.
 const WINDOW: usize = 20;
 
 impl Rwma {
-    /// `shard` spreads the first choices of the shards.
+    /// `shard` makes the shards start at different nodes.
     pub fn new(shard: usize) -> Self {
         Self { least: Least::new(shard), ids: Vec::new(), samples: Vec::new(), averages: Vec::new() }
     }
 }
 
-/// Oldest first: weights 1, 2, 3, ...
+/// Weighted average of samples, oldest first: weights 1, 2, 3, ...
 fn weighted_average(samples: &VecDeque<f64>) -> f64 {
     let (sum, weights) = samples.iter().zip(1_u32..).fold((0.0, 0.0), |(sum, weights), (sample, weight)| {
         (sum + sample * f64::from(weight), weights + f64::from(weight))
@@ -50,8 +50,8 @@ impl Policy for Rwma {
     }
 
     fn on_response(&mut self, slot: Slot, method: Method, took: Duration) {
-        // How long an INVITE rings says nothing of the node; the paper's servers answer at once, and so do
-        // those that this policy is meant for.
+        // The ringing time of an INVITE says nothing about the node. The paper's servers answer at once, as do the
+        // servers that this policy is meant for.
         if !matches!(method, Method::Invite | Method::Bye) {
             return;
         }

@@ -11,7 +11,7 @@ use crate::Slot;
 pub struct Tjsq(Least);
 
 impl Tjsq {
-    /// `shard` spreads the first choices of the shards.
+    /// `shard` makes the shards start at different nodes.
     pub fn new(shard: usize) -> Self {
         Self(Least::new(shard))
     }

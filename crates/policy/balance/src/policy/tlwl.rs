@@ -6,13 +6,13 @@ use crate::Slot;
 
 /// Transaction-Least-Work-Left: the node with the least weighted work, divided by capacity.
 ///
-/// Source: TLWL paper, section III A 3. A node with an INVITE (1.75) and a BYE (1.0) open has a load of 2.75;
-/// the weights are those of the leases ([`crate::Weights`]).
+/// Source: TLWL paper, section III A 3. A node with an open INVITE (1.75) and an open BYE (1.0) has a load of 2.75. The
+/// leases carry the weights ([`crate::Weights`]).
 #[derive(Clone, Debug)]
 pub struct Tlwl(Least);
 
 impl Tlwl {
-    /// `shard` spreads the first choices of the shards.
+    /// `shard` makes the shards start at different nodes.
     pub fn new(shard: usize) -> Self {
         Self(Least::new(shard))
     }

@@ -3,31 +3,30 @@
 use super::{Candidate, Candidates};
 use crate::Slot;
 
-/// Turns in proportion to capacity, and smooth: with capacities 4 and 2 every third call is for b.
+/// Turns in proportion to capacity, evenly spread: with capacities 4 and 2 every third call goes to the second node.
 ///
-/// Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with calls for packets: a call takes `1 / capacity`
-/// of its node's virtual time, and the node that is free first has its turn. With equal capacities this is plain
-/// round-robin. A choice among some of the nodes counts for all: whoever had more calls than the others of late waits
-/// longest when they are level again. Those that are free already are equals, and go in a circle. Shards start at
-/// different nodes.
+/// Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with calls for packets. A call takes `1 / capacity` of
+/// its node's virtual time, and the node that is free first is next. With equal capacities this is plain round-robin. A
+/// choice among some of the nodes counts for all: a node that had more calls than the others lately waits longest when
+/// all are equal again. Nodes that are already free take turns. Shards start at different nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
-    /// When each node is free again. A node that was left out starts from `now`: it has saved up nothing, or it would
-    /// come back to a burst.
+    /// Virtual time at which each node is free again. A node that was left out starts from `now`, without a credit;
+    /// otherwise it would get a burst of calls.
     free_at: Vec<f64>,
-    /// The virtual time at which the last call began.
+    /// Virtual time at which the last call started.
     now: f64,
-    /// The slot that goes before its equals.
+    /// Slot that goes first among equals.
     first: Slot,
 }
 
 impl Turns {
-    /// The first turn goes to the node `first`.
+    /// Starts with the node in slot `first`.
     pub(super) fn new(first: usize) -> Self {
         Self { free_at: Vec::new(), now: 0.0, first: Slot(first as u16) }
     }
 
-    /// Whose turn it is among the candidates that `may`.
+    /// Next node among the candidates that `may` be chosen.
     pub(super) fn next(
         &mut self,
         candidates: &Candidates<'_>,
@@ -37,7 +36,7 @@ impl Turns {
         for candidate in candidates.from(self.first).filter(may) {
             let free_at = self.free_at.get(candidate.slot.index()).copied().unwrap_or_default();
             let begin = free_at.max(self.now);
-            // Rounding must not decide between equals, or the order would wobble.
+            // Rounding must not decide between equals, or their order would vary.
             if earliest.as_ref().is_none_or(|(earliest, _)| begin < earliest - 1e-9) {
                 earliest = Some((begin, candidate));
             }

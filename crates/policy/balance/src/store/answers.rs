@@ -1,4 +1,4 @@
-//! What a response means: for its transaction, its session, and what is known of its node.
+//! Effects of a response on its transaction, its session and the state of its node.
 
 use super::{SessionStore, ewma};
 use crate::outlier::Outcome;
@@ -9,8 +9,8 @@ use base::Instant;
 use wire::Method;
 
 impl SessionStore {
-    /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
-    /// Returns what succeeded.
+    /// Records a response. A provisional one prolongs an INVITE, a final one ends its transaction. Returns the
+    /// transaction if it succeeded.
     pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<Success> {
         let id = response.into();
         let is_open = |at| self.find(at, &id).is_some();
@@ -31,7 +31,7 @@ impl SessionStore {
         }
         let guarded = (open.id.method, open.started);
         if !self.leases.is_live(&open.lease) {
-            // What it had before it died counts no more.
+            // Transactions from before the node's death do not count.
         } else if open.fresh {
             self.guards.answered(now, slot, guarded, response.status, is_first);
         } else if is_first && open.id.direction == Direction::ToPool && response.status >= 200 {
@@ -78,11 +78,11 @@ impl SessionStore {
         success.then_some(Success { slot, started, begins })
     }
 
-    /// Counts what became of a new request.
+    /// Counts the outcome of a new request.
     pub(super) fn tally(&mut self, now: Instant, key: u32, outcome: Outcome) {
         let open = &self.transactions[key];
         let (slot, progressed) = (open.lease.slot(), open.progressed);
-        // One that rings does so once, however often it says so.
+        // Ringing counts once, however many provisional responses report it.
         let again = outcome == Outcome::Progress && progressed;
         if !open.fresh || again {
             return;
@@ -96,13 +96,13 @@ impl SessionStore {
         }
     }
 
-    /// A node is not what it was when it refused requests.
+    /// Clears the counts of refusals, since the node was restarted or its pause is over.
     pub(crate) fn forget_refusals(&mut self, slot: Slot) {
         let shared = self.leases.shared(slot);
         self.evidence[slot.index()].refusals.forget(shared);
     }
 
-    /// A node that came back from the dead has kept its calls or lost them: its answers within their dialogs tell.
+    /// Reports whether a node that came back still knows its calls, from its responses within their dialogs.
     pub(super) fn note_memory(&mut self, at: u32, slot: Slot, dialog: u32, response: &Response) {
         let session = self.table.get(at);
         let tells = response.direction == Direction::ToPool && response.method != Method::Prack;
@@ -114,8 +114,8 @@ impl SessionStore {
         }
     }
 
-    /// The INVITE was given up (Timer C, a lost answer to a CANCEL, a restart), and is answered with 2xx after all.
-    /// After a call that was answered this is a late repetition instead.
+    /// Restores a call whose INVITE was given up (Timer C, a lost response to a CANCEL, a restart) and gets a 2xx after
+    /// all. If the call was answered before, the 2xx is a late retransmission.
     pub(super) fn revive(&mut self, now: Instant, at: u32, response: &Response) {
         let success = response.method == Method::Invite && (200..300).contains(&response.status);
         if success && self.table.get(at).was_never_answered() {
@@ -123,11 +123,11 @@ impl SessionStore {
         }
     }
 
-    /// An INVITE that is to begin a dialog got its 2xx.
+    /// Handles the 2xx to a dialog-forming INVITE.
     pub(super) fn answer(&mut self, now: Instant, at: u32, dialog: u32) {
         let session = self.table.get_mut(at);
         session.proven = true;
-        // The same tags come twice when the call passes here twice: that is one dialog, and one BYE.
+        // The same tags come twice when the call passes here twice: that is one dialog, with one BYE.
         session.add_dialog(dialog);
         if matches!(session.state, SessionState::Answered | SessionState::Confirmed | SessionState::Closing) {
             return;
@@ -136,12 +136,11 @@ impl SessionStore {
         self.take_call(at, None);
     }
 
-    /// What a final response (or a time-out, as 408) to a request with such a method and in such a dialog means for
-    /// the session.
+    /// Updates the session for a final response (408 for a time-out) to a request with this method in this dialog.
     pub(super) fn advance(&mut self, now: Instant, at: u32, (method, dialog): (Method, u32), status: u16) {
         let state = self.table.get(at).state;
         let success = status < 300;
-        // Credentials were asked for: the same request comes again.
+        // A challenge: the same request comes again with credentials.
         let challenged = matches!(status, 401 | 407);
         match (method, state) {
             // Forked upstream: the call lives as long as one of its branches.
@@ -152,22 +151,23 @@ impl SessionStore {
             {
                 self.end_dialog(now, at, dialog);
             }
-            // These get a 481 for want of their transaction (RFC 3261 §9.2, RFC 3262 §3); the dialog goes on.
+            // CANCEL and PRACK get 481 when their transaction is unknown (RFC 3261 §9.2, RFC 3262 §3); the dialog
+            // continues.
             (Method::Cancel | Method::Prack, SessionState::Answered | SessionState::Confirmed) => {}
             // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
             (_, SessionState::Answered | SessionState::Confirmed) if status == 481 => {
                 self.end_dialog(now, at, dialog);
             }
-            // Known from a token alone until now: the far side knows the dialog too.
+            // The call was known only from a token. The response shows that the far side knows the dialog too.
             (_, SessionState::Confirmed) if success && self.is_unproven(at, dialog) => {
                 self.table.get_mut(at).proven = true;
                 self.set_state(now, at, SessionState::Confirmed);
             }
-            // It had ended, as far as was known here, and goes on.
+            // The session had ended here, but the call continues.
             (Method::Invite, SessionState::Plain) if success => self.answer(now, at, dialog),
             (_, SessionState::Plain) => {
-                // Only a token told of the call that it ends. There was one, so nothing that comes of it late is a
-                // new one.
+                // The BYE ends a call that was known only from its token. The call existed, so late messages of it do
+                // not start a new one.
                 self.table.get_mut(at).proven |= method == Method::Bye && !challenged;
                 if self.table.get(at).first == NONE {
                     self.finish(now, at);
@@ -177,13 +177,13 @@ impl SessionStore {
         }
     }
 
-    /// Whether only a token told of this dialog of the call until now.
+    /// Whether this dialog of the call is known only from a token.
     pub(super) fn is_unproven(&self, at: u32, dialog: u32) -> bool {
         let session = self.table.get(at);
         !session.proven && session.has_dialog(dialog)
     }
 
-    /// A dialog is over, if it is one of the call's. The call is, when no other has been answered or still rings.
+    /// Ends a dialog of the call. The call ends when no other dialog is answered or still rings.
     pub(super) fn end_dialog(&mut self, now: Instant, at: u32, dialog: u32) {
         let session = self.table.get_mut(at);
         if !session.remove_dialog(dialog) {
@@ -194,13 +194,13 @@ impl SessionStore {
         } else if self.is_inviting(at) {
             self.set_state(now, at, SessionState::Invited);
         } else {
-            // Nor does the ACK to a late request that was answered 481 begin the call again.
+            // The ACK to a late request that was answered 481 does not start the call again.
             self.table.get_mut(at).proven = true;
             self.finish(now, at);
         }
     }
 
-    /// The same of the dialog with these tags.
+    /// Ends the dialog with these tags.
     pub(crate) fn end_dialog_of(&mut self, now: Instant, call: CallKey, tags: Tags) {
         let has_dialog = |at| self.table.get(at).has_dialog(tags.dialog());
         if let Some(at) = self.table.find_of(call, tags, has_dialog) {
@@ -208,7 +208,7 @@ impl SessionStore {
         }
     }
 
-    /// The dialog with these tags, which had ended, goes on.
+    /// Reopens the ended dialog with these tags.
     pub(crate) fn resume_dialog_of(&mut self, now: Instant, call: CallKey, tags: Tags) {
         let has_dialog = |at| self.table.get(at).has_dialog(tags.dialog());
         if let Some(at) = self.table.find_of(call, tags, has_dialog) {

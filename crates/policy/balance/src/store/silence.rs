@@ -1,4 +1,4 @@
-//! What becomes of sessions and transactions of which nothing is heard.
+//! Time-outs of sessions and transactions.
 
 use super::{EXPIRE_BUDGET, SessionStore};
 use crate::outlier::Outcome;
@@ -8,7 +8,7 @@ use crate::{Direction, EndReason, Request, Sign, Slot};
 use base::Instant;
 
 impl SessionStore {
-    /// Ends what is due. Bounded work; call again while [`Self::deadline`] is not after `now`.
+    /// Ends everything that is due. Work is bounded; call again while [`Self::deadline`] is not after `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> usize {
         let mut done = 0;
         while done < EXPIRE_BUDGET {
@@ -33,8 +33,8 @@ impl SessionStore {
         done
     }
 
-    /// Ends the answered calls whose leases have ended since their nodes have lost them: nobody may be left who would
-    /// send a BYE. Looks at so many sessions, from this one on; returns at how many.
+    /// Ends answered calls whose leases ended because their nodes lost them: possibly no BYE will come. Checks up to
+    /// `most` sessions from `at` on; returns the number checked.
     pub(super) fn end_lost(&mut self, now: Instant, at: u32, most: usize) -> usize {
         let is_lost = |session: &Session| {
             session.has_dialogs()
@@ -64,7 +64,7 @@ impl SessionStore {
             self.no_answer(slot, started);
         }
         if failed {
-            // Nobody knows whether another node would have answered it.
+            // It is unknown whether another node would have answered the request.
             self.tally(now, key, Outcome::Failure);
         }
         self.leave_unanswered(now, key, true);
@@ -72,21 +72,21 @@ impl SessionStore {
         self.advance(now, at, of, 408);
     }
 
-    /// A node has left an INVITE without a response since then that another one has answered. That is a failure of the
-    /// server unless it has answered other INVITEs meanwhile: then it may be that of the caller.
+    /// Records that another node answered an INVITE which this one, sent at `since`, left without a response. It is a
+    /// server failure unless the node has answered other INVITEs meanwhile; then the caller may be the cause.
     pub(crate) fn is_passed_by(&mut self, now: Instant, slot: Slot, since: Instant) {
         if self.evidence[slot.index()].serves_nobody_since(since) {
             self.count_outcome(now, slot, Outcome::ServerFailure, false);
         }
     }
 
-    /// A node has answered nothing to a request that was sent to it then.
+    /// Records that a node gave no response to a request sent at `since`.
     pub(crate) fn no_answer(&mut self, slot: Slot, since: Instant) {
         let silent = self.evidence[slot.index()].is_silent_since(since);
         self.signs.push(Sign::NoAnswer { slot, silent });
     }
 
-    /// It is known before the time is up that a request gets no answer.
+    /// Times a request out early: it is already known that no response will come.
     pub(crate) fn unanswered(&mut self, now: Instant, request: &Request<'_>) {
         if let Some(key) = self.open_transaction(request) {
             let Transaction { timer, unanswered, .. } = self.transactions[key];

@@ -1,4 +1,4 @@
-//! A pool and its traffic, in facts instead of messages.
+//! A pool and its traffic, as facts instead of messages.
 
 use balance::*;
 use base::Instant;
@@ -41,7 +41,7 @@ pub(crate) fn balancer(policy: Box<dyn Policy>, capacities: &[f64]) -> Balancer 
 }
 
 pub(crate) fn key(call: u64) -> CallKey {
-    // Spread as a hash would spread it.
+    // Spread like a hash.
     CallKey((u128::from(call) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
 }
 
@@ -64,15 +64,15 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
     }
 }
 
-/// The hash of a tag, spread as it would be.
+/// Hash of a tag, spread like a real one.
 pub(crate) fn tag(number: u64) -> u64 {
     (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The tag of who answered a call that was answered once.
+/// Tag of the callee of a call that was answered once.
 pub(crate) const DIALOG: u32 = 1;
 
-/// Tags of a dialog: the caller has none, and who answers is that number.
+/// Tags of a dialog: 0 for the caller, this number for the callee.
 pub(crate) fn tags(callee: u32) -> Tags {
     Tags { from: 0, to: callee.into() }
 }
@@ -102,14 +102,14 @@ pub(crate) fn news(cluster: &mut Cluster) -> Vec<HealthNews> {
     cluster.drain_effects().filter_map(news).collect()
 }
 
-/// The cluster hears what a shard's traffic said of the nodes, and the shard what follows.
+/// Passes a shard's signs to the cluster, and the resulting nodes to the shard.
 pub(crate) fn heed(now: Instant, balancer: &mut Balancer, cluster: &mut Cluster) -> Vec<HealthNews> {
     balancer.drain_signs().for_each(|sign| cluster.sign(now, sign));
     balancer.set_nodes(cluster.nodes());
     news(cluster)
 }
 
-/// What the traffic said of the health of nodes, without what became of new requests.
+/// Signs about the health of nodes, without tallies of outcomes.
 pub(crate) fn health_signs(balancer: &mut Balancer) -> Vec<Sign> {
     balancer.drain_signs().filter(|sign| !matches!(sign, Sign::Tally { .. })).collect()
 }
@@ -125,7 +125,7 @@ pub(crate) fn loads(balancer: &Balancer) -> Vec<Load> {
     (0..balancer.nodes().len()).map(|index| balancer.load(Slot(index as u16)).own).collect()
 }
 
-/// Runs everything that is due until nothing is left to wait for.
+/// Runs everything that is due until nothing is left.
 pub(crate) fn run_out(balancer: &mut Balancer) {
     while let Some(deadline) = balancer.deadline() {
         balancer.expire(deadline);

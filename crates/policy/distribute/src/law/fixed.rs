@@ -1,5 +1,5 @@
-//! A share that is set by hand, or by a plan for the whole network ("a centralized solver": SERvartuka paper, section
-//! 2.3.1). It changes with nothing.
+//! Constant share, set by hand or by a plan for the whole network ("a centralized solver": SERvartuka paper, section
+//! 2.3.1).
 
 use super::PathLoad;
 use crate::Settings;

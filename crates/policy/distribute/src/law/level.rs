@@ -1,48 +1,47 @@
-//! Utilisation is levelled out with the nodes behind: a law of our own.
+//! Levels the utilisation of a node and the nodes behind it: a law of this project.
 //!
-//! For each path with level L (how busy those are who would keep the state of one more call), once a period:
+//! For each path with level L (utilisation of the nodes that would keep the state of one more call), once a period:
 //!
 //! `keep <- keep + GAIN * (max(U_high, L) - U - D) / S`, between 0 and 1,
 //!
-//! where S is the utilisation that the state of all calls that came open would take:
-//! `S = r * open * U / (calls + r * kept)` with `r` the extra cost of a call with state. D is what the calls would take
-//! that overload control has refused while U is above `U_high`, as far as the path has room below it:
-//! `D = U * refused / calls`. A full node says 1 of itself, and without D would give state away by a tenth of the calls
-//! a period while it refuses half of them.
+//! where S is the utilisation that the state of all calls arriving without state would cause: `S = r * open * U /
+//! (calls + r * kept)` with `r` the extra cost of a call with state. D is the utilisation of the calls that overload
+//! control refused while U is above `U_high`, as far as the path has room below it: `D = U * refused / calls`. A full
+//! node measures 1. Without D it would give state away by a tenth of the calls a period while it refuses half of them.
 //!
-//! Up to `U_high` a node keeps all state, as in the paper. Above, it gives away what is too much in about 1 / GAIN
-//! periods, however much that is, and takes back as fast. When the nodes behind are as busy, it keeps more, up to
-//! their level: at rest all nodes that can help each other are equally busy, which is what the linear program asks of
-//! the largest load. The paper's throttle stops one way alone; here a path that is full is kept free at the cost of
-//! another that has room, since each has a goal of its own.
+//! Up to `U_high` a node keeps all state, as in the paper. Above, it gives the excess away in about 1 / GAIN periods,
+//! whatever its amount, and takes it back as fast. When the nodes behind are as busy, it keeps more, up to their level.
+//! In equilibrium all nodes that can help each other are equally busy, as the linear program requires for the largest
+//! load. The paper's throttle stops a single path. Here each path has its own goal, so a full path is relieved at the
+//! cost of another with room.
 //!
-//! # Where nobody has room
+//! # When no node has room
 //!
-//! A full node says 1 of itself, however much too much there is. When this node and all nodes behind are full, their
-//! levels are equal and say nothing: shares would stay where they happen to be, or follow noise. So there are two
-//! rules for a path whose neighbour throttles:
-//! - A difference of less than [`NOISE`] is none.
-//! - Once a node at the entry and all of its paths were full for [`PATIENCE`] periods, `keep` goes to 1 there: the
-//!   best split that is possible by hand, "state at the first". State that is kept there leaves the node fewer calls
-//!   to forward, and what the first node cannot do costs the others nothing. It stays there until the node is no
-//!   longer full, and then levels again. The node refuses calls of clients meanwhile (`entry.rs`), which ends this
-//!   where the load stays. A node that gets calls without state from a neighbour does nothing of this: that neighbour
-//!   may have room.
+//! A full node measures 1, whatever the excess. When this node and all nodes behind are full, their levels are equal
+//! and carry no information: shares would stay at random values, or follow noise. So there are two rules for a path
+//! whose neighbour throttles:
+//! - A difference of less than [`NOISE`] counts as none.
+//! - Once a node at the entry and all of its paths were full for [`PATIENCE`] periods, `keep` goes to 1: the best split
+//!   that is possible by hand, "state at the first". State kept there leaves the node fewer calls to forward, and calls
+//!   that the first node cannot handle cost the others nothing. It stays at 1 until the node is no longer full, and
+//!   then levelling resumes. Meanwhile the node refuses calls of clients (`entry.rs`), which ends this state if the
+//!   load stays. This rule does not apply to a node that gets calls without state from a neighbour: that neighbour may
+//!   have room.
 
 use super::{NodeLoad, PathLoad, Saturation};
 use crate::Settings;
 
-/// Part of the distance to its goal that the law goes in a period. A node sees what its neighbours make of it one period
-/// late, and two nodes correct the same difference: above a half they would overshoot for ever.
+/// Fraction of the distance to its goal that the law moves in a period. A node sees its neighbours' reaction one period
+/// late, and two nodes correct the same difference: above one half they would overshoot for ever.
 const GAIN: f64 = 0.25;
 
-/// The least utilisation that a law divides by: a node that is idle needs no correction.
+/// Smallest utilisation used as a divisor: an idle node needs no correction.
 const IDLE: f64 = 0.01;
 
-/// The difference of two utilisations that chance makes of the calls of a period.
+/// Difference of two utilisations that chance causes in a period.
 const NOISE: f64 = 0.005;
 
-/// Periods in a row in which all were full until that is believed: a burst is shorter, and a notice is a period old.
+/// Periods in a row that all nodes must be full: a burst is shorter, and a notice is a period old.
 const PATIENCE: u8 = 3;
 
 pub(super) fn adjust(
@@ -64,7 +63,7 @@ pub(super) fn adjust(
         return;
     }
     let all_state = settings.state_cost * open * node.utilisation.max(IDLE) / work;
-    // Where state costs nothing, nothing is to be shared out.
+    // If state costs nothing, there is nothing to distribute.
     if all_state <= 0.0 {
         return;
     }
@@ -81,7 +80,7 @@ pub(super) fn adjust(
 }
 
 impl Saturation {
-    /// Whether all were full for so long that it is no burst, and this node still is.
+    /// Whether all were full for longer than a burst, and this node still is.
     pub(super) fn is_standing(self) -> bool {
         self.periods >= PATIENCE
     }

@@ -1,4 +1,4 @@
-//! How a node finds the share of calls whose state it keeps. One file a law.
+//! Laws for the share of calls whose state a node keeps. One file per law.
 
 mod fixed;
 mod level;
@@ -6,19 +6,19 @@ mod paper;
 
 use crate::Settings;
 
-/// A law by name.
+/// Law for the shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Law {
     /// Additive decrease: algorithm 1 of the SERvartuka paper.
     Paper,
-    /// Utilisation is levelled out with the nodes behind.
+    /// Levels the utilisation with the nodes behind.
     #[default]
     Level,
-    /// [`Settings::keep`] of the calls, whatever the load.
+    /// Constant share [`Settings::keep`], whatever the load.
     Fixed,
 }
 
-/// The room that a node has above `U_high`, which is where it counts as saturated.
+/// Room of a node above `U_high`, where it counts as saturated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     high: f64,
@@ -29,27 +29,27 @@ impl Room {
         Self { high }
     }
 
-    /// The utilisation that a node aims at that refuses calls: 0.98 with the usual `U_high`. As much as can be had of
-    /// it without being full by chance.
+    /// Target utilisation of a node that refuses calls: 0.98 with the default `U_high`. As high as possible without
+    /// being full by chance.
     pub(crate) fn target(self) -> f64 {
         self.high + 0.8 * (1.0 - self.high)
     }
 
-    /// From this utilisation on a node is full: 0.995 with the usual `U_high`. How much too much it has to do cannot
-    /// be seen.
+    /// Utilisation from which a node counts as full: 0.995 with the default `U_high`. The amount of excess cannot be
+    /// measured then.
     pub(crate) fn full(self) -> f64 {
         self.high + 0.95 * (1.0 - self.high)
     }
 }
 
-/// For how many periods in a row nobody had room.
+/// Number of periods in a row in which no node had room.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Saturation {
     periods: u8,
 }
 
 impl Law {
-    /// Whether it gives state away to nodes with room, as things are.
+    /// Whether the law can give state away to nodes with room at present.
     pub(crate) fn gives(self, saturation: Saturation) -> bool {
         match self {
             Self::Paper => true,
@@ -59,27 +59,27 @@ impl Law {
     }
 }
 
-/// What a node did in a period. Rates are calls a second.
+/// Load of a node in a period. Rates are calls a second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeLoad {
     /// From 0 to 1.
     pub(crate) utilisation: f64,
     /// All calls.
     pub(crate) calls: f64,
-    /// Those whose state was kept here, whether there was a choice or not.
+    /// Calls whose state was kept here, by choice or not.
     pub(crate) kept: f64,
-    /// New calls that were refused, since the node has too much to do.
+    /// New calls that were refused because the node is overloaded.
     pub(crate) refused: f64,
     /// Whether calls without state came from a neighbour and went on to another one.
     pub(crate) is_between: bool,
 }
 
-/// What went one way in a period, and what is known of it.
+/// Load of a path in a period, and the neighbour's notice.
 #[derive(Debug)]
 pub(crate) struct PathLoad<'p> {
-    /// Calls a second that came without state.
+    /// Rate of calls that arrived without state.
     pub(crate) open: f64,
-    /// The level behind, 0 if nothing is known.
+    /// Level reported by the neighbour; 0 if unknown.
     pub(crate) level: f64,
     /// Whether the neighbour asks for no more calls without state.
     pub(crate) throttled: bool,
@@ -87,14 +87,14 @@ pub(crate) struct PathLoad<'p> {
 }
 
 impl Share {
-    /// What a law begins with.
+    /// Initial share of a law.
     pub(crate) fn first(settings: &Settings) -> Self {
         let keep = if settings.law == Law::Fixed { settings.keep } else { 1.0 };
         Self { keep, ..Self::default() }
     }
 }
 
-/// What a law decides for a path.
+/// Decision of a law for a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Share {
     /// Share of the calls without state that get it here, from 0 to 1.
@@ -104,7 +104,7 @@ pub(crate) struct Share {
 }
 
 impl Default for Share {
-    /// "First time `Csf_reduced` = infinity": everything is kept.
+    /// "First time `Csf_reduced` = infinity": all state is kept.
     fn default() -> Self {
         Self { keep: 1.0, reduced: f64::INFINITY }
     }

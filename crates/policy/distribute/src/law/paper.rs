@@ -1,11 +1,11 @@
 //! Additive decrease: algorithm 1 of the SERvartuka paper (section 3).
 //!
 //! While utilisation is at or above `U_high`, the limit of calls with state, `Csf_reduced`, falls by `deltaC` in each
-//! period, on paths that are not throttled. The paper has one limit for a node; here there is one for each path, and
-//! `deltaC` is split by the calls that they have, so that one path is the paper's case. Line 2 computes the
-//! utilisation that a number of calls would cause; here it is the one measured.
+//! period, on paths that are not throttled. The paper has one limit per node. Here each path has one, and `deltaC` is
+//! divided by the paths' calls, so that a single path is the paper's case. Line 2 computes the utilisation that a
+//! number of calls would cause; here it is measured.
 //!
-//! The paper does not say how the limit grows again. Here it is forgotten below `U_low`, where throttling ends, too.
+//! The paper does not say how the limit grows again. Here it is removed below `U_low`, where throttling ends too.
 
 use super::{NodeLoad, PathLoad};
 use crate::Settings;
@@ -16,7 +16,7 @@ pub(super) fn adjust(settings: &Settings, node: NodeLoad, paths: &mut [PathLoad<
         if node.utilisation < settings.low {
             path.share.reduced = f64::INFINITY;
         } else if node.utilisation >= settings.high && !path.throttled && path.open > 0.0 {
-            // Line 8, with `Csf_req` the smaller of what came and the limit (line 1).
+            // Line 8; `Csf_req` is the smaller of the arrivals and the limit (line 1).
             let delta = settings.delta_c * path.open / open;
             path.share.reduced = (path.share.reduced.min(path.open) - delta).max(0.0);
         }

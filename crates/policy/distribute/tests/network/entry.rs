@@ -1,4 +1,4 @@
-//! What is carried where more is offered than can be: entries refuse the rest.
+//! Overloaded networks: the entries refuse the excess.
 
 use super::laws::{Case, cases};
 use distribute::{Distributor, Law, Settings};
@@ -8,16 +8,16 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use std::fmt::Write as _;
 
-/// A refusal costs a quarter of a call that is forwarded: three messages in place of twelve.
+/// Cost of a refusal, as part of a forwarded call: three messages instead of twelve.
 const REFUSING: f64 = 0.25;
 
 const PERIODS: usize = 150;
 const LAST: usize = 30;
 
-/// The most that can be carried of an offered load, where the entries have to refuse what is too much.
+/// Largest load that can be carried of an offered load, if the entries refuse the excess.
 ///
-/// An entry that is offered X calls/s and takes L spends `REFUSING * (X - L)` of forwarding on refusals. So it is as
-/// one that loses `REFUSING * X` of its time and forwards a call for that much less.
+/// An entry that is offered X calls/s and accepts L spends `REFUSING * (X - L)` of forwarding on refusals. So it acts
+/// like one that loses `REFUSING * X` of its time and forwards each call for that much less.
 fn plan(case: &Case, offered: f64) -> f64 {
     let optimum = case.optimum();
     if offered <= optimum {
@@ -27,7 +27,7 @@ fn plan(case: &Case, offered: f64) -> f64 {
         let share: f64 = case.paths.iter().filter(|(path, _)| path[0] == node).map(|(_, share)| share).sum();
         let (forward, state) = (1.0 / stateless, 1.0 / stateful - 1.0 / stateless);
         let time = 1.0 - REFUSING * forward * share * offered;
-        // Calls that only pass by cost as much as ever.
+        // Calls that only pass through cost the same as before.
         let passing: f64 =
             case.paths.iter().filter(|(path, _)| path.contains(&node)).map(|(_, share)| share).sum();
         let forward = forward * (1.0 - REFUSING * share / passing.max(share));
@@ -37,7 +37,7 @@ fn plan(case: &Case, offered: f64) -> f64 {
     solve(&topology.expect("a good network")).expect("a plan").load
 }
 
-/// What is carried once it has settled, and the largest swing of a share that entries keep.
+/// Carried load after settling, and the largest swing of a share that entries keep.
 fn settled(case: &Case, law: Law, refusing: Option<f64>, offered: f64) -> (f64, f64) {
     let mut network = case.network(law);
     network.refusing = refusing;
@@ -77,7 +77,7 @@ fn the_table_of_refusals() {
     }
     insta::assert_snapshot!("entry", table);
 }
-/// Past what the network can carry, all of what a plan with refusals carries, less 5 %, is carried.
+/// Beyond the network's capacity, at least 95 % of the load of a plan with refusals is carried.
 #[test]
 fn an_entry_refuses_what_is_too_much() {
     for case in cases() {
@@ -90,7 +90,7 @@ fn an_entry_refuses_what_is_too_much() {
     }
 }
 
-/// From a cold start at half as much again as can be carried, state is given away within a few periods.
+/// From a cold start at 150 % of the capacity, state is given away within a few periods.
 #[test]
 fn what_is_refused_makes_state_go_fast() {
     let mut table = String::from("periods until 95 % of the plan with refusals is carried, at 150 %\n");
@@ -105,7 +105,7 @@ fn what_is_refused_makes_state_go_fast() {
     insta::assert_snapshot!("cold", table);
 }
 
-/// With a share that is set by hand the entry refuses, too: it cannot give more away.
+/// With a fixed share the entry refuses too: it cannot give more away.
 #[test]
 fn a_fixed_share_stays_and_the_entry_refuses() {
     let case = &cases()[0];
@@ -117,14 +117,14 @@ fn a_fixed_share_stays_and_the_entry_refuses() {
     (0..PERIODS).for_each(|_| drop(network.period(offered)));
     let carried = (0..LAST).map(|_| network.period(offered).carried).sum::<f64>() / LAST as f64;
     assert!((network.nodes[0].keep(1) - 0.5).abs() < 1e-9);
-    // What the first node carries with that share, and with the time that refusals leave.
+    // Load of the first node with that share, and with the time left by refusals.
     let (stateless, stateful) = case.nodes[0];
     let (forward, state) = (1.0 / stateless, 1.0 / stateful - 1.0 / stateless);
     let most = (1.0 - REFUSING * forward * offered) / ((1.0 - REFUSING) * forward + 0.5 * state);
     assert!((0.96 * most..most).contains(&carried), "{carried} of {most}");
 }
 
-/// Nothing is refused where there is room, nor once there is room again.
+/// Nothing is refused while there is room, or once there is room again.
 #[test]
 fn everything_is_taken_where_there_is_room() {
     for case in cases() {
@@ -138,7 +138,7 @@ fn everything_is_taken_where_there_is_room() {
     }
 }
 
-/// A series of unlike nodes.
+/// A series of different nodes.
 fn series() -> impl Strategy<Value = Case> {
     let node = (600.0..1500.0_f64, 0.6..0.95_f64).prop_map(|(rate, part)| (rate, rate * part));
     prop::collection::vec(node, 2..5).prop_map(|nodes| {
@@ -150,16 +150,16 @@ fn series() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Where nothing is refused, the share of the first node comes to rest at any load above what can be carried.
+    /// Without refusals, the share of the first node settles at any load above the capacity.
     #[test]
     fn a_saturated_series_comes_to_rest(case in series(), part in 1.05..3.0_f64) {
         let (_, swing) = settled(&case, Law::Level, None, case.optimum() * part);
         prop_assert!(swing < 0.1, "{swing}");
     }
 
-    /// Where the first node refuses, no series is far from what the plan carries. The worst are those where state is
-    /// cheap at the first node and dear at the next, which is full: shares swing there (89 % was the least of 13,000
-    /// networks drawn).
+    /// With refusals at the first node, every series is near the plan. The worst are those with cheap state at the
+    /// first node and expensive state at the next, which is full: shares swing there (89 % was the least of 13,000
+    /// random networks).
     #[test]
     fn a_series_that_refuses_is_never_far_from_the_plan(case in series(), part in 1.0..2.0_f64) {
         if let Some(part) = of_plan(&case, part) {
@@ -168,8 +168,8 @@ proptest! {
     }
 }
 
-/// What is carried of the plan at a part of the optimum, where the first node refuses. Longer series with a node behind
-/// the first that is full with forwarding alone are left out: such a node tells of the room behind it.
+/// Carried part of the plan's load, at a part of the optimum, with refusals at the first node. Leaves out longer series
+/// with a later node that is full by forwarding alone: such a node reports the room behind it.
 fn of_plan(case: &Case, part: f64) -> Option<f64> {
     let is_full = |(stateless, _): &(f64, f64)| stateless * 0.97 <= case.optimum();
     if case.nodes.len() > 2 && case.nodes[1..].iter().any(is_full) {
@@ -180,7 +180,8 @@ fn of_plan(case: &Case, part: f64) -> Option<f64> {
     Some(carried / plan(case, offered))
 }
 
-/// Nearly all series carry what the plan does, less 5 %: the same networks in each run, since one in 400 does not.
+/// Nearly all series carry at least 95 % of the plan's load. The networks are the same in each run, since one in 400
+/// does not.
 #[test]
 fn series_that_refuse_are_near_the_plan() {
     let mut runner = TestRunner::deterministic();

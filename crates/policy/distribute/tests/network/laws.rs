@@ -1,4 +1,4 @@
-//! The laws side by side, against the linear program: how much is lost, how soon they settle, how much they swing.
+//! Comparison of the laws with the linear program: lost calls, settling time and swings.
 
 use super::model::{Cost, Network, salt};
 use core::time::Duration;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// The paper's server at a fifth of its speed: 1140 calls/s without state, 940 with.
 const SERVER: (f64, f64) = (1140.0, 940.0);
 
-/// One whose state costs as much more as that of this proxy does.
+/// A node with a higher cost of state, like this project's proxy.
 const DEAR: (f64, f64) = (1690.0, 1000.0);
 
 #[derive(Debug)]
@@ -75,17 +75,17 @@ impl Case {
         });
         let costs: Vec<Cost> = costs.collect();
         let state_cost = costs[0].state / costs[0].forward;
-        // A hundredth of the server.
+        // A hundredth of the server's capacity.
         let settings = Settings { law, delta_c: 10.0, state_cost, period, ..Settings::default() };
         Network::new(costs, self.paths.clone(), settings)
     }
 }
 
-/// How a law does at a load from a cold start.
+/// Behaviour of a law at a load, from a cold start.
 struct Score {
-    /// Share of calls lost once settled, of the last 30 periods.
+    /// Share of calls lost after settling, over the last 30 periods.
     lost: f64,
-    /// Periods until no more than 1 % is lost, for good.
+    /// Periods after which no more than 1 % is lost, permanently.
     settled: Option<usize>,
     /// Largest swing of a node's work in the last 30 periods.
     swing: f64,
@@ -111,8 +111,8 @@ fn score(case: &Case, mut network: Network, load: f64) -> Score {
 
 const LAWS: [(Law, &str); 2] = [(Law::Paper, "paper"), (Law::Level, "level")];
 
-/// Any period that can be set is one in which nearly all calls are carried that can be. A short one has fewer calls,
-/// so that chance makes more of them; it may take no longer, counted in periods.
+/// With any period, nearly all calls that can be carried are. A short period has fewer calls, so that chance has more
+/// effect; it must not take longer in periods.
 #[test]
 fn shares_settle_with_any_period() {
     for period in [200, 5_000].map(Duration::from_millis) {
@@ -146,7 +146,7 @@ fn the_table_of_laws() {
     insta::assert_snapshot!("laws", table);
 }
 
-/// Nothing to speak of is lost at 95 % of what the linear program can carry.
+/// Nearly nothing is lost at 95 % of the linear program's load.
 #[test]
 fn levelling_is_within_five_percent_of_the_optimum() {
     for case in cases() {
@@ -164,7 +164,7 @@ fn tell_costs(network: &mut Network, part: f64) {
     }
 }
 
-/// A state that costs up to three times what a node is told, or a third, is levelled out all the same.
+/// Levelling still works if state costs up to three times the configured value, or a third.
 #[test]
 fn a_wrong_cost_of_state_is_borne() {
     for (part, periods) in [(1.0 / 3.0, 30), (3.0, 60)] {
@@ -179,9 +179,9 @@ fn a_wrong_cost_of_state_is_borne() {
     }
 }
 
-/// State and authentication, each with a distributor of its own, on one processor a node: within 5 % of the program
-/// for both, where nodes are alike. Where they are not, the program gives state to the one that is better at it than
-/// at authentication; levelling knows nothing of that.
+/// State and authentication, each with its own distributor, on one processor per node: within 5 % of the program for
+/// both, if nodes are equal. Otherwise the program gives state to the node that is better at it than at authentication,
+/// which levelling cannot know.
 #[test]
 fn two_functions_share_the_nodes() {
     const AUTHENTICATING: f64 = 500.0;
@@ -215,7 +215,7 @@ fn two_functions_share_the_nodes() {
     }
 }
 
-/// As in the paper: below the threshold the first node keeps all state, and gives away no more than it has to.
+/// As in the paper: below the threshold the first node keeps all state; above it gives away no more than needed.
 #[test]
 fn with_room_the_first_node_keeps_all() {
     for (law, _) in LAWS {
@@ -227,7 +227,7 @@ fn with_room_the_first_node_keeps_all() {
     }
 }
 
-/// After a peak all state comes back.
+/// After a peak all state returns.
 #[test]
 fn a_peak_leaves_no_trace() {
     for (law, _) in LAWS {

@@ -1,4 +1,4 @@
-//! Networks of proxies that share out state: the laws side by side, and what must hold whatever happens.
+//! Networks of proxies that distribute state: comparison of the laws, and properties that hold for any events.
 
 mod entry;
 mod laws;

@@ -1,10 +1,10 @@
-//! A network of proxies in a few lines: calls walk their paths, work takes time, periods end together.
+//! A small model of a network of proxies: calls follow their paths, work takes time, periods end together.
 
 use base::Instant;
 use core::time::Duration;
 use distribute::{Call, Decision, Distributor, NextHop, Settings};
 
-/// Seconds of processor time: to forward a call, and more for its state.
+/// Seconds of processor time: to forward a call, and in addition for its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) forward: f64,
@@ -18,27 +18,26 @@ pub(crate) struct Network {
     pub(crate) nodes: Vec<Distributor<usize>>,
     pub(crate) now: Instant,
     period: Duration,
-    /// What an entry spends on a call that it refuses, as a part of what it takes to forward one. `None`: nothing is
-    /// refused.
+    /// Cost of a refusal at an entry, relative to forwarding a call; `None`: nothing is refused.
     pub(crate) refusing: Option<f64>,
-    /// Calls of each path that a whole one is missing for.
+    /// Fractional calls of each path that are carried over.
     rest: Vec<f64>,
-    /// The share of new calls that the overload control of each node takes, whatever it gives away: what there is time
-    /// for.
+    /// Share of new calls that the overload control of each node accepts, without regard to what it gives away: those
+    /// that it has time for.
     control: Vec<f64>,
-    /// Calls of each path that its entry lets in, and that its overload control takes of those.
+    /// Calls of each path that its entry admits, and the part of them that its overload control accepts.
     let_in: Vec<f64>,
     taken: Vec<f64>,
     seed: u64,
 }
 
-/// What a period has brought.
+/// Result of a period.
 pub(crate) struct Outcome {
-    /// Work for each node, 1 when it is just full.
+    /// Work of each node; 1 when it is just full.
     pub(crate) demand: Vec<f64>,
-    /// Share of the calls that are lost at nodes with more work than time, or refused.
+    /// Share of the calls that are refused, or lost at overloaded nodes.
     pub(crate) lost: f64,
-    /// Calls that are neither.
+    /// Calls that are carried.
     pub(crate) carried: f64,
 }
 
@@ -51,7 +50,7 @@ impl Network {
         Self { costs, paths, nodes, now, period, refusing: None, rest, control, let_in, taken, seed: 0 }
     }
 
-    /// A number that no other call has.
+    /// Unique key of a call.
     pub(crate) fn key(&mut self) -> u64 {
         self.seed += 1;
         salt(self.seed, 77)
@@ -77,14 +76,14 @@ impl Network {
         keepers
     }
 
-    /// A period of calls at a rate, to its end.
+    /// Sends a period of calls at this rate, and ends the period.
     pub(crate) fn period(&mut self, load: f64) -> Outcome {
         let outcome = self.send(load);
         self.end(&outcome.demand, |_, _| true);
         outcome
     }
 
-    /// A period of calls at a rate, with the work that they make.
+    /// Sends a period of calls at this rate; returns the resulting work.
     pub(crate) fn send(&mut self, load: f64) -> Outcome {
         let mut demand = vec![0.0; self.costs.len()];
         let (mut sent, mut offered) = (vec![0.0; self.paths.len()], 0.0_f64);
@@ -129,7 +128,7 @@ impl Network {
         Outcome { demand, lost: 1.0 - carried / offered.max(1.0), carried }
     }
 
-    /// Ends a period with these utilisations. `arrives` says whether the notice of one node gets to another.
+    /// Ends a period with these utilisations. `arrives`: whether the notice of one node reaches another.
     pub(crate) fn end(&mut self, utilisation: &[f64], arrives: impl FnMut(usize, usize) -> bool) {
         self.now += self.period;
         for (node, busy) in self.nodes.iter_mut().zip(utilisation) {
@@ -138,7 +137,7 @@ impl Network {
         self.tell(arrives);
     }
 
-    /// The same of two networks of the same nodes, which give away what is of this one first.
+    /// Like [`end`](Self::end) for two networks of the same nodes, which give this one's function away first.
     pub(crate) fn end_before(&mut self, last: &mut Self, utilisation: &[f64]) {
         self.now += self.period;
         last.now = self.now;
@@ -163,7 +162,7 @@ impl Network {
 }
 
 pub(crate) fn salt(seed: u64, stream: u64) -> u64 {
-    // Any mixing will do that differs from that of the product.
+    // Any mixing function that differs from the product's.
     let mut mixed = (seed ^ (stream << 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed ^= mixed >> 32;
     mixed = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -1,5 +1,5 @@
-//! Random networks of proxies, with and without an order among them: lost notices, restarts, retransmissions,
-//! utilisation of any size in any order.
+//! Random networks of proxies, with and without an order: lost notices, restarts, retransmissions, any utilisations in
+//! any order.
 
 use super::model::{Cost, Network, salt};
 use distribute::{AGE, Distributor, Law, Settings};
@@ -7,20 +7,19 @@ use plan::{Link, Node, Routing, Topology, Visit, solve};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Periods after which whatever a node believed is no longer believed: notices have expired, and what was told on is
-/// old.
+/// Periods after which no earlier information counts: notices have expired, and forwarded values have aged.
 const FORGOTTEN: usize = (1.0 / AGE) as usize + 5;
 
-/// What happens in a period of a random run.
+/// An event in a period of a random run.
 #[derive(Debug, Clone)]
 enum Step {
-    /// New calls, by path; and whether each is sent once more.
+    /// New calls, by path, and whether each is retransmitted.
     Calls(Vec<(usize, bool)>),
-    /// The end of a period, with these utilisations, and these notices lost.
+    /// The end of a period with these utilisations, and these notices lost.
     End(Vec<f64>, Vec<bool>),
-    /// A node forgets all.
+    /// A node restarts and loses its state.
     Restart(usize),
-    /// A call of a while ago is sent once more.
+    /// An earlier call is retransmitted.
     Again(usize),
 }
 
@@ -31,7 +30,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     (law, 1.0..20.0_f64).prop_map(|(law, delta_c)| Settings { law, delta_c, ..Settings::default() })
 }
 
-/// Paths of one to four unlike nodes, in any order: series, forks, joins, edges that call each other, rings.
+/// Paths of one to four different nodes in any order: series, forks, joins, edges that call each other, rings.
 fn paths() -> impl Strategy<Value = Vec<(Vec<usize>, f64)>> {
     let path = (Just((0..NODES).collect::<Vec<_>>()).prop_shuffle(), 1..=4_usize);
     let path = path.prop_map(|(mut nodes, length)| {
@@ -59,7 +58,8 @@ fn rate(node: &Node) -> (f64, f64) {
     (node.stateless, node.stateful.map_or(0.0, |stateful| stateful / node.stateless))
 }
 
-/// Networks whose calls go from a node to later ones by chance, and leave anywhere: nobody can know a call's path.
+/// Networks in which calls go from a node to random later ones, and leave anywhere: the path of a call is not known in
+/// advance.
 fn topologies() -> impl Strategy<Value = Topology> {
     let weights = prop::collection::vec(prop::collection::vec(0_u32..3, NODES + 1), NODES);
     let entries = (1_u32..3, prop::collection::vec(0_u32..3, NODES - 1));
@@ -95,7 +95,7 @@ fn network(paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Network {
 fn send_again(network: &mut Network, path: usize, key: u64, keeper: usize) {
     let whole = network.paths[path].0.clone();
     network.paths[path].0.truncate(keeper + 1);
-    // Cut there, the keeper looks like the exit, which is the one that keeps it.
+    // With the path cut there, the keeper is the exit, which keeps the state.
     assert_eq!(network.walk(path, key), [keeper], "no other node keeps the state of a copy");
     network.paths[path].0 = whole;
 }
@@ -104,8 +104,8 @@ proptest! {
     // The nightly step runs a release build.
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 60 } else { 300 }))]
 
-    /// Whatever neighbours say or lose, and whoever forgets what: each call's state is at one node of its path, and
-    /// where nobody has forgotten, a copy of the call finds it there.
+    /// For any notices, losses and restarts: the state of each call is kept at one node of its path. Without restarts,
+    /// a copy of the call finds it there.
     #[test]
     fn state_is_kept_exactly_once(paths in paths(), settings in settings(), steps in steps()) {
         let mut network = network(paths, settings);
@@ -137,7 +137,7 @@ proptest! {
         }
     }
 
-    /// Once load is gone, nobody is throttled, whatever was said before and whether or not calls still come.
+    /// After the load is gone, no node is throttled, whatever was reported before and whether or not calls still come.
     #[test]
     fn nothing_is_throttled_for_ever(
         paths in paths(),
@@ -172,7 +172,7 @@ proptest! {
                 prop_assert!(!node.notice(Some(neighbour)).throttled);
             }
         }
-        // And what comes then is kept where it comes in.
+        // Later calls are kept where they enter.
         (0..FORGOTTEN * 10).for_each(|_| {
             (0..network.paths.len()).for_each(|path| {
                 let key = network.key();
@@ -186,8 +186,8 @@ proptest! {
         }
     }
 
-    /// Room that has gone is not believed in for ever, also where calls go round in a ring: when all are full, all
-    /// entries hear of it.
+    /// Vanished room is not reported for ever, even if calls go round in a ring: when all nodes are full, all entries
+    /// learn it.
     #[test]
     fn there_is_no_phantom_room(paths in paths(), settings in settings(), before in 0.0..0.85_f64) {
         let mut network = network(paths, settings);
@@ -205,8 +205,8 @@ proptest! {
         }
     }
 
-    /// As long as a node on the path of an entry's calls has room, its clients are not throttled; real work, real
-    /// load.
+    /// As long as a node on the path of an entry's calls has room, its clients are not throttled; with real work and
+    /// real load.
     #[test]
     fn nobody_is_throttled_while_a_node_of_the_path_has_room(
         paths in paths(),
@@ -221,7 +221,7 @@ proptest! {
             let outcome = network.period(load);
             busy.iter_mut().zip(&outcome.demand).for_each(|(most, demand)| *most = most.max(*demand));
         }
-        // What is told over three hops counts for a little busier.
+        // A value reported over three hops counts as slightly busier.
         let room = settings.low - 3.0 * AGE;
         let mut has_room: BTreeMap<usize, bool> = BTreeMap::new();
         for (path, _) in &network.paths {
@@ -232,8 +232,8 @@ proptest! {
         }
     }
 
-    /// What the linear program carries, less 5 %, is carried but for chance, wherever calls fork and join. The
-    /// program knows all costs; nodes are unlike, and are told the same cost of state.
+    /// At least 95 % of the linear program's load is carried, apart from chance, for any forks and joins. The program
+    /// knows all costs; the nodes differ, and are all told the same cost of state.
     #[test]
     fn levelling_is_near_the_optimum_of_any_network(topology in topologies()) {
         let load = solve(&topology).expect("a plan").load * 0.95;

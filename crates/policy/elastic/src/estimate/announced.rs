@@ -1,14 +1,14 @@
-//! The capacity of a server as the front knows it: the announced value, and its decay once updates stay out.
+//! Capacity of a server as the front knows it: the announced value, and its decay when updates stop.
 
 use base::Instant;
 use core::time::Duration;
 
-/// How long an update holds. They come every second (Cloud paper, section V-A), so three in a row may be lost.
+/// Validity of an update. Updates come every second (Cloud paper, section V-A), so three in a row may be lost.
 pub const VALIDITY: Duration = Duration::from_millis(3_500);
-/// After that, the part above the safe share halves in this time.
+/// Half-life, after that time, of the part above the safe share.
 const HALF_LIFE: Duration = Duration::from_secs(5);
-/// Part of the last capacity that a silent server keeps. Not zero: the updates may be lost, not the server, and the calls
-/// that it still gets are what shows which of the two.
+/// Share of the last capacity that a silent server keeps. Not zero: perhaps only the updates are lost, and the calls
+/// that the server still gets show whether it lives.
 const SAFE_SHARE: f64 = 0.2;
 
 /// The last announcement of a server.
@@ -19,12 +19,12 @@ pub struct Announced {
 }
 
 impl Announced {
-    /// An update that came at `now`; a capacity that is no number counts as 0.
+    /// Records an update at `now`. A capacity that is no finite number counts as 0.
     pub fn new(now: Instant, capacity: f64) -> Self {
         Self { capacity: if capacity.is_finite() { capacity.max(0.0) } else { 0.0 }, at: now }
     }
 
-    /// The effective capacity, calls a second, of an update that holds for `validity`. Never grows by itself.
+    /// Effective capacity in calls a second, for an update valid for `validity`. Never increases with time.
     pub fn capacity(&self, now: Instant, validity: Duration) -> f64 {
         let late = now.saturating_since(self.at + validity);
         if late.is_zero() {
@@ -34,7 +34,7 @@ impl Announced {
         self.capacity * (SAFE_SHARE + (1.0 - SAFE_SHARE) * (-halves).exp2())
     }
 
-    /// Whether updates stay out.
+    /// Whether updates have stopped.
     pub fn is_silent(&self, now: Instant, validity: Duration) -> bool {
         now > self.at + validity
     }
@@ -51,7 +51,7 @@ mod tests {
         let capacity = |millis| told.capacity(at(millis), VALIDITY);
         assert!((capacity(4_500) - 300.0).abs() < 1e-9);
         assert!(!told.is_silent(at(4_500), VALIDITY) && told.is_silent(at(4_501), VALIDITY));
-        // Half of the 240 above the safe share are gone 5 s later.
+        // Half of the 240 above the safe share are gone after 5 s.
         assert!((capacity(9_500) - 180.0).abs() < 1e-9);
         assert!((capacity(10_000_000) - 60.0).abs() < 1e-6);
         let mut last = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! The estimator beside a server.
+//! Estimator beside a server.
 
 use super::proven::{Proven, USED};
 use super::smace::Smace;
@@ -6,35 +6,35 @@ use super::{Law, Settings};
 use base::Instant;
 use core::time::Duration;
 
-/// After so long without windows earlier measurements are out of date, and the capacity is at most the initial one.
+/// Time without windows after which earlier measurements are outdated. The capacity is then at most the initial one.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The measurements of a server in a window, of a second as a rule (Cloud paper, section IV-A).
+/// Measurements of a server in a window, usually a second (Cloud paper, section IV-A).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// INVITEs that it got.
+    /// INVITEs received.
     pub calls: u64,
-    /// 95th percentile of the time from an INVITE to the one that the server sends on; `None` if it has sent none.
+    /// 95th percentile of the time from an incoming INVITE to the forwarded one; `None` if none was forwarded.
     pub p95: Option<Duration>,
-    /// Calls a second that it forwarded.
+    /// Forwarded calls a second.
     pub goodput: f64,
-    /// The age of the oldest call newer than every forwarded one, at the end of the window; `None` where no call shows
-    /// that the server stands still.
+    /// Age, at the end of the window, of the oldest call newer than every forwarded one; `None` if no call shows that
+    /// the server has stopped.
     pub oldest: Option<Duration>,
 }
 
 impl Window {
-    /// Nothing came, and nothing waits.
+    /// A window without calls.
     pub const EMPTY: Self = Self { calls: 0, p95: None, goodput: 0.0, oldest: None };
 
-    /// How long nothing has been forwarded that came, where that is longer than it may take: the server stands still,
-    /// with few calls perhaps.
+    /// Time for which no call has been forwarded, if it exceeds the threshold: the server has stopped, perhaps with few
+    /// calls.
     pub(super) fn stands_still(&self, settings: &Settings) -> Option<Duration> {
         self.oldest.filter(|oldest| self.p95.is_none() && *oldest > settings.threshold)
     }
 }
 
-/// Latency as a law sees it: 1 is the threshold.
+/// Latency relative to the threshold.
 pub(super) fn relative(settings: &Settings, latency: Duration) -> f64 {
     latency.as_secs_f64() / settings.threshold.as_secs_f64().max(f64::MIN_POSITIVE)
 }
@@ -51,13 +51,13 @@ pub struct Estimator {
     settings: Settings,
     state: State,
     capacity: f64,
-    /// Whether the capacity is one that was seen to be tried, or that the law has found.
+    /// Whether calls have used the capacity, or the law has changed it.
     is_learned: bool,
     heard: Instant,
 }
 
 impl Estimator {
-    /// An estimator that has seen nothing.
+    /// Creates an estimator without measurements.
     pub fn new(now: Instant, settings: Settings) -> Self {
         let state = match settings.law {
             Law::Smace => State::Smace(Smace::new(now)),
@@ -66,12 +66,12 @@ impl Estimator {
         Self { capacity: start(&settings), is_learned: false, state, settings, heard: now }
     }
 
-    /// One of a server that has shown before to have this capacity.
+    /// Creates the estimator of a server that had this capacity before.
     pub fn resume(now: Instant, settings: Settings, capacity: f64) -> Self {
         Self { capacity: bounded(&settings, capacity), is_learned: true, ..Self::new(now, settings) }
     }
 
-    /// Capacity in calls a second, to be announced.
+    /// Capacity to announce, in calls a second.
     pub fn capacity(&self) -> f64 {
         self.capacity
     }
@@ -81,8 +81,8 @@ impl Estimator {
         self.is_learned
     }
 
-    /// Tells of a window that has ended, and returns the capacity. A window without samples leaves the capacity as it
-    /// is: with no calls there is nothing to learn.
+    /// Adds a finished window and returns the capacity. A window without samples leaves the capacity unchanged: without
+    /// calls there is nothing to learn.
     pub fn on_window(&mut self, now: Instant, window: &Window) -> f64 {
         let since = now - self.heard;
         self.heard = self.heard.max(now);
@@ -101,8 +101,8 @@ impl Estimator {
         self.capacity
     }
 
-    /// Takes a window whose counts may belong to other windows, since the monitor was late. A slow window counts: no
-    /// law raises the capacity above the threshold. A fast one changes nothing.
+    /// Adds a window that was read late, so that its counts may belong to other windows. It counts only if it is slow,
+    /// since no law raises the capacity above the threshold. A fast one changes nothing.
     pub fn on_late_window(&mut self, now: Instant, window: &Window) -> f64 {
         let latency = window.p95.or_else(|| window.stands_still(&self.settings));
         let is_slow = latency.is_some_and(|latency| latency > self.settings.threshold);
@@ -115,6 +115,6 @@ fn start(settings: &Settings) -> f64 {
 }
 
 fn bounded(settings: &Settings, capacity: f64) -> f64 {
-    // The lower bound last: a maximum below it is a server that is hardly there.
+    // The lower bound comes last: a maximum below it means a server that is hardly there.
     capacity.min(settings.maximum).max(settings.minimum)
 }

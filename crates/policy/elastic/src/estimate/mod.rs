@@ -1,9 +1,8 @@
-//! How many calls a second a server can take, found from its latency.
+//! Estimates of the calls a second that a server can take, from its latency.
 //!
-//! An [`Estimator`] is told of each window ([`Estimator::on_window`]) and answers with the capacity to announce. The
-//! laws are one file each; [`Law`] names them. Their constants stand there, with value, unit and source
-//! at each; [`Settings`] has what users set.
-//! In front, an [`Announced`] holds the last announcement of a server.
+//! An [`Estimator`] gets each window ([`Estimator::on_window`]) and returns the capacity to announce. There is one file
+//! per law; [`Law`] names them. Each law's constants are there, with value, unit and source; [`Settings`] has the
+//! values that users set. In front, an [`Announced`] holds the last announcement of a server.
 
 mod announced;
 mod estimator;

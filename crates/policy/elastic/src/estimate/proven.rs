@@ -1,24 +1,24 @@
-//! Our law: a capacity that the server has carried within the threshold is announced again at once, an untried
-//! capacity never.
+//! Law of this project: announces a capacity that the server has carried within the threshold again at once, but never
+//! an untried capacity.
 //!
-//! With L the 95th percentile as part of the threshold, g the goodput, c the capacity and P the largest goodput
-//! within the threshold so far (*proven*), once a window:
+//! With L the 95th percentile relative to the threshold, g the goodput, c the capacity and P the largest goodput within
+//! the threshold so far (*proven*), once a window:
 //!
 //! - L > 1 in two windows in a row, and no cut in the last 2 s: `c <- b * clamp(1 / sqrt(L), 0.7, 0.95)`, not below
-//!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), but c at most, else c: a slow server that
-//!   has little to do is cut step by step, not to its little, and one that gets more than its capacity, from others,
-//!   is cut all the same. Calls of which none was forwarded are the highest latency, however few, if the oldest of them
-//!   is older than the threshold.
-//! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second, where
-//!   `h = min(1, 2 * (0.9 - L))` is room for growth, and f how often in a row growth has ended in a cut.
-//! - L < 0.9, and it was not tried: the same without `0.05 * c`, only up to P, and with less than 0.3 c as much slower.
-//! - Otherwise c stays.
+//!   `0.2 * P`. The base b is g, but at most c, if the capacity was tried (g >= 0.8 c); otherwise it is c. So a slow
+//!   server with little load is cut step by step, not to its little load. A server that gets more than its capacity,
+//!   from other senders, is cut as well. If no call was forwarded and the oldest is older than the threshold, the
+//!   latency counts as infinite, however few calls there are.
+//! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second. Here h is
+//!   the room for growth, `min(1, 2 * (0.9 - L))`, and f the number of times in a row that growth ended in a cut.
+//! - L < 0.9 and it was not tried: the same without `0.05 * c`, only up to P, and proportionally slower below 0.3 c.
+//! - Otherwise c does not change.
 //!
-//! Windows of few calls say nothing alone. They are put together until they have ten calls, or 0.8 c if that is less.
+//! Windows with few calls are not conclusive. They are combined until they have ten calls, or 0.8 c if that is less.
 //!
-//! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings
-//! it an eighth nearer to what was left. Cuts that follow each other are one trouble, and teach nothing new: a server
-//! whose neighbours leave it nothing for a minute is back soon after.
+//! After 30 s without a cut, f is zero. P decays: a cut of a capacity that has grown since the last cut moves P an
+//! eighth of the way to the remaining capacity. Successive cuts have one cause and teach nothing new, so a server whose
+//! neighbours leave it nothing for a minute recovers soon afterwards.
 //!
 //! The constants were chosen in the model of `crates/policy/elastic/tests/estimate`.
 
@@ -27,52 +27,52 @@ use super::{Settings, Window};
 use base::Instant;
 use core::time::Duration;
 
-/// Windows of fewer calls are put together. The percentile of so few is their largest value.
+/// Windows with fewer calls are combined. The percentile of so few calls is their largest value.
 const CALLS_MIN: f64 = 10.0;
-/// Windows in a row above the threshold before capacity is cut. One alone is a spike.
+/// Windows in a row above the threshold that cause a cut. A single one is a spike.
 const CONFIRM: u32 = 2;
-/// The least time between two cuts, so that the first one shows in a window before the second.
+/// Least time between two cuts, so that a window shows the effect of the first before the second.
 const GAP: Duration = Duration::from_secs(2);
-/// The least that a cut leaves.
+/// Smallest factor of a cut.
 const CUT_MOST: f64 = 0.7;
-/// The most that a cut leaves.
+/// Largest factor of a cut.
 const CUT_LEAST: f64 = 0.95;
-/// Cuts do not go below this part of what has been proven. Latency that stays high there has another cause than load.
+/// Cuts do not go below this part of the proven rate. If latency stays high there, load is not the cause.
 const FLOOR: f64 = 0.2;
-/// Capacity grows as long as latency is below this part of the threshold, so that noise stays below it, too.
+/// Capacity grows while latency is below this part of the threshold, so that noise stays below it too.
 const GOAL: f64 = 0.9;
-/// The capacity counts as tried when goodput is at least this part of it.
+/// Capacity counts as tried if goodput is at least this part of it.
 pub(super) const USED: f64 = 0.8;
-/// With less than this part of it, the way back to what has been proven takes longer in proportion. A server that others
-/// help gets no more than its share of the calls, and would never show that it is well again.
+/// Below this part of the capacity, the return to the proven rate is proportionally slower. A server helped by others
+/// gets only its share of the calls, and would otherwise never show that it has recovered.
 const USED_AGAIN: f64 = 0.3;
-/// Part of the way back to the proven rate in a second.
+/// Part of the distance to the proven rate that is recovered in a second.
 const RECOVER: f64 = 0.3;
-/// Growth beyond it in a second with all of the threshold to spare.
+/// Growth beyond the proven rate in a second, with the whole threshold to spare.
 const PROBE: f64 = 0.05;
-/// Growth that ends in a cut sooner than this after the last cut is half as fast from then on. So long without one, and
-/// it is as fast as ever.
+/// If growth ends in a cut within this time after the last cut, further growth is half as fast. After this time without
+/// a cut, growth has full speed again.
 const CALM: Duration = Duration::from_secs(30);
-/// How often growth is made half as fast at most.
+/// Most times that growth is halved.
 const FAILURES_MAX: u32 = 4;
-/// How much of the way P goes to a capacity that was cut: a short contention hardly lowers it, a lasting one does.
+/// Part of the distance that P moves to a reduced capacity: a short contention hardly lowers P, a lasting one does.
 const FORGET: f64 = 0.125;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Proven {
-    /// P, calls a second.
+    /// P, in calls a second.
     carried: f64,
     /// Windows in a row above the threshold.
     high: u32,
     cut: Option<Instant>,
-    /// Whether capacity has grown since then.
+    /// Whether capacity has grown since the last cut.
     grown: bool,
     /// f.
     failures: u32,
     few: Few,
 }
 
-/// Windows of few calls, one after the other.
+/// Consecutive windows with few calls.
 #[derive(Debug, Clone, Default)]
 struct Few {
     calls: u64,
@@ -83,7 +83,8 @@ struct Few {
 }
 
 impl Few {
-    /// What a window and those before it say as one, if they have so many calls. One that has them says it alone.
+    /// Combines a window with those before it; `None` if they have fewer than `least` calls. A window with enough calls
+    /// is returned alone.
     fn gather(&mut self, window: &Window, least: f64) -> Option<Window> {
         if window.calls as f64 >= least {
             *self = Self::default();
@@ -113,7 +114,7 @@ impl Proven {
         capacity: f64,
         window: &Window,
     ) -> f64 {
-        // A small capacity brings few calls: they have to do, or it would stay small for ever.
+        // A small capacity brings few calls. They must suffice, or the capacity would stay small for ever.
         let least = CALLS_MIN.min((USED * capacity).floor()).max(1.0);
         let gathered = if window.stands_still(settings).is_some() {
             self.few = Few::default();

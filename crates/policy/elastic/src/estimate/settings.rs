@@ -5,10 +5,10 @@ use core::time::Duration;
 /// A law by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Law {
-    /// The Cloud paper's, sections IV-B and VI-C.
+    /// Law of the Cloud paper, sections IV-B and VI-C.
     Smace,
-    /// Ours: a capacity that the server has carried within the threshold is announced again; an untried capacity is
-    /// not.
+    /// Law of this project: a capacity that the server has carried within the threshold is announced again; an untried
+    /// capacity is not.
     #[default]
     Proven,
 }
@@ -16,20 +16,20 @@ pub enum Law {
 /// Settings of an estimator. Rates are calls a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Which law.
+    /// The law.
     pub law: Law,
-    /// Bound of the 95th percentile of latency: 1 ms in the paper (figure 6). Set by the operator (section V-A).
+    /// Threshold of the 95th percentile of latency: 1 ms in the paper (figure 6). Set by the operator (section V-A).
     pub threshold: Duration,
-    /// Never more than this, from a stress test of the server (section V-A): 500, the paper's peak load.
+    /// Largest capacity, from a stress test of the server (section V-A): 500, the paper's peak load.
     pub maximum: f64,
-    /// Never less, so that a server is tried again: 1. Ours; the paper's law falls towards zero where load is not the
-    /// cause.
+    /// Smallest capacity, so that a server is tried again: 1. An addition: the paper's law falls towards zero if load
+    /// is not the cause of the latency.
     pub minimum: f64,
-    /// The first capacity, as part of `maximum`: 0.5. Ours, the paper says nothing.
+    /// Initial capacity as part of `maximum`: 0.5. The paper gives no value.
     pub start: f64,
-    /// Whether the goodput above the threshold counts up to the capacity alone in [`Law::Smace`]: yes. Ours. The paper
-    /// takes it as it is, and where a server carries more than its capacity, of calls that come past the queue, 90 % of
-    /// that would be a rise.
+    /// Whether [`Law::Smace`] limits the goodput above the threshold to the capacity: yes. An addition. The paper uses
+    /// the measured goodput. If a server carries more than its capacity, because calls bypass the queue, 90 % of that
+    /// goodput would be an increase.
     pub goodput_bounded: bool,
 }
 

@@ -1,15 +1,14 @@
-//! The Cloud paper's law (sections IV-B and VI-C).
+//! Law of the Cloud paper (sections IV-B and VI-C).
 //!
-//! Every 10 s at most, with L the 95th percentile of the last window and T the threshold:
+//! At most every 10 s, with L the 95th percentile of the last window and T the threshold:
 //!
 //! - L > T: `capacity <- 0.9 * goodput`;
 //! - else: `capacity <- capacity * sqrt(1 + (T - L) / T)`, or in the conservative mode `capacity + 10` a minute.
 //!
-//! What the paper leaves open, and what is done: goodput counts up to the capacity alone
-//! ([`Settings::goodput_bounded`]); `load_current` is the capacity that
-//! is announced, not what has come, so capacity grows to the maximum when nobody calls; a window without samples
-//! changes nothing, but one of a server that stands still takes a tenth; the conservative mode begins with the second
-//! reduction in a row and ends after a calm minute.
+//! The paper leaves some points open. Goodput counts up to the capacity only ([`Settings::goodput_bounded`]).
+//! `load_current` is the announced capacity, not the arrivals, so capacity grows to the maximum without calls. A window
+//! without samples changes nothing, but a server that has stopped loses a tenth. The conservative mode starts with the
+//! second reduction in a row and ends after a calm minute.
 
 use super::estimator::relative;
 use super::{Settings, Window};
@@ -18,14 +17,14 @@ use core::time::Duration;
 
 /// Factor of the goodput when latency is above the threshold (sections IV-B and VI-C).
 const REDUCED: f64 = 0.9;
-/// The least time between two changes (section VI-C).
+/// Least time between two changes (section VI-C).
 const HOLD: Duration = Duration::from_secs(10);
 /// Growth in the conservative mode, calls a second in a minute (section IV-B).
 const CONSERVATIVE_PER_MINUTE: f64 = 10.0;
-/// So many changes in a row above the threshold, with less than the maximum, are the period "where latency is high even
-/// when the load is below the maximum" that begins the conservative mode. Ours, the paper gives no number.
+/// Changes in a row above the threshold, below the maximum capacity, that start the conservative mode: the period
+/// "where latency is high even when the load is below the maximum". The paper gives no number.
 const CONSERVATIVE_AFTER: u32 = 2;
-/// So long without latency above the threshold ends it. Ours.
+/// Time without latency above the threshold that ends the conservative mode. The paper gives no value.
 const CALM: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone)]
@@ -34,9 +33,9 @@ pub(super) struct Smace {
     /// Reductions in a row.
     reductions: u32,
     conservative: bool,
-    /// Since when latency is within the threshold.
+    /// Start of the time with latency within the threshold.
     calm_since: Instant,
-    /// The last change in the conservative mode is counted from here.
+    /// Time of the last change, from which growth in the conservative mode is counted.
     grown: Instant,
 }
 
@@ -63,7 +62,7 @@ impl Smace {
             self.reductions += 1;
             self.conservative |= self.reductions >= CONSERVATIVE_AFTER && capacity < settings.maximum;
             let most = if settings.goodput_bounded { capacity } else { f64::INFINITY };
-            // Of nothing that was forwarded nothing follows but that it was too much.
+            // If no call was forwarded, the only conclusion is that the load was too high.
             let goodput = if measured.is_some() { window.goodput } else { capacity };
             return REDUCED * goodput.min(most);
         }

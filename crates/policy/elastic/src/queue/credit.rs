@@ -1,18 +1,18 @@
-//! The calls that a member may still get: its capacity as credit.
+//! Credit of a member: the calls that it may still get by its capacity.
 
 use super::Accrual;
 use base::Instant;
 use core::time::Duration;
 
-/// As much is kept as comes in this time.
+/// Time whose income is the most credit that is kept.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Credit below a call by no more than this counts as a whole one: sums of fractions are not exact.
+/// Credit that is this little below a call counts as a whole call: sums of fractions are not exact.
 const ROUNDING: f64 = 1e-6;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How credit comes in: a rate, and what is kept of it at most; or a counter of a second.
+/// Income of credit: at a rate with a limit of what is kept, or as a counter that is set each second.
 enum Inflow {
     Even { rate: f64, most: f64 },
     EachSecond,
@@ -33,12 +33,12 @@ impl Accrual {
 pub(super) struct Credit {
     /// Calls.
     left: f64,
-    /// Until when it has accrued; with the paper's counter, when its second began.
+    /// Time up to which it has accrued; with the paper's counter, the start of its second.
     at: Instant,
 }
 
 impl Credit {
-    /// The credit of a new member: one call, or a second's worth. No more, since its present work is unknown.
+    /// Credit of a new member: one call, or a second's worth. No more, since its present load is unknown.
     pub(super) fn new(now: Instant, capacity: f64, accrual: Accrual) -> Self {
         let left = match accrual.inflow(capacity) {
             Inflow::Even { .. } => 1.0_f64.min(capacity),
@@ -47,11 +47,11 @@ impl Credit {
         Self { left, at: now }
     }
 
-    /// Brings it up to `now`; `capacity` is what has held since the last time.
+    /// Accrues up to `now`; `capacity` has held since the last time.
     pub(super) fn accrue(&mut self, now: Instant, capacity: f64, accrual: Accrual) {
         let since = now - self.at;
         if capacity <= 0.0 {
-            // It asks for nothing: what it had is void, too.
+            // A capacity of zero also voids the credit that it had.
             *self = Self { left: 0.0, at: self.at.max(now) };
             return;
         }
@@ -61,7 +61,7 @@ impl Credit {
                 self.at = self.at.max(now);
             }
             Inflow::EachSecond if since >= SECOND => {
-                // A fraction of a call is kept, or a server of half a call a second would never get one.
+                // A fraction of a call is kept. Otherwise a server with half a call a second would never get one.
                 let rest = if self.left < 1.0 { self.left.max(0.0) } else { 0.0 };
                 self.left = (capacity + rest).min(capacity.max(1.0) + 1.0);
                 self.at += Duration::from_secs(since.as_secs());
@@ -70,7 +70,7 @@ impl Credit {
         }
     }
 
-    /// Which part of all that it can hold is left, as [`Self::accrue`] has left it.
+    /// Credit as part of the most that it can hold, as of the last [`Self::accrue`].
     pub(super) fn part(&self, capacity: f64, accrual: Accrual) -> f64 {
         let most = match accrual.inflow(capacity) {
             Inflow::Even { most, .. } => most,
@@ -79,7 +79,7 @@ impl Credit {
         self.left / most
     }
 
-    /// As [`Self::accrue`] has left it.
+    /// Credit in calls, as of the last [`Self::accrue`].
     pub(super) fn left(&self) -> f64 {
         self.left
     }
@@ -92,22 +92,22 @@ impl Credit {
         self.left -= 1.0;
     }
 
-    /// When there will be a call's worth, if nothing changes; after `now`.
+    /// Time at which there is credit for a call, if nothing changes; after `now`.
     pub(super) fn next_call(&self, now: Instant, capacity: f64, accrual: Accrual) -> Option<Instant> {
         if capacity <= 0.0 {
             return None;
         }
         let at = match accrual.inflow(capacity) {
             Inflow::Even { rate, .. } => {
-                // A year is never, and does fit.
+                // A year stands for never, and fits the type.
                 let wait = ((1.0 - self.left) / rate).clamp(0.0, 3e7);
                 self.at + Duration::from_secs_f64(wait)
             }
-            // It is there already, and something else holds the member up.
+            // The credit is there already, and something else holds the member up.
             Inflow::EachSecond if self.has_call() => now,
             Inflow::EachSecond => self.at + SECOND,
         };
-        // Rounding must not make it now again.
+        // Rounding must not make it `now` again.
         Some(at.max(now + Duration::from_micros(1)))
     }
 }

@@ -1,4 +1,4 @@
-//! The queue itself: calls are offered, delivered, absorbed and refused.
+//! The queue itself: offers, deliveries, absorbed copies and refusals.
 
 use super::members::Members;
 use super::waiting::Waiting;
@@ -6,16 +6,16 @@ use super::{MemberView, Overflow, QueueSettings};
 use base::Instant;
 use core::time::Duration;
 
-/// Outcome of offering a call.
+/// Result of offering a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     /// It goes to a member now; see the effects.
     Delivered,
     /// It waits.
     Waiting,
-    /// It waits already; this copy is gone.
+    /// It waits already; this copy is dropped.
     Absorbed,
-    /// The queue is full; the effects have the response.
+    /// The queue is full; the effects contain the response.
     Refused,
 }
 
@@ -24,22 +24,22 @@ pub enum Offer {
 pub enum Effect<K, T, M> {
     /// Enter the session and send the call.
     Deliver {
-        /// Its key.
+        /// Key.
         key: K,
         /// The call that waited.
         item: T,
-        /// The member that gets it.
+        /// Member that gets it.
         member: M,
-        /// How long it has waited.
+        /// Waiting time.
         waited: Duration,
     },
-    /// Answer 503, or nothing: the queue is full, or the call has waited as long as it may.
+    /// Answer 503, or do not answer: the queue is full, or the call has waited for the longest time.
     Refuse {
-        /// Its key.
+        /// Key.
         key: K,
         /// The call that waited.
         item: T,
-        /// Seconds for Retry-After; `None`: no answer ([`Overflow::Drop`]).
+        /// Seconds for Retry-After; `None` for no response ([`Overflow::Drop`]).
         retry_after: Option<u32>,
         /// Whether it had waited.
         expired: bool,
@@ -49,46 +49,46 @@ pub enum Effect<K, T, M> {
 /// Counts of calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueCounts {
-    /// Calls offered, copies not counted.
+    /// Calls offered, not counting copies.
     pub offered: u64,
-    /// Given to a member.
+    /// Calls delivered to a member.
     pub delivered: u64,
     /// Total waiting time of the delivered calls.
     pub waited: Duration,
     /// Copies of waiting calls.
     pub absorbed: u64,
-    /// Refused because the queue was full.
+    /// Calls refused because the queue was full.
     pub refused: u64,
-    /// Refused because they had waited too long.
+    /// Calls refused because they had waited too long.
     pub expired: u64,
-    /// Taken out by their callers.
+    /// Calls removed by their callers.
     pub removed: u64,
 }
 
-/// A queue from which members pull, as [`Accrual`](super::Accrual) says.
+/// A queue from which members pull calls, at the rate given by [`Accrual`](super::Accrual).
 ///
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
 ///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
 /// - After a delivery: [`answered`](Self::answered), [`taken_back`](Self::taken_back), [`moved`](Self::moved).
-/// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects:
-///   they are put into the caller's vector, in order.
-/// - Looking on: [`without_items`](Self::without_items), [`counts`](Self::counts), [`len`](Self::len),
+/// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects,
+///   which are appended to the caller's vector in order.
+/// - Reading: [`without_items`](Self::without_items), [`counts`](Self::counts), [`len`](Self::len),
 ///   [`total_capacity`](Self::total_capacity), [`members`](Self::members).
 ///
-/// A step takes time as the number of members and as the logarithm of the number that waits.
+/// The time of a step grows linearly with the number of members and logarithmically with the number of waiting calls.
 #[derive(Debug)]
 pub struct FrontQueue<K, T, M> {
     settings: QueueSettings,
     waiting: Waiting<K, T>,
     members: Members<M>,
-    /// When a member has credit for the first that waits.
+    /// Time at which a member has credit for the first waiting call.
     next_credit: Option<Instant>,
     counts: QueueCounts,
 }
 
 impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
-    /// An empty queue without members.
+    /// Creates an empty queue without members.
     pub fn new(settings: QueueSettings) -> Self {
         Self {
             settings,
@@ -99,8 +99,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         }
     }
 
-    /// A member for a call that need not be kept, as one has room for it and nobody waits. If none has, it is to be
-    /// [offered](Self::offer).
+    /// Member for a call that can go at once: one has room and no call waits. If `None`, [offer](Self::offer) the call.
     pub fn pull(&mut self, now: Instant) -> Option<M> {
         if self.waiting.len() > 0 {
             return None;
@@ -111,7 +110,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         Some(member)
     }
 
-    /// A copy with nothing in place of each call, to find out what this queue would do.
+    /// Copy without the calls' items, to find out what this queue would do.
     pub fn without_items(&self) -> FrontQueue<K, (), M> {
         FrontQueue {
             settings: self.settings,
@@ -122,26 +121,26 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         }
     }
 
-    /// Whether as many wait as may.
+    /// Whether the most calls wait.
     pub fn is_full(&self, now: Instant) -> bool {
         self.waiting.len() >= self.settings.length.length(self.total_capacity(now))
     }
 
-    /// Refuses a new call for want of room that the caller knows of; the seconds after which it may come again.
+    /// Counts a new call that the caller refuses for lack of room. Returns the seconds for Retry-After.
     pub fn refuse(&mut self, random: u64) -> Option<u32> {
         self.counts.offered += 1;
         self.counts.refused += 1;
         self.retry_after(random)
     }
 
-    /// Whether this call waits. If so, the request is a copy of it, which is counted and absorbed.
+    /// Whether this call waits. If so, the request is a copy, which is counted and absorbed.
     pub fn absorbs(&mut self, key: &K) -> bool {
         let waits = self.waiting.contains(key);
         self.counts.absorbed += u64::from(waits);
         waits
     }
 
-    /// A new call, or a copy of one that waits. `random` spreads its Retry-After, should it come to that.
+    /// Offers a new call, or a copy of a waiting one. `random` spreads the Retry-After of a refusal.
     pub fn offer(
         &mut self,
         now: Instant,
@@ -154,7 +153,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         if self.absorbs(&key) {
             return Offer::Absorbed;
         }
-        // First in, first out: while others wait nobody has room for this one.
+        // First in, first out: while others wait, no member has room for this call.
         if let Some(member) = self.pull(now) {
             out.push(Effect::Deliver { key, item, member, waited: Duration::ZERO });
             return Offer::Delivered;
@@ -172,80 +171,82 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         Offer::Waiting
     }
 
-    /// The caller has cancelled the call, which is to be answered 487, or is gone: the call is given back and not
-    /// delivered.
+    /// Removes a call that its caller has cancelled, to be answered 487, or whose caller is gone. Returns its item; it
+    /// is not delivered.
     pub fn remove(&mut self, key: &K) -> Option<T> {
         let entry = self.waiting.remove(key)?;
         self.counts.removed += 1;
         Some(entry.item)
     }
 
-    /// An update of a member, calls a second; the first one makes it a member.
+    /// Sets the announced capacity of a member in calls a second. The first announcement makes it a member.
     pub fn announce(&mut self, now: Instant, member: M, capacity: f64, out: &mut Vec<Effect<K, T, M>>) {
         self.members.announce(now, member, capacity, &self.settings);
         self.on_change(now, out);
     }
 
-    /// What a member can take by somebody else's estimate, in calls a second: it holds while updates of the member
-    /// stay out, if it is more than what is left of the last one.
+    /// Sets another estimate of a member's capacity, in calls a second. It is used while the member's updates are
+    /// missing, if it is more than the decayed capacity.
     pub fn estimate(&mut self, now: Instant, member: M, capacity: f64, out: &mut Vec<Effect<K, T, M>>) {
         self.members.estimate(now, member, capacity, &self.settings);
         self.on_change(now, out);
     }
 
-    /// The work that a member has; a delivered call adds [`INVITE_WORK`](base::INVITE_WORK) until the next one is told.
+    /// Sets the load of a member. Each delivered call adds [`INVITE_WORK`](base::INVITE_WORK) until the next value.
     pub fn set_load(&mut self, now: Instant, member: M, load: f64, out: &mut Vec<Effect<K, T, M>>) {
         self.members.set_load(member, load);
         self.on_change(now, out);
     }
 
-    /// The loads of all members, `None` for a member that takes no new calls now. [`tick`](Self::tick) is to follow.
+    /// Sets the loads of all members; `None` for a member that takes no new calls now. Call [`tick`](Self::tick)
+    /// afterwards.
     pub fn set_loads(&mut self, now: Instant, load: impl FnMut(M) -> Option<f64>) {
         self.members.set_loads(load);
         self.next_credit = Some(now);
     }
 
-    /// Whether a member has announced anything.
+    /// Whether a member has announced a capacity.
     pub fn has_member(&self, member: M) -> bool {
         self.members.has(member)
     }
 
-    /// Another member has a call as well that this one got at `sent` and has not answered: its load is with that one.
+    /// Records that another member got an unanswered call as well, which this one got at `sent`. Its load is now with
+    /// the other.
     pub fn moved(&mut self, member: M, sent: Instant) {
         self.members.moved(member, sent);
     }
 
-    /// A member has answered a call for the first time that it got at `sent`. [`tick`](Self::tick) is to follow.
+    /// Records a member's first response to a call that it got at `sent`. Call [`tick`](Self::tick) afterwards.
     pub fn answered(&mut self, now: Instant, member: M, sent: Instant) {
         self.members.answered(now, member, sent, &self.settings);
         self.has_changed(now);
     }
 
-    /// A call that a member got at `sent` was never sent, or nobody will hear of its answer. It counts no more as
-    /// unanswered; returns whether it did. [`tick`](Self::tick) is to follow.
+    /// Records that a call that a member got at `sent` was never sent, or that its response will not be reported. It no
+    /// longer counts as unanswered; returns whether it did. Call [`tick`](Self::tick) afterwards.
     pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.has_changed(now);
         self.members.taken_back(now, member, sent)
     }
 
-    /// A member has answered something: it does not stand still. [`tick`](Self::tick) is to follow.
+    /// Records that a member has answered any request, so it has not stopped. Call [`tick`](Self::tick) afterwards.
     pub fn answers(&mut self, now: Instant, member: M) {
         if self.members.answers(member) {
             self.has_changed(now);
         }
     }
 
-    /// The waiting calls, in their order.
+    /// Waiting calls in order.
     pub fn waiting(&self) -> impl Iterator<Item = &T> {
         self.waiting.items()
     }
 
-    /// Takes all out that waits, in its order.
+    /// Removes all waiting calls; returns them in order.
     pub fn take_all(&mut self) -> Vec<T> {
         core::iter::from_fn(|| self.waiting.pop_first()).map(|entry| entry.item).collect()
     }
 
-    /// A member is dead or drained: it gets no more calls.
+    /// Removes a member that is dead or drained: it gets no more calls.
     pub fn remove_member(&mut self, now: Instant, member: M, out: &mut Vec<Effect<K, T, M>>) {
         self.members.remove(member);
         self.on_change(now, out);
@@ -272,28 +273,28 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.look_ahead(now);
     }
 
-    /// When to call [`Self::tick`]; `None` if nothing waits.
+    /// Time of the next [`Self::tick`]; `None` if no call waits.
     pub fn deadline(&self) -> Option<Instant> {
         let expiry = self.waiting.first_deadline()?;
         Some(self.next_credit.map_or(expiry, |next| next.min(expiry)))
     }
 
-    /// How many wait.
+    /// Number of waiting calls.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether no call waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.len() == 0
     }
 
-    /// The effective capacity of all members together, calls a second.
+    /// Total effective capacity of all members, in calls a second.
     pub fn total_capacity(&self, now: Instant) -> f64 {
         self.members.total(now, &self.settings)
     }
 
-    /// The members as they are now, in order.
+    /// Present state of the members, in order.
     pub fn members(&self, now: Instant) -> impl Iterator<Item = (M, MemberView)> {
         self.members.views(now, &self.settings)
     }
@@ -303,7 +304,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.counts
     }
 
-    /// A member is another one than it was: it may be the one that the first call waits for.
+    /// A changed member may have room for the first waiting call.
     fn on_change(&mut self, now: Instant, out: &mut Vec<Effect<K, T, M>>) {
         self.has_changed(now);
         self.tick(now, out);
@@ -313,7 +314,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.next_credit = Some(now);
     }
 
-    /// The member that gets a call now.
+    /// Member that gets a call now.
     fn take(&mut self, now: Instant) -> Option<M> {
         self.members.accrue(now, &self.settings);
         let member = self.members.choose(now, &self.settings)?;

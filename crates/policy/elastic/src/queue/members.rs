@@ -1,4 +1,4 @@
-//! The servers that pull: the announced capacity, credit and load of each.
+//! Members of a queue: announced capacity, credit and load of each.
 
 use super::credit::Credit;
 use super::unanswered::Unanswered;
@@ -10,32 +10,32 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 struct Member {
     announced: Announced,
-    /// Its capacity by another estimate, calls a second; 0 where there is none. It holds while updates stay out.
+    /// Capacity by another estimate, in calls a second; 0 if there is none. Used while updates are missing.
     estimated: f64,
     credit: Credit,
-    /// Work as the caller has told it, and that of the calls delivered since.
+    /// Load as set by the caller, plus the load of the calls delivered since.
     load: f64,
     unanswered: Unanswered,
-    /// Takes new calls now.
+    /// Whether it takes new calls now.
     open: bool,
-    /// Turn of the last call that it got: of two alike, the one whose turn is longer ago is next.
+    /// Turn of the last call that it got. Of two equal members, the one with the earlier turn is next.
     turn: u64,
 }
 
-/// A member, as the queue knows it.
+/// A member as the queue knows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemberView {
-    /// Its effective capacity now, calls a second.
+    /// Present effective capacity, in calls a second.
     pub capacity: f64,
     /// Calls that it may get at once.
     pub credit: f64,
-    /// Calls that it has not answered at all. Only counted with [`QueueSettings::threshold`].
+    /// Unanswered calls. Counted only with [`QueueSettings::threshold`].
     pub unanswered: usize,
-    /// How many of these it may have before it gets no other one; infinite without a threshold.
+    /// Most unanswered calls before it gets no other one; infinite without a threshold.
     pub unanswered_most: f64,
-    /// Whether its updates stay out.
+    /// Whether its updates are missing.
     pub silent: bool,
-    /// Whether it takes calls now, as the caller has told.
+    /// Whether it takes calls now, as set by the caller.
     pub open: bool,
 }
 
@@ -54,7 +54,7 @@ impl<M: Ord + Copy> Members<M> {
         let announced = Announced::new(now, capacity);
         let held = announced.capacity(now, settings.validity);
         if let Some(known) = self.all.get_mut(&member) {
-            // What came in until now came at the old capacity.
+            // Credit up to now accrues at the old capacity.
             known.accrue(now, settings);
             known.announced = announced;
             known.credit.accrue(now, held, settings.accrual);
@@ -96,31 +96,31 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
-    /// Another member has a call as well that this one got at `sent`.
+    /// Records that another member got a call as well, which this one got at `sent`.
     pub(super) fn moved(&mut self, member: M, sent: Instant) {
         if let Some(member) = self.all.get_mut(&member) {
             member.unanswered.moves(sent);
         }
     }
 
-    /// It has answered something. Whether it had stood still.
+    /// Records any response of it. Returns whether it had stopped.
     pub(super) fn answers(&mut self, member: M) -> bool {
         self.all.get_mut(&member).is_some_and(|member| member.unanswered.lives())
     }
 
-    /// It has answered, for the first time, a call that it got then.
+    /// Records its first response to a call that it got at `sent`.
     pub(super) fn answered(&mut self, now: Instant, member: M, sent: Instant, settings: &QueueSettings) {
         if let (Some(member), Some(threshold)) = (self.all.get_mut(&member), settings.threshold) {
             member.unanswered.answer(now, sent, threshold);
         }
     }
 
-    /// A call that it got then counts no more as unanswered. Returns whether it did.
+    /// Stops counting a call that it got at `sent` as unanswered. Returns whether it did count.
     pub(super) fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.all.get_mut(&member).is_some_and(|member| member.unanswered.take_back(now, sent))
     }
 
-    /// Calls a second of all that take any.
+    /// Calls a second of all members that take calls.
     pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let open = self.all.values().filter(|member| member.open);
         open.map(|member| member.rate(now, settings)).sum()
@@ -130,10 +130,10 @@ impl<M: Ord + Copy> Members<M> {
         self.all.values_mut().for_each(|member| member.accrue(now, settings));
     }
 
-    /// The member that gets a call, if any has room. Credit must be up to date.
+    /// Member that gets a call; `None` if none has room. Credit must be up to date.
     pub(super) fn choose(&self, now: Instant, settings: &QueueSettings) -> Option<M> {
         let candidates = self.all.iter().filter(|(_, member)| member.has_room(now, settings));
-        // The least value gets it; the first in order of several, which is what index packing wants.
+        // The smallest value wins. Of equal ones the first in order wins, as index packing requires.
         let value = |member: &Member| match settings.choice {
             Choice::MostRoom => (-member.room(now, settings), member.turn),
             Choice::Tlwl => {
@@ -148,7 +148,7 @@ impl<M: Ord + Copy> Members<M> {
         candidates.min_by(|one, other| order(value(one.1), value(other.1))).map(|(name, _)| *name)
     }
 
-    /// A member gets a call, and has credit for one less.
+    /// Charges a call to a member's credit.
     pub(super) fn charge(&mut self, now: Instant, member: M, settings: &QueueSettings) {
         self.turn += 1;
         if let Some(member) = self.all.get_mut(&member) {
@@ -161,7 +161,7 @@ impl<M: Ord + Copy> Members<M> {
         }
     }
 
-    /// When a member that has no room for a call will have some, if it answers nothing until then.
+    /// Time at which a member without room will have some, if it answers nothing until then.
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
             let capacity = member.capacity(now, settings);
@@ -197,14 +197,15 @@ impl<M: Ord + Copy> Members<M> {
 }
 
 impl Member {
-    /// What it counts for. While its updates stay out nobody knows whether the server is slow or only they are lost:
-    /// what is left of the last one is too little for a server that does well, so an estimate holds that allows more.
+    /// Capacity that counts. While updates are missing, it is unknown whether the server is slow or the updates are
+    /// lost. The decayed capacity is too little for a healthy server, so a larger estimate is used.
     fn capacity(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let held = self.announced.capacity(now, settings.validity);
         if self.announced.is_silent(now, settings.validity) { held.max(self.estimated) } else { held }
     }
 
-    /// What it takes now: where answers say so, what it answers of late as well. Who asks for nothing gets nothing.
+    /// Rate at which it may get calls: its capacity, or its present pace of responses if accrual uses responses. A
+    /// capacity of zero gives zero.
     fn rate(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let capacity = self.capacity(now, settings);
         match (settings.accrual, self.unanswered.pace(now)) {
@@ -213,20 +214,21 @@ impl Member {
         }
     }
 
-    /// A capacity that decays is taken as it is now, so credit is never more than comes in for what was announced.
+    /// Uses the present value of a decaying capacity, so that credit never exceeds the income at the announced
+    /// capacity.
     fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
         self.unanswered.expire(now);
         self.credit.accrue(now, self.capacity(now, settings), settings.accrual);
     }
 
-    /// How many calls it may have unanswered; `None` without a threshold.
+    /// Most unanswered calls; `None` without a threshold.
     fn bound(&self, now: Instant, settings: &QueueSettings) -> Option<f64> {
         let capacity = self.capacity(now, settings);
         let by_pace = matches!(settings.accrual, Accrual::Answers { .. });
         settings.threshold.map(|threshold| self.unanswered.bound(now, capacity, threshold, by_pace))
     }
 
-    /// Which part is free of what it may have.
+    /// Free part of its bound or credit.
     fn room(&self, now: Instant, settings: &QueueSettings) -> f64 {
         match (settings.accrual, self.bound(now, settings)) {
             (Accrual::Answers { .. }, Some(bound)) => 1.0 - self.unanswered.count() as f64 / bound,

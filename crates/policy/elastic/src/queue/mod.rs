@@ -1,18 +1,18 @@
-//! The front-end queue: servers pull, new calls wait (Cloud paper, sections IV-C and V-B, listing 1).
+//! Queue in front of servers: servers pull, new calls wait (Cloud paper, sections IV-C and V-B, listing 1).
 //!
-//! A [`FrontQueue`] holds the items of new calls (`T`: the INVITE, or a reference to it) by call key (`K`: Call-ID
-//! and From tag) until a member (`M`) has capacity left. Members are ordered by `M`: index packing fills the first
-//! one first.
+//! A [`FrontQueue`] holds the items of new calls (`T`: the INVITE, or a reference to it) by call key (`K`: Call-ID and
+//! From tag) until a member (`M`) has spare capacity. Members are ordered by `M`: index packing fills the first member
+//! first.
 //!
-//! It is the paper's second thread. The first one, the {Call-ID, server} mapping, is the session table of the caller:
-//! what belongs to a session never comes here, and whoever delivers an item enters the session before the next
-//! message is read, so that repetitions find it.
+//! It is the paper's second thread. The first one, the {Call-ID, server} mapping, is the caller's session table.
+//! Requests of a session never enter the queue. The caller enters the session of a delivered item before it reads the
+//! next message, so that retransmissions find it.
 //!
-//! Waiting is bounded by length and by time. Nothing waits past its bound: by then the caller's client has sent the
-//! INVITE again, or will soon, and the next copy is a call as good as this one.
+//! Waiting is bounded by length and by time. No call waits past its bound. By then the client has retransmitted the
+//! INVITE or soon will, and the next copy is as good as this one.
 //!
-//! A member has no more calls unanswered than its capacity times the threshold ([`QueueSettings::threshold`]): what
-//! comes beyond that waits here, where another member may pull it.
+//! A member has no more unanswered calls than its capacity times the threshold ([`QueueSettings::threshold`]). Further
+//! calls wait here, where another member may pull them.
 
 mod credit;
 mod front;

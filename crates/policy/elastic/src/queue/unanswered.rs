@@ -1,90 +1,88 @@
-//! The calls of a member without any answer: they bound how many more it may get.
+//! Unanswered calls of a member: they bound the calls that it gets.
 //!
-//! Little's law: a member that takes `c` calls a second, each in a time T, has `c * T` calls at once. So a member
-//! gets a call while
+//! Little's law: a member that takes `c` calls a second, each for a time T, has `c * T` calls at once. So a member gets
+//! a call while
 //!
 //! ```text
 //! unanswered < max(2, c * (T + base))
 //! ```
 //!
-//! T is the threshold of the first answer. `base` is the time to a first answer without any waiting: the way there
-//! and back is no work of the member. Calls beyond the bound wait in front, where another member may pull them. The
-//! bound is 2 at least, or each call that a slow member swallows would stop it for 100 ms.
+//! T is the threshold of the first response. `base` is the time to a first response without waiting: the round trip is
+//! no work of the member. Calls beyond the bound wait in front, where another member may pull them. The bound is at
+//! least 2. Otherwise each call that a slow member loses would stop it for 100 ms.
 //!
-//! - **`base`** is the shortest time to a first answer of this minute and the last one, but no more than the last
-//!   *measurement*, which is the time of a call that was alone in the member, or T before the first one. Without this
-//!   limit a standing queue of calls that all wait would raise `base`, `base` the bound, and the bound the queue,
-//!   minute after minute (BBR limits its shortest round trip in the same way, by `ProbeRTT`).
-//! - **A measurement** is made when the first answer of a minute took longer than T + `base`: the member is
-//!   overloaded, or it has become slower, or the way to it longer. It gets no call until it has answered all that it
-//!   has, then one alone. If the lone call takes longer than T + `base` too, it is a spike perhaps, such as a pause
-//!   of the member, and a second lone call confirms it: the shorter time of both counts. All threads of a process do
-//!   so at about the same time, since their minutes are the same, so one measures few calls of the others. Thus a
-//!   member that has become slower is known to be so after a minute or two, and one that is overloaded answers the
-//!   lone call as fast as ever.
+//! - **`base`** is the shortest time to a first response in this and the last minute. It is limited by the last
+//!   *measurement*: the time of a call that was alone in the member, or T before the first such call. Without this
+//!   limit, a standing queue in which all calls wait would raise `base`. `base` would raise the bound, and the bound
+//!   the queue, minute after minute. BBR limits its shortest round trip in the same way, by `ProbeRTT`.
+//! - **A measurement** is made when the first response of a minute took longer than T + `base`: the member is
+//!   overloaded, has become slower, or its round trip is longer. It gets no call until it has answered all of its
+//!   calls, and then one alone. If this lone call also takes longer than T + `base`, that may be a spike, such as a
+//!   pause of the member. A second lone call confirms it: the shorter time of both counts. All threads of a process
+//!   measure at about the same time, since their minutes are the same, so a thread measures few calls of the others. So
+//!   a slower member is recognised after a minute or two, and an overloaded one answers the lone call as fast as ever.
 //! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was
-//!   sent T after another one, the earlier call waits for nothing: it was lost, or the member swallows its kind. It
-//!   counts no more (as RACK does for segments of TCP, RFC 8985). Until then it does count, so calls that are
-//!   swallowed take a part of the bound for about T each.
-//! - **A member that answers nothing** gets one call at a time. When its last call, and its last answer, are 100 ms
-//!   old or twice as old as that answer took, the calls at the bound are given up and one more is sent as a probe.
-//!   The next one follows its answer, or comes after twice as long, 4 s at most. Any answer ends that.
-//! - **Pace** is how many calls a second the member answers, of those that it was given here: in the last 100 to 200 ms
-//!   of the time in which it had two at least, since one alone does not show how fast it could be. It is unknown after
-//!   a silence, and after 10 s without such a time. Where members pull as they answer, the bound is `pace * T / 2` at
-//!   least: with as many calls a member answers within half of the threshold, so a smaller bound would hold calls back
-//!   from one that has time for them. The half keeps answers within the threshold, by which `c` finds its way back.
-//! - **Calls without load.** Calls that are given up or passed over, and all calls when it is time for a probe, are no
-//!   load: a member that is well again would get nothing while others have nothing to do.
+//!   sent T after another one, the earlier call is lost, or the member does not answer its kind. It no longer counts
+//!   (like RACK for TCP segments, RFC 8985). Until then it does, so lost calls take part of the bound for about T each.
+//! - **A member that answers nothing** gets one call at a time. When its last call and its last response are older than
+//!   100 ms, and than twice the time of that response, the calls at the bound are given up. One more is then sent as a
+//!   probe. The next probe follows a response, or comes after twice the wait, at most 4 s. Any response ends this
+//!   state.
+//! - **Pace** is the rate of the member's responses to calls from this queue. It covers the last 100 to 200 ms of the
+//!   time in which it had at least two calls; a lone call does not show its speed. Pace is unknown after a silence, and
+//!   after 10 s without such a time. If members pull at the rate of their responses, the bound is at least `pace * T /
+//!   2`. With so many calls a member answers within half of the threshold, so a smaller bound would hold back calls for
+//!   which it has time. The half keeps responses within the threshold, so that `c` can recover.
+//! - **Calls without load.** Calls given up or passed over, and all calls when a probe is due, count as no load.
+//!   Otherwise a recovered member would get no calls while others are idle.
 
 use base::Instant;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// The first wait of a member at its bound for a probe: longer than a usual pause of a scheduler or a collector of
-/// garbage.
+/// First wait for a probe of a member at its bound: longer than a usual pause of a scheduler or garbage collector.
 const PROBE_FIRST: Duration = Duration::from_millis(100);
-/// The longest wait between two probes. A probe may cost its caller a retransmission.
+/// Longest wait between two probes. A probe may cost its caller a retransmission.
 const PROBE_LONGEST: Duration = Duration::from_secs(4);
-/// Waits are doubled so often at most: beyond that they are the longest one.
+/// Most doublings of the wait; after that it is the longest one.
 const DOUBLED_MOST: u32 = 6;
-/// The pace of a member is that of one or two of these spans: a period of a quota of processor time, which is 100 ms as a
-/// rule, and well below the windows of a capacity.
+/// Length of a span; the pace covers one or two spans. It is the usual period of a processor quota, and well below the
+/// windows of a capacity.
 const SPAN: Duration = Duration::from_millis(100);
-/// A pace that was not seen for so long says nothing.
+/// Time after which an old pace is ignored.
 const FORGOTTEN: Duration = Duration::from_secs(10);
-/// An INVITE that was not answered for so long never will be: 64*T1 (RFC 3261 §17.1.1.2).
+/// Time after which an unanswered INVITE is given up: 64*T1 (RFC 3261 §17.1.1.2).
 const GIVEN_UP: Duration = Duration::from_secs(32);
-/// The shortest answers are those of this minute and the last one.
+/// The shortest times are those of this and the last minute.
 const MINUTE: Duration = Duration::from_mins(1);
-/// No way there and back takes longer: T1, "an estimate of the RTT" (RFC 3261 §17.1.1.1).
+/// Largest round-trip time: T1, "an estimate of the RTT" (RFC 3261 §17.1.1.1).
 const BASE_MOST: Duration = Duration::from_millis(500);
 
-/// The unanswered calls of a member.
+/// Unanswered calls of a member.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Unanswered {
-    /// When each was sent, in order.
+    /// Times of sending, in order.
     sent: VecDeque<Instant>,
-    /// The same of those that count no more since the member does not work at them, or was sent a probe. Their callers
-    /// have heard nothing, so they are open calls of the member all the same.
+    /// Times of calls that no longer count, since the member does not work on them or was sent a probe. Their callers
+    /// have no response, so they are still open calls of the member.
     lost: VecDeque<Instant>,
-    /// The same of those that another member got as well, so that their load is with that one.
+    /// Times of calls that another member got as well, which now has their load.
     moved: VecDeque<Instant>,
-    /// When the last one was sent of those that were answered.
+    /// Latest time of sending among the answered calls.
     answered: Option<Instant>,
-    /// When the last answer came, and how long it took.
+    /// Time of the last response, and how long it took.
     heard: Option<(Instant, Duration)>,
-    /// When the last one was sent of those that count no more without an answer. The member may still have it.
+    /// Latest time of sending among the calls dropped without a response. The member may still have them.
     left: Option<Instant>,
-    /// When the only call was sent that the member has had since, if there was one.
+    /// Time of sending of the only call that the member has had since, if there is just one.
     alone: Option<Instant>,
-    /// Whether the member has got a probe, and has answered nothing since: it gets one call at a time.
+    /// Whether the member got a probe and has answered nothing since. It then gets one call at a time.
     is_silent: bool,
     /// Probes in a row.
     probes: u32,
     base: Base,
     pace: Pace,
-    /// The pace knows of the time until then.
+    /// Time up to which the pace is updated.
     accounted: Instant,
 }
 
@@ -93,13 +91,14 @@ impl Unanswered {
         self.sent.len()
     }
 
-    /// Open calls of the member that it does not work at, as it seems: it has passed over them, or it answers nothing.
+    /// Open calls that the member seems not to work on: it has passed over them, or answers nothing.
     pub(super) fn lost(&self, now: Instant) -> usize {
         let lost = self.lost.len() + if self.is_overdue(now) { self.count() } else { 0 };
         lost.saturating_sub(self.moved.len())
     }
 
-    /// Another member gets the call that was sent then, if it came from the queue: one that moves a second time did not.
+    /// Records that another member gets the call sent at `sent`, if it came from this queue. A call that moves a second
+    /// time did not.
     pub(super) fn moves(&mut self, sent: Instant) {
         if !self.sent.contains(&sent) && !self.lost.contains(&sent) {
             return;
@@ -108,13 +107,13 @@ impl Unanswered {
         self.moved.insert(place, sent);
     }
 
-    /// Whether it is time to find out by a call whether the member answers anything.
+    /// Whether a probe is due, to find out whether the member answers.
     fn is_overdue(&self, now: Instant) -> bool {
         self.probe_at().is_some_and(|at| at <= now)
     }
 
-    /// How many calls the member may have before it gets no other one: 2 at least, or 1 while it answers nothing or
-    /// is measured. `by_pace`: also as many as it answers in half of the threshold.
+    /// Most calls of the member before it gets no other one: at least 2, or 1 while it answers nothing or is measured.
+    /// `by_pace`: at least as many as it answers in half of the threshold.
     pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration, by_pace: bool) -> f64 {
         if self.is_silent || self.base.is_due {
             return 1.0;
@@ -124,27 +123,27 @@ impl Unanswered {
         by_capacity.max(pace * threshold.as_secs_f64() / 2.0).max(2.0)
     }
 
-    /// Calls a second that it answers while calls wait in it, if that is known.
+    /// Responses a second while calls wait in it; `None` if unknown.
     pub(super) fn pace(&self, now: Instant) -> Option<f64> {
         self.pace.rate(now, self.busy(now))
     }
 
-    /// Whether it may have another call, with so many as its bound.
+    /// Whether it may get another call with this bound.
     pub(super) fn has_room(&self, now: Instant, bound: f64) -> bool {
         (self.count() as f64) < bound || self.is_overdue(now)
     }
 
-    /// Whether a call waits for another one to be answered: then the member answers as fast as it can.
+    /// Whether a call waits for another one to be answered. The member then answers as fast as it can.
     fn is_busy(&self) -> bool {
         self.count() > 1
     }
 
-    /// How long it has been busy and the pace does not know.
+    /// Busy time since the last update of the pace.
     fn busy(&self, now: Instant) -> Duration {
         if self.is_busy() { now.saturating_since(self.accounted) } else { Duration::ZERO }
     }
 
-    /// Tells the pace of the time until now, before the calls change.
+    /// Updates the pace up to now, before the calls change.
     fn account(&mut self, now: Instant) {
         if self.is_busy() {
             self.pace.advance(now, self.busy(now));
@@ -152,7 +151,7 @@ impl Unanswered {
         self.accounted = self.accounted.max(now);
     }
 
-    /// When a member at its bound gets a call all the same; `None`: it has no unanswered call.
+    /// Time at which a member at its bound gets a probe; `None` if it has no unanswered call.
     pub(super) fn probe_at(&self) -> Option<Instant> {
         let last = *self.sent.back()?;
         let (heard, took) = self.heard.unwrap_or((last, Duration::ZERO));
@@ -160,7 +159,7 @@ impl Unanswered {
         Some(last.max(heard) + (wait * (1 << self.probes.min(DOUBLED_MOST))).min(PROBE_LONGEST))
     }
 
-    /// It gets a call.
+    /// Adds a call to it.
     pub(super) fn send(&mut self, now: Instant, bound: f64) {
         self.account(now);
         if self.count() as f64 >= bound {
@@ -174,11 +173,11 @@ impl Unanswered {
         self.sent.push_back(now);
     }
 
-    /// It has answered a call that was sent then.
+    /// Handles its response to a call sent at `sent`.
     pub(super) fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
         self.account(now);
         let was_busy = self.is_busy();
-        // Others are answers to calls that the queue did not give it, or that it had been given up for.
+        // Otherwise the call was not from the queue, or had been given up.
         if !remove(&mut self.sent, sent) {
             remove(&mut self.lost, sent);
         } else if was_busy {
@@ -192,7 +191,7 @@ impl Unanswered {
             self.lost.push_back(first);
         }
         let took = now.saturating_since(sent);
-        // The first answer after a silence took so long because of that.
+        // The first response after a silence took long because of the silence.
         let was_silent = self.lives();
         if !was_silent {
             self.base.note(now, took, self.alone == Some(sent), threshold);
@@ -200,7 +199,7 @@ impl Unanswered {
         self.heard = Some((now, if was_silent { Duration::ZERO } else { took }));
     }
 
-    /// It has answered something, so it does not stand still. Returns whether it had been silent.
+    /// Records any response, so that it does not count as stopped. Returns whether it had been silent.
     pub(super) fn lives(&mut self) -> bool {
         self.probes = 0;
         let was_silent = core::mem::take(&mut self.is_silent);
@@ -210,7 +209,7 @@ impl Unanswered {
         was_silent
     }
 
-    /// The call that was sent then counts no more, though the member may have it. Returns whether it did count.
+    /// Stops counting the call sent at `sent`, though the member may have it. Returns whether it did count.
     pub(super) fn take_back(&mut self, now: Instant, sent: Instant) -> bool {
         self.account(now);
         let did_count = remove(&mut self.sent, sent);
@@ -223,12 +222,12 @@ impl Unanswered {
         did_count
     }
 
-    /// Whether calls were answered that came so much later than this one that the member does not work at it.
+    /// Whether a call sent so much later was answered that the member does not work on this one.
     fn has_passed(&self, sent: Instant, threshold: Duration) -> bool {
         self.answered.is_some_and(|answered| answered >= sent + threshold)
     }
 
-    /// Gives up calls that were not answered for too long.
+    /// Gives up calls without a response for too long.
     pub(super) fn expire(&mut self, now: Instant) {
         self.account(now);
         while let Some(first) = self.sent.pop_front_if(|first| now.saturating_since(*first) >= GIVEN_UP) {
@@ -241,23 +240,23 @@ impl Unanswered {
     }
 }
 
-/// Takes a call out of these, which are in order; returns whether it was there.
+/// Removes a call from an ordered list; returns whether it was there.
 fn remove(calls: &mut VecDeque<Instant>, sent: Instant) -> bool {
     let place = calls.partition_point(|at| *at < sent);
     calls.get(place) == Some(&sent) && calls.remove(place).is_some()
 }
 
-/// How fast the member answers while calls wait in it: of late, and not in a window of a second.
+/// Recent speed of a member's responses while calls wait in it; faster than a window of a second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
-    /// Answers and busy time of this span and the one before. Without that one nothing is known.
+    /// Responses and busy time of this span and the previous one. Without a previous span the pace is unknown.
     spans: [(u32, Duration); 2],
-    /// When it was last busy.
+    /// Time when it was last busy.
     at: Instant,
 }
 
 impl Pace {
-    /// Calls have waited in it for so long, until now.
+    /// Adds busy time up to now.
     fn advance(&mut self, now: Instant, time: Duration) {
         self.at = now;
         let [(_, busy), _] = &mut self.spans;
@@ -272,7 +271,7 @@ impl Pace {
         *answers = answers.saturating_add(1);
     }
 
-    /// Answers a second, where calls have waited for so long since. Time alone never raises it.
+    /// Responses a second, with further busy time `time`. Time alone never raises it.
     fn rate(&self, now: Instant, time: Duration) -> Option<f64> {
         let [(answers, busy), (answers_before, busy_before)] = self.spans;
         let is_known = !busy_before.is_zero() && now.saturating_since(self.at) < FORGOTTEN;
@@ -281,21 +280,21 @@ impl Pace {
     }
 }
 
-/// The time to a first answer without any waiting.
+/// Time to a first response without waiting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Base {
-    /// The number of a minute, and its shortest time; zero is none.
+    /// Number of a minute and its shortest time; zero for none.
     minutes: [(u64, Duration); 2],
     /// The last measurement.
     measured: Option<Duration>,
-    /// The member is to be measured.
+    /// Whether the member is to be measured.
     is_due: bool,
-    /// The time of a lone call that was late: another one has to confirm it.
+    /// Time of a late lone call that another one has to confirm.
     unconfirmed: Option<Duration>,
 }
 
 impl Base {
-    /// An answer took so long. `is_alone`: to a call that was alone in the member all the time.
+    /// Adds the time of a response. `is_alone`: the call was alone in the member all the time.
     fn note(&mut self, now: Instant, took: Duration, is_alone: bool, threshold: Duration) {
         let (minute, took) = (minute(now), took.max(Duration::from_nanos(1)));
         let is_late = took > threshold + self.at(now, threshold);
@@ -320,8 +319,8 @@ impl Base {
         self.unconfirmed = self.unconfirmed.filter(|_| self.is_due);
     }
 
-    /// The time that a measurement has found, of the last lone call and the late one before it; `None`: this call is
-    /// the first late one.
+    /// Result of a measurement, from the last lone call and a late one before it; `None` if this call is the first late
+    /// one.
     fn confirmed(&mut self, took: Duration, is_late: bool) -> Option<Duration> {
         match self.unconfirmed {
             Some(first) => Some(first.min(took)),
@@ -333,7 +332,7 @@ impl Base {
         }
     }
 
-    /// Zero where nothing is known.
+    /// The base; zero if unknown.
     fn at(&self, now: Instant, threshold: Duration) -> Duration {
         let is_recent = |(of, took): &&(u64, Duration)| !took.is_zero() && *of + 1 >= minute(now);
         let shortest = self.minutes.iter().filter(is_recent).map(|(_, took)| *took).min();

@@ -1,4 +1,4 @@
-//! The calls that wait, first in, first out; each can be taken out by its key, and each has a deadline.
+//! Waiting calls, first in, first out; each can be removed by its key, and has a deadline.
 
 use base::Instant;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ pub(super) struct Entry<K, T> {
     pub(super) item: T,
     pub(super) since: Instant,
     deadline: Instant,
-    /// For the Retry-After, if it comes to that.
+    /// Random number for a Retry-After.
     pub(super) random: u64,
 }
 
-/// All operations take time as the logarithm of the number that waits.
+/// The time of each operation grows logarithmically with the number of waiting calls.
 #[derive(Debug)]
 pub(super) struct Waiting<K, T> {
-    /// By turn, which is by deadline, too: all may wait for as long.
+    /// By turn, which is also the order of deadlines, since all calls may wait equally long.
     entries: BTreeMap<u64, Entry<K, T>>,
     turns: BTreeMap<K, u64>,
     next: u64,
@@ -27,7 +27,7 @@ impl<K: Ord + Clone, T> Waiting<K, T> {
         Self { entries: BTreeMap::new(), turns: BTreeMap::new(), next: 0 }
     }
 
-    /// A copy with nothing in place of each call.
+    /// Copy without the calls' items.
     pub(super) fn without_items(&self) -> Waiting<K, ()> {
         let bare = |(&turn, entry): (&u64, &Entry<K, T>)| {
             let Entry { key, since, deadline, random, .. } = entry;
@@ -53,7 +53,7 @@ impl<K: Ord + Clone, T> Waiting<K, T> {
         self.entries.values().map(|entry| &entry.item)
     }
 
-    /// The key must not wait already, and no other deadline be later.
+    /// Adds a call. The key must not be waiting, and no other deadline may be later.
     pub(super) fn push(&mut self, key: K, item: T, since: Instant, deadline: Instant, random: u64) {
         let turn = self.next;
         self.next += 1;
@@ -71,7 +71,7 @@ impl<K: Ord + Clone, T> Waiting<K, T> {
         Some(entry)
     }
 
-    /// The next one whose deadline has come.
+    /// Removes and returns the next entry whose deadline has come.
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Entry<K, T>> {
         self.first_deadline().filter(|deadline| *deadline <= now)?;
         self.pop_first()

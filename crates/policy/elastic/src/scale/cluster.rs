@@ -1,46 +1,45 @@
 //! Latency of the whole cluster (section IV-D: "the problem, then, is not with the latency-support system").
 //!
-//! When most servers announce much less than they use to, the cause is one that they share: a database, the network.
-//! More servers would ask the same database. So what they usually carry counts until they are well again, and it is
-//! said.
+//! When most servers announce much less than usual, they share the cause: a database, or the network. More servers
+//! would use the same database. So their usual capacity counts until they recover, and the state is reported.
 //!
-//! What is usual is learned from what servers announce. What is only expected of one that has announced nothing yet,
-//! or that nobody hears of any more, is no measure: it would be taken for a fall as soon as the server announces
-//! less.
+//! The usual capacity is learned from announcements only. A capacity that is merely expected, of a new server or one
+//! that has fallen silent, is not used: the server's first lower announcement would look like a fall.
 
 use base::Instant;
 use core::time::Duration;
 
-/// A server has fallen when its capacity is below this part of its usual capacity.
+/// A server has fallen if its capacity is below this part of its usual capacity.
 const FALLEN: f64 = 0.7;
-/// The whole cluster has when this part of the ready servers has, but two at least.
+/// The cluster has fallen if this part of the ready servers has, but at least two.
 const SHARE: f64 = 0.5;
-/// What a server usually has is the largest capacity of late: after so long half of it is forgotten.
+/// The usual capacity is the largest recent one; it halves in this time.
 const HALF_LIFE: Duration = Duration::from_mins(30);
 
-/// The announced and the usual capacity of a server.
+/// Announced and usual capacity of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Capacity {
-    /// Its effective capacity now: announced, or expected.
+    /// Present effective capacity: announced or expected.
     pub(super) counted: f64,
     is_announced: bool,
-    /// The most that it has announced of late; `None`: nothing yet.
+    /// Largest recent announcement; `None` before the first.
     learned: Option<f64>,
     at: Instant,
 }
 
 impl Capacity {
-    /// A server that has just come is expected to be like the others.
+    /// Creates the capacity of a new server, which is expected to be like the others.
     pub(super) fn new(now: Instant, expected: f64) -> Self {
         Self { counted: expected, is_announced: false, learned: None, at: now }
     }
 
-    /// The expected capacity of a server without announcements, or whose announcements stay out.
+    /// Sets the expected capacity of a server without announcements, or whose announcements have stopped.
     pub(super) fn expect(&mut self, capacity: f64) {
         (self.counted, self.is_announced) = (capacity, false);
     }
 
-    /// `remembers`: nothing is forgotten while the cluster has fallen, or its state would become the usual one.
+    /// Sets an announced capacity. `remembers`: nothing decays while the cluster has fallen; otherwise its state would
+    /// become the usual one.
     pub(super) fn announce(&mut self, now: Instant, capacity: f64, remembers: bool) {
         let halves = (now - self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
         self.at = now;
@@ -49,7 +48,7 @@ impl Capacity {
         self.learned = Some(self.learned.map_or(capacity, |usual| (usual * left).max(capacity)));
     }
 
-    /// Its usual capacity; the expected one before its first announcement.
+    /// Usual capacity; the expected one before the first announcement.
     pub(super) fn usual(&self) -> f64 {
         self.learned.unwrap_or(self.counted)
     }
@@ -59,10 +58,10 @@ impl Capacity {
     }
 }
 
-/// How much better servers must be than when they fell before they count as well again.
+/// Factor by which servers must exceed the threshold of a fall before they count as recovered.
 const WELL: f64 = 1.2;
 
-/// Whether most of the ready servers have fallen, or have not got up since they had.
+/// Whether most of the ready servers have fallen, or have not recovered if they `had`.
 pub(super) fn has_fallen<'u>(servers: impl Iterator<Item = &'u Capacity>, had: bool) -> bool {
     let part = if had { FALLEN * WELL } else { FALLEN };
     let (mut all, mut fallen) = (0_usize, 0_usize);

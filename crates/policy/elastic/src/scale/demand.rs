@@ -1,14 +1,13 @@
-//! The rate of arrivals: smoothed, where it is going, and the most of late.
+//! Rate of arrivals: smoothed, extrapolated, and its recent maximum.
 
 use base::Instant;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// The time constant of the slow average is so many times that of the fast one; their difference is the recent rise
-/// of the rate.
+/// Time constant of the slow average as a multiple of the fast one's. Their difference is the recent rise of the rate.
 const SLOWER: f64 = 6.0;
 
-/// Standard deviations of chance that a rise must exceed to be one.
+/// Standard deviations by which a rise must exceed chance.
 const CHANCE: f64 = 2.0;
 
 #[derive(Debug, Clone)]
@@ -17,7 +16,7 @@ pub(super) struct Demand {
     at: Instant,
     fast: f64,
     slow: f64,
-    /// The largest rate of late, by time: each entry is larger than all after it.
+    /// Largest recent rates by time: each entry is larger than all later ones.
     peaks: VecDeque<(Instant, f64)>,
 }
 
@@ -43,23 +42,23 @@ impl Demand {
         }
     }
 
-    /// Smoothed.
+    /// Smoothed rate.
     pub(super) fn rate(&self) -> f64 {
         self.fast
     }
 
-    /// The rate after `ahead`, if it goes on rising as it does; never below the rate now, nor above `most` times
+    /// Rate after the time `ahead` if it keeps rising as it does; not below the present rate, nor above `most` times
     /// that.
     pub(super) fn ahead(&self, ahead: Duration, smoothing: Duration, most: f64) -> f64 {
         let over = smoothing.as_secs_f64().max(f64::MIN_POSITIVE);
-        // An average over `over` of a Poisson stream has this deviation.
+        // Standard deviation of an average over `over` of a Poisson stream.
         let chance = CHANCE * (self.slow.max(0.0) / (2.0 * over)).sqrt();
         let risen = (self.fast - self.slow - chance).max(0.0);
         let slope = risen / (over * (SLOWER - 1.0));
         (self.fast + slope * ahead.as_secs_f64()).min(self.fast * most.max(1.0))
     }
 
-    /// The largest smoothed rate of the window; `None` until it was watched for that long.
+    /// Largest smoothed rate of the window; `None` until the rate was observed for that long.
     pub(super) fn peak(&self, window: Duration) -> Option<f64> {
         let watched = self.started.is_some_and(|started| self.at - started >= window);
         self.peaks.front().filter(|_| watched).map(|(_, peak)| *peak)
@@ -81,7 +80,7 @@ mod tests {
             now += Duration::from_secs(1);
             demand.on_rate(now, 200.0 + f64::from(second), SMOOTHING, WINDOW);
         }
-        // 799 less the lag of 10 s, and 100 calls/s more in 100 s, less what chance might be.
+        // 799 less the lag of 10 s, plus 100 calls/s in 100 s, less the deviation of chance.
         let ahead = demand.ahead(Duration::from_secs(100), SMOOTHING, 1.5);
         assert!((865.0..890.0).contains(&ahead), "{ahead}");
         assert!(

@@ -1,4 +1,4 @@
-//! Arrivals of the same time in past periods: a known morning peak finds servers ready.
+//! Arrivals at the same time of past periods, so that servers are ready for a regular peak.
 
 use base::Instant;
 use core::time::Duration;
@@ -6,15 +6,15 @@ use core::time::Duration;
 /// Settings of a forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForecastSettings {
-    /// After which arrivals are alike: a day.
+    /// Period after which arrivals repeat: a day.
     pub period: Duration,
-    /// So many periods make a longer one, which is preferred where it has been seen: 7, a week.
+    /// Number of periods in a longer one, which is preferred once it has been observed: 7, a week.
     pub longer: u32,
-    /// A period is divided into bins of this: 5 min.
+    /// Length of the bins of a period: 5 min.
     pub bin: Duration,
     /// Weight of the newest period in the forecast: 0.4.
     pub newest: f64,
-    /// What is expected is scaled by how today has been so far, within these bounds: 0.8 and 1.5.
+    /// Bounds of the factor by which today's arrivals so far scale the forecast: 0.8 and 1.5.
     pub today: (f64, f64),
 }
 
@@ -30,16 +30,16 @@ impl Default for ForecastSettings {
     }
 }
 
-/// A year of minutes; more would be memory for nothing.
+/// A year of minutes; more would waste memory.
 const BINS_MOST: u64 = 525_600;
 
-/// Expected rates by bin; the bin that time is in is not part of them.
+/// Expected rates by bin. The present bin is not yet included.
 #[derive(Debug, Clone)]
 pub(super) struct Forecast {
     settings: ForecastSettings,
     short: Vec<Option<f64>>,
     long: Vec<Option<f64>>,
-    /// Bins since the origin, and the largest rate of that one so far.
+    /// Present bin since the origin, and its largest rate so far.
     current: Option<(u64, f64)>,
 }
 
@@ -82,7 +82,7 @@ impl Forecast {
         of(&self.long).or_else(|| of(&self.short))
     }
 
-    /// The largest rate expected from `now` until `ahead` later; `None` without history.
+    /// Largest rate expected from `now` until `ahead` later; `None` without history.
     pub(super) fn most(&self, now: Instant, ahead: Duration) -> Option<f64> {
         let (first, last) = (self.bin(now), self.bin(now + ahead));
         let last = last.min(first + self.short.len() as u64);
@@ -90,7 +90,7 @@ impl Forecast {
         Some(expected * self.today(first))
     }
 
-    /// Compares the last bin with its forecast.
+    /// Ratio of today's rate to its forecast, in the present bin.
     fn today(&self, bin: u64) -> f64 {
         let (least, most) = self.settings.today;
         let seen = self.current.map(|(_, peak)| peak);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(forecast.most(at(31), hour), Some(100.0));
         assert_eq!(forecast.most(at(31), hour * 2), Some(500.0));
         (32..200).for_each(|hour| forecast.on_rate(at(hour), rate(hour)));
-        // Saturday of the second week: the days before say 500, the Saturday before does not.
+        // Saturday of the second week: the days before predict 500, the previous Saturday does not.
         (200..296).for_each(|hour| forecast.on_rate(at(hour), rate(hour)));
         assert_eq!(forecast.most(at(295), hour * 3), Some(100.0));
     }

@@ -1,7 +1,7 @@
-//! How many servers there should be (Cloud paper, section IV-D; index packing and idle time-out as in `AutoScale`).
+//! Number of servers (Cloud paper, section IV-D; index packing and idle time-out as in `AutoScale`).
 //!
-//! A [`Scaler`] is told of arrivals and capacities once a step ([`Scaler::step`]), and of the outcome of its
-//! decisions. It answers with [`Decision`]s, which the caller carries out.
+//! A [`Scaler`] gets arrivals and capacities once a step ([`Scaler::step`]), and the results of its decisions. It
+//! returns [`Decision`]s, which the caller carries out.
 //!
 //! A server is *starting*, *ready*, *draining* (it gets no new calls), *stopping* or *gone*:
 //!

@@ -1,4 +1,4 @@
-//! The scaler itself.
+//! The scaler.
 
 use super::cluster;
 use super::demand::Demand;
@@ -8,19 +8,19 @@ use super::start_up::StartUp;
 use super::{ScaleSettings, ServerId, ServerRow, ServerState};
 use base::Instant;
 
-/// Calls a second that are none: what an average keeps of a rate that was.
+/// Smallest rate that counts, in calls a second: an average of a former rate does not reach zero.
 const NOTHING: f64 = 1e-3;
 
-/// The state of a server, ready or draining.
+/// Load of a server that is ready or draining.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServerLoad {
-    /// Which one.
+    /// Identity.
     pub id: ServerId,
-    /// What it counts for in front, calls a second; `None` while it gets no new calls, be it since it drains, be it
-    /// by an operator's will. That says nothing of what it carries.
+    /// Effective capacity in front, in calls a second; `None` while it gets no new calls, because it drains or by an
+    /// operator's choice. `None` says nothing about its load.
     pub capacity: Option<f64>,
-    /// Whether the server has announced or shown that capacity. If not, it stands for one that is not known, and says
-    /// nothing of what the server usually carries.
+    /// Whether the server has announced or shown this capacity. If not, the value stands for an unknown capacity, and
+    /// says nothing about the usual one.
     pub is_announced: bool,
     /// Calls and transactions in it.
     pub calls: u64,
@@ -29,39 +29,39 @@ pub struct ServerLoad {
 /// The traffic at the front since the last step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seen<'s> {
-    /// New calls a second, refused ones too.
+    /// New calls a second, including refused ones.
     pub rate: f64,
-    /// The servers. One that is not listed is taken to be as it was.
+    /// Servers. A server that is not listed counts as unchanged.
     pub servers: &'s [ServerLoad],
 }
 
-/// A decision of the scaler, or a finding to report.
+/// Decision of the scaler, or a finding to report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
-    /// Start a server, and report the outcome: [`Scaler::on_started`], [`Scaler::on_start_failed`].
+    /// Start a server, and report the result: [`Scaler::on_started`], [`Scaler::on_start_failed`].
     Start(ServerId),
-    /// It gets no new calls any more.
+    /// Send it no more new calls.
     Drain(ServerId),
-    /// It gets new calls again.
+    /// Send it new calls again.
     Resume(ServerId),
-    /// Stop it, and say so: [`Scaler::on_stopped`]. It had no calls. Asked for again if that stays out.
+    /// Stop it, and report [`Scaler::on_stopped`]. It had no calls. Repeated if the report does not come.
     Stop(ServerId),
-    /// It did not come up in time: stop it, and say so. Another one is tried.
+    /// It did not start in time: stop it, and report that. Another server is tried.
     GiveUp(ServerId),
-    /// Most servers announce much less than they use to: a cause that they share, which more servers do not cure.
-    /// Only what they usually carry counts now. `false`: it is over.
+    /// Most servers announce much less than usual: a shared cause that more servers do not cure. Their usual capacity
+    /// counts from now on. `false`: the state has ended.
     ClusterLatency(bool),
-    /// More servers are needed than there may be, so many; `None`: no longer.
+    /// This many servers are needed, more than the limit; `None`: no longer.
     Limit(Option<usize>),
 }
 
 /// Decides how many servers there should be.
 ///
 /// - Running: [`step`](Self::step) every few seconds.
-/// - What became of decisions: [`on_started`](Self::on_started), [`on_start_failed`](Self::on_start_failed),
-///   [`on_stopped`](Self::on_stopped); and of servers: [`adopt`](Self::adopt), [`on_lost`](Self::on_lost). Those that
-///   say nothing new (a late start, a second stop) do nothing.
-/// - Looking on: [`rows`](Self::rows), [`rate`](Self::rate), [`next_start`](Self::next_start).
+/// - Reports: results of decisions ([`on_started`](Self::on_started), [`on_start_failed`](Self::on_start_failed),
+///   [`on_stopped`](Self::on_stopped)) and changes of servers ([`adopt`](Self::adopt), [`on_lost`](Self::on_lost)).
+///   Outdated reports (a late start, a second stop) have no effect.
+/// - Reading: [`rows`](Self::rows), [`rate`](Self::rate), [`next_start`](Self::next_start).
 #[derive(Debug, Clone)]
 pub struct Scaler {
     settings: ScaleSettings,
@@ -71,13 +71,13 @@ pub struct Scaler {
     forecast: Option<Forecast>,
     cluster_latency: bool,
     limited: Option<usize>,
-    /// When the number of servers wanted was last raised, or one was drained.
+    /// Time when the number of wanted servers last rose; `drained`: when a server was last drained.
     added: Instant,
     drained: Option<Instant>,
 }
 
 impl Scaler {
-    /// A scaler without servers.
+    /// Creates a scaler without servers.
     pub fn new(now: Instant, settings: ScaleSettings) -> Self {
         Self {
             servers: Servers::default(),
@@ -92,13 +92,13 @@ impl Scaler {
         }
     }
 
-    /// A server that is up already.
+    /// Adds a server that is already running.
     pub fn adopt(&mut self, now: Instant, id: ServerId) {
         self.servers.enter(now, id, ServerState::Ready, self.settings.capacity);
         self.servers.on_up(id);
     }
 
-    /// A server is up. One that was given up meanwhile is being stopped, and stays so.
+    /// Reports that a server has started. One that was given up meanwhile is being stopped, and stays so.
     pub fn on_started(&mut self, now: Instant, id: ServerId) {
         if let Some(since) = self.servers.turn(now, id, &[ServerState::Starting], ServerState::Ready) {
             self.start_up.on_started(now - since);
@@ -106,7 +106,7 @@ impl Scaler {
         }
     }
 
-    /// A server could not be started.
+    /// Reports that a server could not be started.
     pub fn on_start_failed(&mut self, now: Instant, id: ServerId) {
         if self.servers.turn(now, id, &[ServerState::Starting], ServerState::Gone).is_some() {
             self.start_up.on_failed(now, &self.settings.start);
@@ -114,23 +114,23 @@ impl Scaler {
         }
     }
 
-    /// A server has been stopped.
+    /// Reports that a server has been stopped.
     pub fn on_stopped(&mut self, now: Instant, id: ServerId) {
         self.servers.turn(now, id, &[ServerState::Stopping], ServerState::Gone);
     }
 
-    /// A server has gone down without a decision to stop it.
+    /// Reports that a server has failed without a decision to stop it.
     pub fn on_lost(&mut self, now: Instant, id: ServerId) {
         let from = [ServerState::Ready, ServerState::Draining, ServerState::Stopping];
         self.servers.turn(now, id, &from, ServerState::Gone);
     }
 
-    /// The rate of arrivals, smoothed.
+    /// Smoothed rate of arrivals.
     pub fn rate(&self) -> f64 {
         self.demand.rate()
     }
 
-    /// No server is started before, since the last start failed.
+    /// Earliest time of the next start, after a failed one.
     pub fn next_start(&self) -> Instant {
         self.start_up.not_before()
     }
@@ -140,7 +140,7 @@ impl Scaler {
         self.servers.rows()
     }
 
-    /// Arrivals and capacities in, decisions out.
+    /// Handles the arrivals and capacities of a step; appends decisions to `out`.
     pub fn step(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<Decision>) {
         self.see(now, seen, out);
         self.end_waits(now, out);
@@ -206,7 +206,7 @@ impl Scaler {
             out.push(Decision::Stop(id));
         }
         for id in self.servers.idle(now, self.settings.idle) {
-            // Not before it has been out of use for as long: copies and late requests may still come.
+            // Only after it has drained for as long: copies and late requests may still come.
             if self.servers.overdue(now, Draining, self.settings.idle).contains(&id) {
                 self.servers.turn(now, id, &[Draining], Stopping);
                 out.push(Decision::Stop(id));
@@ -214,8 +214,7 @@ impl Scaler {
         }
     }
 
-    /// How many servers carry a rate up to this part of their capacity, the first ones first, and the spare ones on
-    /// top.
+    /// Number of servers, in order, that carry this rate at this part of their capacity, plus the spare ones.
     fn servers_for(&self, rate: f64, part: f64) -> usize {
         let goal = rate / part.max(f64::MIN_POSITIVE);
         let (mut count, mut total) = (0, 0.0);
@@ -231,11 +230,11 @@ impl Scaler {
             count += 1;
         }
         let more = ((goal - total - NOTHING).max(0.0) / self.expected()).ceil();
-        // Far beyond any limit of servers, and no overflow.
+        // Far beyond any limit of servers, without overflow.
         count + (more.min(1e6) as usize) + self.settings.spare
     }
 
-    /// Capacity of a server that is still starting: the usual capacity of the others.
+    /// Expected capacity of a server that is starting: the mean usual capacity of the ready ones.
     fn expected(&self) -> f64 {
         let ready = || self.servers.of(ServerState::Ready);
         let count = ready().count();
@@ -252,7 +251,7 @@ impl Scaler {
         self.servers_for(forecast.map_or(trend, |forecast| trend.max(forecast)), settings.high)
     }
 
-    /// Takes back servers that drain, then starts new ones. None is started while one drains, so the limit holds for
+    /// Resumes draining servers, then starts new ones. No server is started while one drains, so the limit holds for
     /// both together.
     fn add(&mut self, now: Instant, count: usize, out: &mut Vec<Decision>) {
         let count = count.min(self.settings.changes_most);

@@ -1,4 +1,4 @@
-//! The servers with their states; one function a change, and no other way from one state to another.
+//! Servers with their states. Each change has one function, and there is no other way between states.
 
 use super::cluster::Capacity;
 use base::Instant;
@@ -6,14 +6,14 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// Names a server; also its place in the order of index packing, so low numbers are used first.
+/// Identity of a server, and its place in the order of index packing: low numbers are used first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u32);
 
-/// Where a server stands.
+/// State of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
-    /// Asked for, not up yet.
+    /// Requested, not running yet.
     Starting,
     /// Takes calls.
     Ready,
@@ -21,12 +21,12 @@ pub enum ServerState {
     Draining,
     /// To be stopped, not confirmed yet.
     Stopping,
-    /// It was there.
+    /// No longer there.
     Gone,
 }
 
 impl ServerState {
-    /// Its name in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -44,20 +44,20 @@ impl fmt::Display for ServerState {
     }
 }
 
-/// A server as it is now.
+/// Present state of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServerRow {
-    /// Which one.
+    /// Identity.
     pub id: ServerId,
-    /// Where it stands.
+    /// State.
     pub state: ServerState,
-    /// Since when.
+    /// Start of the state.
     pub since: Instant,
-    /// Its effective capacity, calls a second: announced, or expected.
+    /// Effective capacity in calls a second: announced or expected.
     pub capacity: f64,
-    /// Its usual capacity; the expected one before its first announcement.
+    /// Usual capacity; the expected one before the first announcement.
     pub usual: f64,
-    /// Calls in it when last seen.
+    /// Calls in it at the last report.
     pub calls: u64,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct Server {
     pub(super) since: Instant,
     pub(super) capacity: Capacity,
     pub(super) calls: u64,
-    /// Whether it gets new calls once it is ready: an operator may not want that.
+    /// Whether it gets new calls once it is ready; an operator may prevent that.
     pub(super) takes_calls: bool,
-    /// Since when it has had no calls.
+    /// Start of the time without calls.
     idle: Option<Instant>,
 }
 
@@ -79,13 +79,13 @@ impl Server {
     }
 }
 
-/// How long one that is gone stays in the table.
+/// Time for which a server that is gone stays in the table.
 const SHOWN: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Servers {
     all: BTreeMap<ServerId, Server>,
-    /// Starts of a server that failed or were given up, since it was up last.
+    /// Failed or abandoned starts of each server since it last ran.
     failures: BTreeMap<ServerId, u32>,
 }
 
@@ -98,7 +98,7 @@ impl Servers {
         self.iter().filter(move |(_, server)| server.state == state)
     }
 
-    /// The servers that take calls, or will as soon as they are up, in order.
+    /// Servers that take calls, or will once they run, in order.
     pub(super) fn taking(&self) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
         self.iter().filter(|(_, server)| matches!(server.state, ServerState::Starting | ServerState::Ready))
     }
@@ -114,8 +114,8 @@ impl Servers {
         })
     }
 
-    /// Enters a server under a free number: the first of those whose start has failed least often, if there are
-    /// `choices`.
+    /// Enters a new server under a free number. With `choices`, takes the first of those numbers with the fewest failed
+    /// starts.
     pub(super) fn start(&mut self, now: Instant, expected: f64, choices: Option<u32>) -> ServerId {
         let is_free = |id: &ServerId| self.all.get(id).is_none_or(|server| server.state == ServerState::Gone);
         let failures = |id: &ServerId| self.failures.get(id).copied().unwrap_or_default();
@@ -126,13 +126,13 @@ impl Servers {
         id
     }
 
-    /// The start of a server has failed, or was given up.
+    /// Counts a failed or abandoned start of a server.
     pub(super) fn on_start_failed(&mut self, id: ServerId) {
         let failures = self.failures.entry(id).or_default();
         *failures = failures.saturating_add(1);
     }
 
-    /// A server is up.
+    /// Resets the failures of a server that runs.
     pub(super) fn on_up(&mut self, id: ServerId) {
         self.failures.remove(&id);
     }
@@ -142,7 +142,7 @@ impl Servers {
         self.all.insert(id, Server { state, since: now, capacity, calls: 0, takes_calls: true, idle: None });
     }
 
-    /// Moves a server on, if it is in one of these states. Returns since when it was.
+    /// Moves a server to another state, if it is in one of the states `from`. Returns the start of its old state.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -160,13 +160,13 @@ impl Servers {
         self.all.get_mut(&id)
     }
 
-    /// Drained servers without calls for so long.
+    /// Drained servers that have been without calls for this time.
     pub(super) fn idle(&self, now: Instant, idle: Duration) -> Vec<ServerId> {
         let is_idle = |server: &Server| server.idle.is_some_and(|at| now - at >= idle);
         self.of(ServerState::Draining).filter(|(_, server)| is_idle(server)).map(|(id, _)| id).collect()
     }
 
-    /// Servers that have been in a state for so long.
+    /// Servers that have been in a state for this time.
     pub(super) fn overdue(&self, now: Instant, state: ServerState, time: Duration) -> Vec<ServerId> {
         self.of(state).filter(|(_, server)| now - server.since >= time).map(|(id, _)| id).collect()
     }

@@ -3,17 +3,16 @@
 use super::ForecastSettings;
 use core::time::Duration;
 
-/// Starting servers.
+/// Settings of server starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartSettings {
-    /// How long a start takes before one was seen: 90 s, "1 to 2 minutes on average" (section IV-D).
+    /// Duration of a start before one was observed: 90 s, "1 to 2 minutes on average" (section IV-D).
     pub time: Duration,
-    /// A server that is not up after so long is given up: 5 min, or 10/3 of `time` if that is more.
+    /// Time after which a start is given up: 5 min, or 10/3 of `time` if that is more.
     pub time_max: Duration,
-    /// No start for so long after one that failed: a ninth of `time`, at least 1 s; twice as long after each further
-    /// one.
+    /// Time without starts after a failed one: a ninth of `time`, at least 1 s; doubled after each further failure.
     pub back_off: Duration,
-    /// At most: 5 min.
+    /// Largest such time: 5 min.
     pub back_off_max: Duration,
 }
 
@@ -24,7 +23,7 @@ impl Default for StartSettings {
 }
 
 impl StartSettings {
-    /// Those where a start takes so long. A server that usually starts fast may once have to load its image first.
+    /// Settings for this duration of a start. A server that usually starts fast may have to load its image first.
     pub fn of(time: Duration) -> Self {
         let long = Duration::from_mins(5);
         let back_off = (time / 9).max(Duration::from_secs(1));
@@ -35,40 +34,41 @@ impl StartSettings {
 /// Settings of a scaler. Rates are calls a second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScaleSettings {
-    /// Never fewer servers: 1.
+    /// Least number of servers: 1.
     pub least: usize,
-    /// Never more that start, are ready or drain: 10. One that is being stopped does not count any more.
+    /// Most servers that are starting, ready or draining: 10. Servers being stopped do not count.
     pub most: usize,
-    /// So many servers there are to choose from, and they are not the same: one that did not come up is tried again
-    /// when the others were. `None`, the default: the first free number is always as good as any.
+    /// Number of distinct servers to choose from. One that did not start is tried again after the others. `None`, the
+    /// default: any free number is as good as another.
     pub choices: Option<u32>,
-    /// Servers ready beyond those that are needed: 1, the paper's n + 1.
+    /// Ready servers beyond the needed ones: 1, the paper's n + 1.
     pub spare: usize,
-    /// Capacity of a server that has not announced any.
+    /// Capacity of a server without an announcement.
     pub capacity: f64,
-    /// Servers are added when arrivals by total capacity pass this: 0.8 (section IV-D).
+    /// Servers are added when arrivals divided by total capacity exceed this: 0.8 (section IV-D).
     pub high: f64,
-    /// One is removed when the others would stay below this: 0.7. Ours, so that noise does not add it again.
+    /// A server is removed when the others would stay below this: 0.7. An addition, so that noise does not add it
+    /// again.
     pub low: f64,
-    /// Arrivals are smoothed over this: 10 s.
+    /// Time constant of smoothing: 10 s.
     pub smoothing: Duration,
-    /// A rise is followed as far ahead as a server takes to start, up to so many times the rate: 1.3; 1 for not at
-    /// all.
+    /// A rise is extrapolated over the duration of a start, up to this multiple of the rate: 1.3; 1 for no
+    /// extrapolation.
     pub trend_most: f64,
-    /// The others must have been enough for so long: 5 min.
+    /// Time for which the other servers must have been enough before one is drained: 5 min.
     pub calm: Duration,
-    /// Time between two servers that are drained: 1 min.
+    /// Time between two servers being drained: 1 min.
     pub drain_gap: Duration,
-    /// A drained server is stopped when it had no calls for so long: 3 min; "a timeout of few minutes when all
+    /// Time without calls after which a drained server is stopped: 3 min; "a timeout of few minutes when all
     /// transaction states within the server expires".
     pub idle: Duration,
-    /// A stop that is not confirmed is asked for again after so long: 1 min.
+    /// Time after which an unconfirmed stop is repeated: 1 min.
     pub stop_again: Duration,
-    /// At most so many servers are started, resumed and drained in a step: 4.
+    /// Most servers that are started and resumed in a step: 4.
     pub changes_most: usize,
-    /// Starts.
+    /// Settings of starts.
     pub start: StartSettings,
-    /// Arrivals of past days: off.
+    /// Forecast from past days: off.
     pub forecast: Option<ForecastSettings>,
 }
 
@@ -96,8 +96,8 @@ impl Default for ScaleSettings {
 }
 
 impl ScaleSettings {
-    /// The same with another [`calm`](Self::calm), and what follows from it. Arrivals are smoothed over 10 s at most:
-    /// longer, and a rise would be seen late.
+    /// Same settings with another [`calm`](Self::calm) and the values that depend on it. Arrivals are smoothed over 10
+    /// s at most; with more, a rise would be seen late.
     #[must_use]
     pub fn with_calm(self, calm: Duration) -> Self {
         let smoothing = (calm / 30).clamp(Duration::from_secs(1), Duration::from_secs(10));

@@ -1,10 +1,10 @@
-//! How long servers take to start, and when the next one may.
+//! Duration of server starts, and the earliest time of the next one.
 
 use super::StartSettings;
 use base::Instant;
 use core::time::Duration;
 
-/// Weight of the last start in the expected time of the next.
+/// Weight of the last start in the expected duration of the next.
 const NEWEST: f64 = 0.25;
 
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(super) struct StartUp {
     /// Mean and mean deviation, seconds.
     mean: f64,
     deviation: f64,
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
     not_before: Instant,
 }
@@ -24,7 +24,7 @@ impl StartUp {
         Self { mean, deviation: mean / 3.0, failures: 0, not_before: Instant::ZERO }
     }
 
-    /// How long a start takes unless it is an unusual one.
+    /// Expected duration of a start, unless it is unusually long.
     pub(super) fn expected(&self, settings: &StartSettings) -> Duration {
         let seconds = (self.mean + self.deviation).max(0.0);
         Duration::from_secs_f64(seconds).min(settings.time_max)
@@ -38,7 +38,7 @@ impl StartUp {
     }
 
     pub(super) fn on_failed(&mut self, now: Instant, settings: &StartSettings) {
-        // Several that fail together are one failure.
+        // Simultaneous failures count as one.
         if now < self.not_before {
             return;
         }

@@ -1,22 +1,22 @@
-//! The last accepted update of each server, over all connections.
+//! Last accepted update of each server, over all connections.
 
 use super::Refusal;
 use crate::estimate::Announced;
 use base::Instant;
 use std::collections::BTreeMap;
 
-/// The last accepted update of a server.
+/// Last accepted update of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Announcement {
-    /// The capacity.
+    /// Capacity.
     pub last: Announced,
-    /// When it came.
+    /// Time of arrival.
     pub at: Instant,
-    /// The number of its connection.
+    /// Number of its connection.
     connection: u64,
 }
 
-/// The last accepted update of each server. Connections are numbered in the order in which they began.
+/// Last accepted update of each server. Connections are numbered in the order in which they started.
 #[derive(Debug, Clone)]
 pub struct Announcements<S> {
     servers: BTreeMap<S, Announcement>,
@@ -29,11 +29,11 @@ impl<S> Default for Announcements<S> {
 }
 
 impl<S: Ord> Announcements<S> {
-    /// Takes the capacity of a server from an update that came by this connection. The receiver of a connection has
-    /// seen to it that it is genuine and in order there.
+    /// Takes over the capacity of a server from an update on this connection. The receiver of the connection has
+    /// verified its code and order.
     ///
     /// # Errors
-    /// A newer connection has brought an update: updates of the older connection are late.
+    /// If a newer connection has brought an update: updates of the older connection are late.
     pub fn take(&mut self, now: Instant, connection: u64, server: S, capacity: f64) -> Result<(), Refusal> {
         let newer = self.servers.get(&server).is_some_and(|known| known.connection > connection);
         if newer {
@@ -44,12 +44,12 @@ impl<S: Ord> Announcements<S> {
         Ok(())
     }
 
-    /// The last accepted update of this server.
+    /// Last accepted update of this server.
     pub fn get(&self, server: &S) -> Option<&Announcement> {
         self.servers.get(server)
     }
 
-    /// Forgets all servers but these.
+    /// Keeps only the servers for which `is_kept` holds.
     pub fn retain(&mut self, mut is_kept: impl FnMut(&S) -> bool) {
         self.servers.retain(|server, _| is_kept(server));
     }

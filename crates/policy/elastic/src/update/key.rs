@@ -1,4 +1,4 @@
-//! The keys that both ends have, and the codes that are made with them.
+//! Shared keys of sender and receiver, and the codes made with them.
 
 use super::{Server, Update};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -9,27 +9,27 @@ use std::net::SocketAddr;
 /// Bytes of a code, the output of SHA-256.
 pub(super) const CODE_BYTES: usize = 32;
 
-/// The shared secret of both ends. Never printed.
+/// Shared secret of both ends. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 16]);
 
 impl Key {
-    /// From 16 random bytes: as many as make a search hopeless.
+    /// Creates a key from 16 random bytes, enough to make a search hopeless.
     pub const fn new(bytes: &[u8; 16]) -> Self {
         Self(*bytes)
     }
 
-    /// The code of an update on the connection that was greeted so.
+    /// Code of an update on the connection with this greeting.
     pub(super) fn code(&self, greeting: &str, update: &str) -> [u8; CODE_BYTES] {
         self.over(greeting, update).finalize().into_bytes().into()
     }
 
-    /// Whether it is the code, in a time that does not tell where it is wrong.
+    /// Whether the code is right, checked in constant time.
     pub(super) fn is_code(&self, greeting: &str, update: &str, code: &[u8; CODE_BYTES]) -> bool {
         self.over(greeting, update).verify_slice(code).is_ok()
     }
 
-    /// A greeting has no line end in it, so where it ends is certain.
+    /// A greeting contains no line end, so its end is unambiguous.
     fn over(&self, greeting: &str, update: &str) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in [greeting, "\n", update] {
@@ -45,31 +45,31 @@ impl core::fmt::Debug for Key {
     }
 }
 
-/// The keys of a receiver. The key of a server is good for that server alone.
+/// Keys of a receiver. The key of a server is valid for that server only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// The key for every server without one of its own; `None`: such a server has no key, and its updates are refused.
+    /// Key of every server without its own; `None`: updates of such a server are refused.
     pub shared: Option<Key>,
-    /// Keys of single servers, by what their monitors call them.
+    /// Keys of single servers, by the names that their monitors use.
     pub own: BTreeMap<Server, Key>,
 }
 
-/// Which of the [`Keys`] is good for a server.
+/// Kind of key among the [`Keys`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// That of every server without one of its own.
+    /// Key of all servers without their own.
     Shared,
-    /// That of the server alone.
+    /// The server's own key.
     Own,
 }
 
 impl Keys {
-    /// Whether an update may speak for the member at this address: every name that the configuration has for it (its
-    /// address may be one) has the key with which the update was made. The key of the address itself goes before those
-    /// of names, since the DNS may lead a name anywhere.
+    /// Whether an update may set the capacity of the member at this address. Each of the member's configured names (an
+    /// address may be one) must have the key of the update. The key of the address itself takes precedence over keys of
+    /// names, since DNS may resolve a name to any address.
     ///
-    /// Hence two names with different keys that lead to one address are of no use to either, and nobody who may change
-    /// the address of one server speaks for another.
+    /// So two names with different keys for one address are both unusable, and an attacker who can change the address
+    /// of one server cannot update another.
     pub fn permit(&self, update: &Update, at: SocketAddr, names: &[String]) -> bool {
         let is_own = |server: &Server| update.key == KeyKind::Own && update.server == *server;
         let address = Server::Address(at);
@@ -83,11 +83,9 @@ impl Keys {
         !names.is_empty() && names.iter().all(is_its)
     }
 
-    /// The key with which updates that name this server are made. `None` as the server: the line names none that can be
-    /// read.
+    /// Verifies an update with the key for this server. `None` as the server: the line contains no readable one.
     ///
-    /// Without a key the check is made all the same, with one that everybody knows, so that it takes as long; whatever
-    /// its outcome, such an update is refused.
+    /// Without a key, a publicly known one is checked, so that the time is the same; the update is refused in any case.
     pub(super) fn verify(
         &self,
         server: Option<&Server>,

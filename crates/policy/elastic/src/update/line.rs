@@ -1,13 +1,13 @@
-//! Bytes to lines, in a fixed amount of memory.
+//! Splits bytes into lines, in fixed memory.
 
 use super::Refusal;
 
-/// Bytes of the longest line, its end included. The longest update has 368.
+/// Longest line in bytes, including its end. The longest update has 368.
 pub const LINE_MAX: usize = 512;
 
-/// The received bytes of a connection that are not read yet.
+/// Received but unread bytes of a connection.
 ///
-/// In this order: [`room`](Self::room), [`filled`](Self::filled), then [`next`](Self::next) until there is no more.
+/// Call [`room`](Self::room), [`filled`](Self::filled), then [`next`](Self::next) until it returns no line.
 #[derive(Debug, Clone)]
 pub struct Lines {
     bytes: [u8; LINE_MAX],
@@ -29,15 +29,15 @@ impl Lines {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were put into the room.
+    /// Records that `count` bytes were written into the room.
     pub fn filled(&mut self, count: usize) {
         self.end = (self.end + count).min(LINE_MAX);
     }
 
-    /// The next whole line, without its end.
+    /// Next whole line, without its end.
     ///
     /// # Errors
-    /// It is too long; nothing follows that could be read.
+    /// If the line is too long; no more lines can be read.
     #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from it")]
     pub fn next(&mut self) -> Result<Option<&[u8]>, Refusal> {
         let waiting = &self.bytes[self.start..self.end];

@@ -1,34 +1,34 @@
-//! The parts of a line, and how they are read and written.
+//! Parts of a line: reading and writing.
 
 use super::key::CODE_BYTES;
 use core::fmt::{self, Write as _};
 use core::str::FromStr;
 use std::net::{IpAddr, SocketAddr};
 
-/// The version that is spoken here.
+/// Version of the protocol.
 pub const VERSION: u32 = 2;
-/// Bytes of a nonce: as many as never come twice.
+/// Bytes of a nonce: enough that it never repeats.
 pub const NONCE_BYTES: usize = 16;
-/// The largest capacity that an update can have, in calls a second.
+/// Largest capacity in an update, in calls a second.
 pub const CAPACITY_MAX: f64 = 999_999_999.0;
 
-/// The beginning of a greeting.
+/// First word of a greeting.
 pub(super) const PROTOCOL: &str = "sarabande-capacity";
-/// Letters of the longest name of a host, and some for a port.
+/// Characters of the longest host name, with some for a port.
 const NAME_MAX: usize = 261;
-/// Port of SIP where an address names none (RFC 3261 section 19.1.2).
+/// Default port of SIP (RFC 3261 section 19.1.2).
 const SIP_PORT: u16 = 5060;
 
-/// A server, as its monitor names it.
+/// A server as its monitor names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
-    /// By an address at which it takes requests.
+    /// An address at which it takes requests.
     Address(SocketAddr),
-    /// By its name in the configuration of the receiver.
+    /// Its name in the configuration of the receiver.
     Name(String),
 }
 
-/// Text that is neither an address nor a name.
+/// Error: text that is neither an address nor a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAServer;
 
@@ -46,7 +46,7 @@ impl FromStr for Server {
         if !(1..=NAME_MAX).contains(&text.len()) || !text.bytes().all(fits) {
             return Err(NotAServer);
         }
-        // Neither case, nor a final dot, nor zeros before a port tell two names apart (RFC 4343; RFC 1034 section 3.1).
+        // Case, a final dot and leading zeros of a port do not distinguish names (RFC 4343; RFC 1034 section 3.1).
         let no_dot = |name: &str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let text = match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
             Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => {
@@ -75,14 +75,14 @@ impl fmt::Display for Server {
     }
 }
 
-/// The greeting with this nonce, without its end.
+/// Greeting with this nonce, without its line end.
 pub(super) fn greeting(nonce: [u8; NONCE_BYTES]) -> String {
     format!("{PROTOCOL} {VERSION} {}", hex(&nonce))
 }
 
-/// The part of an update that the code authenticates.
+/// Part of an update that the code authenticates.
 pub(super) fn update(number: u64, server: &Server, capacity: f64) -> String {
-    // Neither what is no number nor a zero with a sign has a text that is read.
+    // NaN and negative zero have no readable text.
     let capacity = if capacity > 0.0 { capacity.min(CAPACITY_MAX) } else { 0.0 };
     format!("UPDATE {number} {server} {capacity:.3}")
 }
@@ -97,12 +97,12 @@ pub(super) fn read_update(text: &str) -> Option<(u64, Server, f64)> {
     Some((read_number(number)?, server.parse().ok()?, read_capacity(capacity)?))
 }
 
-/// The server that an update names, whatever else is in it.
+/// Server named in an update, whatever else it contains.
 pub(super) fn named(text: &str) -> Option<Server> {
     text.split(' ').nth(2)?.parse().ok()
 }
 
-/// A number as it is counted: no sign, no zeros in front.
+/// Parses a counting number: no sign, no leading zeros.
 pub(super) fn read_number(text: &str) -> Option<u64> {
     let digits = (1..=19).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits && !text.starts_with('0'))
@@ -113,11 +113,11 @@ fn read_capacity(text: &str) -> Option<f64> {
         (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    // Nine digits are never more than `CAPACITY_MAX` and its part of a call.
+    // Nine digits never exceed `CAPACITY_MAX` with its fraction.
     text.parse().ok().filter(|_| is_number(whole, 9) && is_number(part, 3))
 }
 
-/// Small hexadecimal digits.
+/// Lower-case hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -126,7 +126,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// A code from its digits, which are small ones: one code has one text.
+/// Code from its lower-case digits; a code has only one text.
 pub(super) fn read_code(digits: &str) -> Option<[u8; CODE_BYTES]> {
     let mut code = [0; CODE_BYTES];
     is_hex(digits, CODE_BYTES).then_some(())?;
@@ -136,7 +136,7 @@ pub(super) fn read_code(digits: &str) -> Option<[u8; CODE_BYTES]> {
     Some(code)
 }
 
-/// Whether these are the small hexadecimal digits of so many bytes.
+/// Whether these are the lower-case hexadecimal digits of `bytes` bytes.
 pub(super) fn is_hex(digits: &str, bytes: usize) -> bool {
     digits.len() == 2 * bytes && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,5 +1,5 @@
-//! Updates of capacity, from the monitor of a server to the queue in front: lines of text over TCP, authenticated by
-//! a shared secret: one for each server, or one for all. `docs/elastic.md` has the protocol.
+//! Updates of capacity, from the monitor of a server to the queue in front. Lines of text over TCP, authenticated by a
+//! shared secret: one for each server, or one for all. `docs/capacity-updates.md` describes the protocol.
 //!
 //! ```text
 //! receiver  sarabande-capacity 2 NONCE                        once: version, and a random challenge
@@ -7,20 +7,20 @@
 //! receiver  OK NUMBER SENT    or    ERROR REASON, and the connection is closed
 //! ```
 //!
-//! CODE is HMAC-SHA256 (RFC 2104) with the key of SERVER, over the greeting and the line before it. Hence an update
-//! that is accepted was made by a holder of the key, for this connection and this place in it: one that was altered,
-//! repeated, left out, moved, or seen on another connection is refused. Neither side keeps anything beyond the
-//! connection, so each may be restarted at any time; only [`Announcements`] knows of several connections, so that a
-//! delayed update of an old connection does not replace that of a newer one.
+//! CODE is HMAC-SHA256 (RFC 2104) with the key of SERVER, over the greeting and the line up to CODE. So an accepted
+//! update was made by a holder of the key, for this connection and this place in it. An update that was altered,
+//! repeated, left out, moved, or seen on another connection is refused. Neither side keeps state beyond the connection,
+//! so each may be restarted at any time. Only [`Announcements`] covers several connections, so that a delayed update of
+//! an old connection does not replace a newer one.
 //!
-//! Pure: the nonce is an argument, reading and writing is done outside.
+//! Pure: the nonce is an argument, and the caller reads and writes.
 //!
-//! - [`Lines`]: bytes to lines, bounded,
+//! - [`Lines`]: splits bytes into lines, bounded,
 //! - [`Receiver`], [`Sender`]: the two ends of a connection,
 //! - [`Announcements`]: the last accepted update of each server,
-//! - [`Division`]: which part of a capacity each of several receivers is told,
-//! - [`Keys`]: who may speak for which server,
-//! - [`Key`], [`Server`], [`Refusal`]: values that these work with.
+//! - [`Division`]: divides a capacity among several receivers,
+//! - [`Keys`]: keys by server,
+//! - [`Key`], [`Server`], [`Refusal`]: values used by these.
 
 mod announcements;
 mod division;

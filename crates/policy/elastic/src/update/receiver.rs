@@ -1,46 +1,46 @@
-//! The end of a connection that gets updates.
+//! Receiving end of a connection.
 
 use super::message::{greeting, named, read_code, read_update};
 use super::{Key, KeyKind, Keys, NONCE_BYTES, Refusal, Server};
 use std::sync::Arc;
 
-/// An update that was accepted.
+/// An accepted update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// Its number on the connection, from 1.
+    /// Number on the connection, from 1.
     pub number: u64,
-    /// Of whom.
+    /// Server.
     pub server: Server,
-    /// Calls a second.
+    /// Capacity in calls a second.
     pub capacity: f64,
-    /// With which key it was made: the server's own, or that of all servers without one.
+    /// Kind of key it was made with: the server's own, or that of all servers without one.
     pub key: KeyKind,
 }
 
 impl Update {
-    /// The line that says that it was accepted, and how many calls its server was `sent` from here so far.
+    /// Line that confirms it, with the number of calls `sent` from here to its server so far.
     pub fn ok(&self, sent: u64) -> String {
         format!("OK {} {sent}\n", self.number)
     }
 }
 
-/// The end of a connection that gets updates.
+/// Receiving end of a connection.
 #[derive(Debug)]
 pub struct Receiver {
     keys: Arc<Keys>,
     greeting: String,
-    /// Of the update that is due; `None` once one was refused.
+    /// Number of the next update; `None` after a refusal.
     due: Option<u64>,
     named: Option<Server>,
 }
 
 impl Receiver {
-    /// For a new connection. The nonce is random, and of this connection alone.
+    /// Creates the receiver of a new connection. The nonce must be random, and used for this connection only.
     pub fn new(keys: Arc<Keys>, nonce: [u8; NONCE_BYTES]) -> Self {
         Self { keys, greeting: greeting(nonce), due: Some(1), named: None }
     }
 
-    /// The line to begin with.
+    /// First line to send.
     pub fn greeting(&self) -> String {
         format!("{}\n", self.greeting)
     }
@@ -48,7 +48,7 @@ impl Receiver {
     /// Reads a line, without its end.
     ///
     /// # Errors
-    /// It is refused, and so is all that follows on this connection.
+    /// If the update is refused; all further lines of this connection are refused too.
     pub fn line(&mut self, line: &[u8]) -> Result<Update, Refusal> {
         let due = self.due.take().ok_or(Refusal::WrongNumber)?;
         let update = self.read(line)?;
@@ -59,13 +59,12 @@ impl Receiver {
         Ok(update)
     }
 
-    /// The server that was named last. Anybody can write it: only an [`Update`] shows that it is so.
+    /// Server named last. Anyone can write it: only an [`Update`] confirms it.
     pub fn named(&self) -> Option<&Server> {
         self.named.as_ref()
     }
 
-    /// The code is checked first: the rest of an update is read only where the code is right, but for the server, which
-    /// says what key the code has to be of.
+    /// Checks the code first. Only the server, which determines the key, is read before the code is verified.
     fn read(&mut self, line: &[u8]) -> Result<Update, Refusal> {
         let text = core::str::from_utf8(line).map_err(|_| Refusal::Malformed)?;
         let (update, code) = text.rsplit_once(' ').ok_or(Refusal::Malformed)?;

@@ -1,26 +1,26 @@
-//! Why an update is not accepted.
+//! Reasons to refuse an update.
 
-/// Why an update is not accepted. A sender without the key gets only the first three, and learns nothing from them.
+/// Reason to refuse an update. A sender without the key gets only the first three, and learns nothing from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
     /// The line is longer than any update.
     TooLong,
     /// The line is no update.
     Malformed,
-    /// The code is another: another key, another connection, or something was altered on the way.
+    /// The code is wrong: another key, another connection, or an altered line.
     WrongCode,
     /// The number is not the next one.
     WrongNumber,
     /// A newer connection brings updates of the same server.
     Superseded,
-    /// There is no such server behind the receiver.
+    /// The receiver has no such server.
     UnknownServer,
-    /// The key is not the one of a member that the server stands for.
+    /// The key is not that of a member that the server stands for.
     NotItsKey,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All refusals.
     pub const ALL: [Self; 7] = [
         Self::TooLong,
         Self::Malformed,
@@ -31,7 +31,7 @@ impl Refusal {
         Self::NotItsKey,
     ];
 
-    /// As the answer and the metrics have it.
+    /// Name in responses and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TooLong => "too_long",
@@ -44,12 +44,12 @@ impl Refusal {
         }
     }
 
-    /// The one of this name.
+    /// Refusal with this name.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|refusal| refusal.name() == name)
     }
 
-    /// The line that says so.
+    /// Line that reports it.
     pub fn line(self) -> String {
         format!("ERROR {}\n", self.name())
     }

@@ -1,19 +1,19 @@
-//! The end of a connection that sends updates.
+//! Sending end of a connection.
 
 use super::message::{PROTOCOL, hex, is_hex, read_number, update};
 use super::{Key, NONCE_BYTES, Refusal, Server, VERSION};
 use core::fmt;
 
-/// Why a connection is of no use to the sender.
+/// Error of a sender's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendError {
-    /// The peer answers, but takes no updates.
+    /// The peer answers, but accepts no updates.
     NoReceiver,
-    /// It speaks this version of the protocol, which is another one than [`VERSION`].
+    /// The peer uses this version of the protocol instead of [`VERSION`].
     OtherVersion(u64),
-    /// It has refused an update; `None`: for a reason that is not known here.
+    /// The peer has refused an update; `None` for an unknown reason.
     Refused(Option<Refusal>),
-    /// Its answer makes no sense.
+    /// The peer's answer is invalid.
     Confused,
 }
 
@@ -49,20 +49,20 @@ impl fmt::Display for SendError {
     }
 }
 
-/// The end of a connection that sends updates: after each, its answer is waited for.
+/// Sending end of a connection. Wait for the answer to each update before the next.
 #[derive(Debug)]
 pub struct Sender {
     key: Key,
     greeting: String,
-    /// Of the last update; 0 before the first.
+    /// Number of the last update; 0 before the first.
     number: u64,
 }
 
 impl Sender {
-    /// For the connection whose first line this is, without its end.
+    /// Creates the sender of a connection with this first line, given without its end.
     ///
     /// # Errors
-    /// It is no greeting, or of another version.
+    /// If the line is no greeting, or of another version.
     pub fn greeted(key: Key, line: &[u8]) -> Result<Self, SendError> {
         let text = core::str::from_utf8(line).map_err(|_| SendError::NoReceiver)?;
         let words: Vec<_> = text.split(' ').collect();
@@ -81,7 +81,7 @@ impl Sender {
         }
     }
 
-    /// The next update: a line.
+    /// Line of the next update.
     pub fn update(&mut self, server: &Server, capacity: f64) -> String {
         self.number += 1;
         let update = update(self.number, server, capacity);
@@ -89,10 +89,11 @@ impl Sender {
         format!("{update} {}\n", hex(&code))
     }
 
-    /// Reads the answer to the last update, without its end: how many calls the receiver has sent the server so far.
+    /// Reads the answer to the last update, without its line end. Returns the number of calls that the receiver has
+    /// sent to the server so far.
     ///
     /// # Errors
-    /// It was not accepted.
+    /// If the update was not accepted.
     pub fn answer(&self, line: &[u8]) -> Result<u64, SendError> {
         let text = core::str::from_utf8(line).map_err(|_| SendError::Confused)?;
         if let Some(reason) = text.strip_prefix("ERROR ") {

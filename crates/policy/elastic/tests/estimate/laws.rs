@@ -1,5 +1,5 @@
-//! The laws side by side: how much of what could be carried is carried, how often latency is above the threshold, how
-//! soon capacity is back after contention, and how far it goes up or down without a reason.
+//! Comparison of the laws: share of the possible calls that is carried, frequency of latency above the threshold,
+//! recovery after contention, and changes of capacity without a reason.
 
 use super::model::{Outcome, Second, Server};
 use core::fmt::Write as _;
@@ -7,14 +7,14 @@ use elastic::estimate::{Law, Settings};
 
 const LAWS: [(Law, &str); 2] = [(Law::Smace, "smace"), (Law::Proven, "proven")];
 const SECONDS: usize = 900;
-/// Seconds until a law has left its start.
+/// Seconds until a law has left its initial state.
 const WARM_UP: usize = 120;
 
 struct Case {
     name: &'static str,
     noise: f64,
     at: fn(usize) -> Second,
-    /// When it is over, where something is to be recovered from.
+    /// End of the trouble from which to recover, if any.
     over: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ fn bursts(second: usize) -> Second {
 }
 
 fn one_spike(second: usize) -> Second {
-    // In a window in which the paper's law may change something.
+    // In a window in which the paper's law may make a change.
     let demand = if second < 312 { 30.0 } else { 400.0 };
     Second { demand, spike: second == 309, ..Second::default() }
 }
@@ -73,13 +73,13 @@ fn cases() -> Vec<Case> {
 }
 
 struct Score {
-    /// Part of what an all-knowing estimator would have had carried.
+    /// Part of the calls that an ideal estimator would carry.
     carried: f64,
     /// Part of the seconds with latency above the threshold.
     high: f64,
     /// Seconds after the end of the trouble until 90 % of the best is carried.
     recovery: Option<usize>,
-    /// Least and largest capacity.
+    /// Smallest and largest capacity.
     least: f64,
     most: f64,
 }
@@ -108,7 +108,7 @@ fn run(case: &Case, law: Law) -> Score {
     }
 }
 
-/// The three aims of our law, against the paper's.
+/// The three aims of this project's law, against the paper's.
 #[test]
 fn proven_recovers_faster_and_collapses_on_no_spike() {
     let both = |name: &str| {

@@ -1,4 +1,4 @@
-//! A server with neighbours, and the laws that estimate what it can carry: side by side, and what must hold for any
+//! A server with neighbours, and the laws that estimate its capacity: compared, and checked against their rules for any
 //! input.
 
 mod laws;

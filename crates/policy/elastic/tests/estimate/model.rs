@@ -1,4 +1,5 @@
-//! A server in a few lines: latency from load and from what neighbours leave of the processor, a second at a time.
+//! Small model of a server: latency from load and from the processor share that its neighbours leave, one second at a
+//! time.
 
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -10,18 +11,18 @@ pub(crate) const SERVICE_RATE: f64 = 800.0;
 /// 95th percentile without load, seconds.
 const BASE: f64 = 300e-6;
 
-/// What happens to the server in one second.
+/// Conditions of the server in one second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Second {
-    /// Calls that come for it.
+    /// Calls offered to it.
     pub(crate) demand: f64,
-    /// What neighbours leave of the processor.
+    /// Share of the processor that the neighbours leave.
     pub(crate) speed: f64,
-    /// Factor of the latency that has nothing to do with load (a database, a full disk).
+    /// Factor of the latency that is unrelated to load (a database, a full disk).
     pub(crate) elsewhere: f64,
     /// Whether one slow window is measured: a spike.
     pub(crate) spike: bool,
-    /// Whether the server stands still.
+    /// Whether the server has stopped.
     pub(crate) stalls: bool,
 }
 
@@ -38,7 +39,7 @@ impl Second {
         BASE / self.speed * self.elsewhere * (1.0 + 3.0 * load * load / (1.0 - load))
     }
 
-    /// The largest rate within the threshold: what an all-knowing estimator would announce.
+    /// Largest rate within the threshold: the announcement of an ideal estimator.
     pub(crate) fn best(&self, threshold: f64) -> f64 {
         let (mut low, mut high) = (0.0, SERVICE_RATE * self.speed);
         for _ in 0..40 {
@@ -49,7 +50,7 @@ impl Second {
     }
 }
 
-/// What a second has brought.
+/// Result of a second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub(crate) announced: f64,
@@ -79,7 +80,7 @@ impl Server {
         }
     }
 
-    /// A second to its end; what the server does not ask for goes elsewhere.
+    /// Simulates a second. Calls beyond the announced capacity go elsewhere.
     pub(crate) fn second(&mut self, second: Second) -> Outcome {
         let announced = self.estimator.capacity();
         let offered = second.demand.min(announced);

@@ -1,11 +1,11 @@
-//! Any windows at any times: capacity stays within its bounds, and each law keeps its own rules.
+//! Any windows at any times: capacity stays within its bounds, and each law keeps its rules.
 
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Estimator, Law, Settings, Window};
 use proptest::prelude::*;
 
-/// [`Law::Proven`] does not cut below this part of what has been carried.
+/// [`Law::Proven`] does not cut below this part of the carried rate.
 const FLOOR: f64 = 0.2;
 
 fn windows() -> impl Strategy<Value = Vec<(u64, Window)>> {
@@ -34,7 +34,7 @@ proptest! {
         }
     }
 
-    /// The paper's 10 s rule: never two changes closer than that, whatever latency does.
+    /// The paper's 10 s rule: never two changes closer together, whatever the latency.
     #[test]
     fn smace_changes_every_10_s_at_most(windows in windows()) {
         let settings = Settings { law: Law::Smace, ..Settings::default() };
@@ -52,8 +52,8 @@ proptest! {
         }
     }
 
-    /// A cut cuts, whatever has passed meanwhile: above the threshold capacity never grows, and `smace` leaves 90 %
-    /// of it at most where it may change it, `proven` 95 % unless that is below its floor.
+    /// Above the threshold capacity never grows, whatever happened before. When a law may cut, `smace` leaves at most
+    /// 90 %, and `proven` at most 95 % unless that is below its floor.
     #[test]
     fn above_the_threshold_capacity_falls(law in law(), windows in windows(), beyond in 0.0..20.0_f64) {
         let settings = Settings { law, ..Settings::default() };
@@ -63,19 +63,19 @@ proptest! {
         for (wait, mut window) in windows {
             let before = estimator.capacity();
             now += Duration::from_millis(wait % 3_000);
-            // Calls come past the queue, too.
+            // Some calls bypass the queue.
             window.goodput *= 1.0 + beyond;
             carried = carried.max(window.goodput);
             let after = estimator.on_window(now, &window);
             if window.calls > 0 && window.p95.is_some_and(|p95| p95 > settings.threshold) {
-                // Every cut is below the present capacity, or it is none.
+                // A change is always downwards.
                 prop_assert!(after <= before, "{before} {after}");
                 let floor = (FLOOR * carried.min(settings.maximum)).max(settings.minimum);
                 let is_cut = after <= 0.95 * before + 1e-9 || after <= floor + 1e-9;
                 prop_assert!(is_cut || (after - before).abs() < 1e-12, "{before} {after} {floor}");
             }
         }
-        // And however much more than its capacity it carries, too slowly.
+        // Also when it carries far more than its capacity, too slowly.
         let before = estimator.capacity();
         let floor = FLOOR * carried.min(settings.maximum);
         let goodput = before * (1.0 + beyond);
@@ -92,8 +92,8 @@ proptest! {
         prop_assert!(after <= most.max(settings.minimum) + 1e-9, "{before} {after} {floor}");
     }
 
-    /// Whoever counts may have been stopped, and find the calls of many seconds in one window: such a window raises
-    /// nothing, and what is raised later is no more than without it.
+    /// The counting process may have been suspended, and find the calls of many seconds in one window. Such a window
+    /// raises nothing, and later increases are no larger than without it.
     #[test]
     fn a_late_window_raises_nothing(law in law(), windows in windows(), late in prop::collection::vec(any::<bool>(), 80)) {
         let settings = Settings { law, ..Settings::default() };
@@ -106,7 +106,7 @@ proptest! {
             if is_late {
                 prop_assert!(estimator.on_late_window(now, &window) <= before);
             } else {
-                // Of what it has carried in time, the law `proven` may make 5 % more in a second.
+                // From the rate carried in time, the law `proven` may add 5 % a second.
                 carried = window.goodput.max(carried);
                 let after = estimator.on_window(now, &window);
                 prop_assert!(law == Law::Smace || after <= before.max(1.3 * carried), "{after} {carried}");
@@ -114,8 +114,8 @@ proptest! {
         }
     }
 
-    /// What was never tried is not announced: without a window that has used it, capacity does not grow beyond what
-    /// was carried.
+    /// An untried capacity is not announced: without a window that uses it, capacity does not grow beyond the carried
+    /// rate.
     #[test]
     fn proven_does_not_grow_on_little_demand(windows in windows()) {
         let mut now = Instant::ZERO;
@@ -130,8 +130,7 @@ proptest! {
         }
     }
 
-    /// Where others help, a server gets only its share of the calls, and comes back to what it has carried all the
-    /// same.
+    /// With other servers' help a server gets only its share of the calls, and still returns to its carried rate.
     #[test]
     fn proven_comes_back_on_a_share(share in 0.31..0.8_f64, slow in 2..40_u64) {
         let mut now = Instant::ZERO;
@@ -151,8 +150,8 @@ proptest! {
         prop_assert!(contended <= well && again > 0.85 * well, "{well} {contended} {again}");
     }
 
-    /// However small its share is, and however few calls that are, a server that is well again is not held for ever to
-    /// what it was under contention.
+    /// A recovered server with any small share of calls, and however few they are, is not held to its capacity under
+    /// contention for ever.
     #[test]
     fn proven_comes_back_on_a_little(share in 0.02..0.3_f64, maximum in 20.0..500.0_f64, slow in 2..60_u64) {
         let mut now = Instant::ZERO;
@@ -176,7 +175,7 @@ proptest! {
         prop_assert!(again > 0.8 * well, "{well} {again}");
     }
 
-    /// No dead end: whatever has been, a server that does well and is asked for all it offers comes back.
+    /// No dead end: after any history, a healthy server that gets all the calls it asks for recovers.
     #[test]
     fn capacity_comes_back(law in law(), windows in windows()) {
         let mut now = Instant::ZERO;
@@ -210,7 +209,7 @@ proptest! {
     }
 }
 
-/// The figures of section IV-B and VI-C, one by one.
+/// The figures of sections IV-B and VI-C, one by one.
 #[test]
 fn smace_follows_the_paper() {
     let mut now = Instant::ZERO;
@@ -225,11 +224,11 @@ fn smace_follows_the_paper() {
         assert!((capacity - expected).abs() < 1e-6, "{capacity}, not {expected}");
     };
     is(window(5, 5_000, 200.0), 300.0);
-    // 10 s after the start: 90 % of what was carried.
+    // 10 s after the start: 90 % of the carried rate.
     is(window(5, 5_000, 200.0), 180.0);
     // Then sqrt(1 + (1000 - 500) / 1000).
     is(window(10, 500, 180.0), 180.0 * 1.5_f64.sqrt());
-    // Twice in a row above: the conservative mode, 10 calls/s a minute.
+    // Above the threshold twice in a row: the conservative mode, 10 calls/s a minute.
     is(window(10, 1_500, 200.0), 180.0);
     is(window(10, 1_500, 180.0), 162.0);
     is(window(10, 500, 162.0), 162.0 + 10.0 / 6.0);
@@ -245,8 +244,8 @@ fn smace_follows_the_paper() {
     is(window(10, 100, 162.0), 500.0);
 }
 
-/// Ten minutes at twenty times the threshold, with more calls than the capacity, which somebody else sends: it falls,
-/// and does not stay or rise.
+/// Ten minutes at twenty times the threshold, with more calls than the capacity, from another sender: the capacity
+/// falls, and does not stay or rise.
 #[test]
 fn calls_past_the_queue_do_not_keep_a_capacity_up() {
     for (law, most) in [(Law::Proven, 60.0), (Law::Smace, 10.0)] {
@@ -261,7 +260,7 @@ fn calls_past_the_queue_do_not_keep_a_capacity_up() {
     }
 }
 
-/// Windows that stay out leave nothing known.
+/// Without windows for a while, earlier knowledge is dropped.
 #[test]
 fn after_silence_capacity_is_that_of_the_start() {
     for law in [Law::Smace, Law::Proven] {
@@ -280,7 +279,7 @@ fn after_silence_capacity_is_that_of_the_start() {
     }
 }
 
-/// A server that stands still gets single calls alone, which wait: it is not idle.
+/// A stopped server gets only single calls, which wait: it is not idle.
 #[test]
 fn a_server_that_stands_still_is_cut_by_a_single_call() {
     for (law, most) in [(Law::Proven, 0.3), (Law::Smace, 0.7)] {
@@ -301,7 +300,7 @@ fn a_server_that_stands_still_is_cut_by_a_single_call() {
     }
 }
 
-/// Nobody calls: nothing is learned.
+/// Without calls nothing is learned.
 #[test]
 fn windows_without_calls_change_nothing() {
     for law in [Law::Smace, Law::Proven] {
@@ -316,7 +315,7 @@ fn windows_without_calls_change_nothing() {
     }
 }
 
-/// A capacity of a few calls a second is left again, although so few calls say little.
+/// A capacity of a few calls a second can grow again, although so few calls say little.
 #[test]
 fn few_calls_are_no_dead_end() {
     let mut now = Instant::ZERO;

@@ -1,4 +1,4 @@
-//! An observer that knows the rules and nothing of how the queue keeps them.
+//! An observer that knows the queue's rules, but not its implementation.
 
 use base::Instant;
 use core::time::Duration;
@@ -16,19 +16,19 @@ pub(crate) enum Operation {
     Announce(Member, f64),
     Load(Member, f64),
     Gone(Member),
-    /// A member answers something that is no call of the queue.
+    /// A member answers a request that did not come from the queue.
     Answers(Member),
-    /// A member answers one of its calls, the last one or the one in this place.
+    /// A member answers one of its calls: the last one, or the one in this place.
     Answer(Member, usize),
-    /// The first call that a member has could not be sent to it.
+    /// The first call of a member could not be sent to it.
     TakeBack(Member),
-    /// Time passes and nobody ticks.
+    /// Time passes without ticks.
     Pass(u64),
-    /// Ticks at each deadline that comes within so many milliseconds.
+    /// Ticks at each deadline within this many milliseconds.
     Run(u64),
 }
 
-/// What goes wrong between the queue and the observer: a canary for each rule.
+/// Faults between queue and observer: a canary for each rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -42,11 +42,11 @@ pub(crate) enum Fault {
     HalfCapacity,
     /// The callers wait half as long as the queue was told.
     HalfBound,
-    /// Removals are not told to the queue.
+    /// Removals are not reported to the queue.
     NoRemoval,
-    /// Nothing is delivered: the queue forgets to look.
+    /// Nothing is delivered: the queue never looks for credit.
     Idle,
-    /// Calls are not answered that the queue takes to be.
+    /// Calls that the queue takes for answered are not.
     FalseAnswer,
 }
 
@@ -57,41 +57,40 @@ struct Call {
     bound: Duration,
 }
 
-/// What was announced, and what was delivered on it.
+/// Announcements of a member, and deliveries to it.
 #[derive(Default)]
 struct Account {
-    /// From when on which capacity held.
+    /// Capacities with the times from which they held.
     announced: Vec<(Instant, f64)>,
     delivered: Vec<Instant>,
-    /// When each call was sent that was neither answered nor passed over, for 32 s.
+    /// Times of sending of calls that were neither answered nor passed over, for 32 s.
     open: Vec<Instant>,
-    /// Those of them that were sent since it was last quiet.
+    /// Open calls that were sent since the member was last quiet.
     counted: Vec<Instant>,
-    /// When it last got or answered a call.
+    /// Time at which it last got or answered a call.
     heard: Option<Instant>,
-    /// When the only call was sent that it has.
+    /// Time at which its only call was sent.
     alone: Option<Instant>,
-    /// Calls that it has answered.
+    /// Number of calls that it has answered.
     answered: u32,
-    /// The longest time to an answer of a call that was the only one.
+    /// Longest time to a response of a call that was alone.
     alone_longest: Option<Duration>,
-    /// Whether an answer took longer than the threshold.
+    /// Whether a response took longer than the threshold.
     is_late: bool,
     /// Whether it has answered nothing since it got a call beyond its bound.
     is_probed: bool,
-    /// Whether it may be probed: it has answered nothing since it got a call after it had been quiet with another
-    /// one.
+    /// Whether it may be probed: it has answered nothing since it got a call while it was quiet with another one.
     may_be_probed: bool,
 }
 
-/// As the queue has them.
+/// The queue's constants.
 const BURST: Duration = Duration::from_millis(100);
 const PROBE: Duration = Duration::from_millis(100);
 const GIVEN_UP: Duration = Duration::from_secs(32);
 const BASE_MOST: Duration = Duration::from_millis(500);
 
 impl Account {
-    /// No interval between two deliveries has more of them than came in for it, and a burst.
+    /// In no interval are there more deliveries than its income allows, plus a burst.
     fn check(&self, settings: &QueueSettings) {
         let limit = match settings.accrual {
             Accrual::Answers { most } => Some(most),
@@ -118,18 +117,18 @@ impl Account {
 }
 
 impl Account {
-    /// More calls than these, for a member of this capacity, are never with it: those that it can take within the
-    /// threshold and the longest time in which it ever answered a call that was there alone, or the threshold once
-    /// more.
+    /// Most calls that a member of this capacity ever has: the calls that it can take within the threshold plus the
+    /// longest response time of a lone call. That time counts as at least the threshold.
     fn most(&self, capacity: f64, threshold: Duration, pulls: bool) -> f64 {
         let alone = self.alone_longest.unwrap_or_default().min(BASE_MOST).max(threshold);
-        // With `Answers`: no more than in half of the threshold at the rate of all of them in a tenth of a second.
+        // With `Answers`: at most the calls of half a threshold, if all of its answers had come within a tenth of a
+        // second.
         let by_pace =
             if pulls { f64::from(self.answered) / 0.1 * threshold.as_secs_f64() / 2.0 } else { 0.0 };
         (capacity * (threshold + alone).as_secs_f64()).max(by_pace).max(2.0)
     }
 
-    /// Whether it may be that a member of this capacity has as many calls as it gets.
+    /// Whether a member of this capacity may be at its bound.
     fn may_be_full(&self, capacity: f64, threshold: Duration) -> bool {
         let is_below = (self.open.len() as f64) < (capacity * threshold.as_secs_f64()).max(2.0);
         !self.open.is_empty() && (self.is_probed || self.may_be_probed || self.is_late || !is_below)
@@ -142,7 +141,7 @@ impl Account {
         self.is_probed |= self.open.len() < before;
     }
 
-    /// It gets a call.
+    /// Adds a call to it.
     fn send(&mut self, now: Instant, capacity: f64, threshold: Duration, pulls: bool) {
         self.expire(now);
         let most = if self.is_probed { 1.0 } else { self.most(capacity, threshold, pulls) };
@@ -245,7 +244,7 @@ impl Checker {
 
     fn offer(&mut self, key: Key) {
         let mut out = Vec::new();
-        // What is due before belongs to calls before.
+        // Effects due before belong to earlier calls.
         self.queue.tick(self.now, &mut out);
         self.read(core::mem::take(&mut out));
         let id = self.next;
@@ -287,7 +286,7 @@ impl Checker {
         self.queue.tick(self.now, out);
     }
 
-    /// A member gets a call.
+    /// Delivers a call to a member.
     fn charge(&mut self, member: Member) {
         let capacity = self.capacity_of(member);
         let account = self.accounts.get_mut(&member).expect("a member gets it");
@@ -365,7 +364,7 @@ impl Checker {
         self.waiting.remove(place);
     }
 
-    /// After an operation nothing is left that should have been done.
+    /// Checks that no work is left undone after an operation.
     fn check_rest(&self) {
         let overdue = self.waiting.iter().any(|call| self.now >= call.since + call.bound);
         assert!(!overdue || self.queue.deadline().is_some_and(|at| at <= self.now), "it waits for ever");
@@ -383,7 +382,7 @@ impl Checker {
         assert!(self.waiting.is_empty() || due || !room, "calls wait although a member has room");
     }
 
-    /// With capacity for all, all leave in time.
+    /// With capacity for all calls, all leave in time.
     pub(crate) fn finish(&mut self) {
         for member in self.accounts.keys().copied().collect::<Vec<_>>() {
             self.step(&Operation::Gone(member));

@@ -1,4 +1,4 @@
-//! The front-end queue: what each rule says, and all of them under random operations.
+//! Queue in front of servers: each rule by an example, and all rules under random operations.
 
 mod checker;
 mod random;

@@ -56,7 +56,7 @@ proptest! {
     }
 }
 
-/// A run that has something of everything.
+/// A run with all kinds of operations.
 fn run(fault: Fault) {
     let settings = QueueSettings {
         choice: Choice::MostRoom,
@@ -75,11 +75,11 @@ fn run(fault: Fault) {
         checker.step(&Operation::Announce(2, 30.0));
         checker.step(&Operation::Pass(100));
         for key in 0..12 {
-            // Each gets one in 50 ms, so none is quiet.
+            // Each member gets one in 50 ms, so none is quiet.
             checker.step(&Operation::Offer(100 + round * 24 + key));
             checker.step(&Operation::Offer(112 + round * 24 + key));
             checker.step(&Operation::Run(50));
-            // The last one that each has.
+            // The last call that each has.
             checker.step(&Operation::Answer(1, usize::MAX));
             checker.step(&Operation::Answer(2, usize::MAX));
         }

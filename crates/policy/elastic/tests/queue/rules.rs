@@ -10,7 +10,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// Offers calls at once, and says who got how many.
+/// Offers calls at once; returns the number that each member got.
 fn shares(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u32> {
     let mut out = Vec::new();
     for key in keys {
@@ -36,21 +36,21 @@ fn queue(choice: Choice, capacities: &[(u32, f64)]) -> Queue {
 #[test]
 fn the_choices_differ() {
     let members = [(1, 30.0), (2, 60.0), (3, 30.0)];
-    // 100 ms in store are 3, 6 and 3 calls.
+    // Credit of 100 ms is 3, 6 and 3 calls.
     let mut packed = queue(Choice::IndexPacking, &members);
     assert_eq!(shares(&mut packed, at(1_000), 0..5), [1, 1, 1, 2, 2]);
     let mut most = queue(Choice::MostRoom, &members);
-    // In proportion: what is left as part of what there can be.
+    // In proportion: remaining credit relative to the most.
     assert_eq!(shares(&mut most, at(1_000), 0..12), [1, 2, 3, 2, 1, 3, 2, 2, 1, 3, 2, 2]);
     let mut tlwl = queue(Choice::Tlwl, &members);
     let mut out = Vec::new();
     tlwl.set_load(at(1_000), 1, 7.0, &mut out);
     tlwl.set_load(at(1_000), 2, 7.0, &mut out);
-    // 3 is idle. With 3.5 by 30 calls/s it is level with 2, which has 7 by 60 and got none so far.
+    // Member 3 is idle. With 3.5 at 30 calls/s it equals member 2, which has 7 at 60 and got none so far.
     assert_eq!(shares(&mut tlwl, at(1_000), 0..4), [3, 3, 2, 3]);
 }
 
-/// A member that is alone gets its calls at its rate, not all at the beginning of a second.
+/// A lone member gets its calls at its rate, not all at the start of a second.
 #[test]
 fn credit_accrues_evenly_or_by_the_second() {
     let mut times = Vec::new();
@@ -74,7 +74,7 @@ fn credit_accrues_evenly_or_by_the_second() {
         delivered.retain(|(_, count)| *count > 0);
         times.push(delivered);
     }
-    // One at once, then one each 100 ms; the last of 8 that fit into the queue at 2.8 s.
+    // One at once, then one every 100 ms; the last of the 8 that fit into the queue at 2.8 s.
     assert_eq!(times[0].len(), 9, "{:?}", times[0]);
     assert!(times[0].windows(2).all(|pair| pair[1].0 - pair[0].0 == 100), "{:?}", times[0]);
     assert_eq!(times[1], [(2_000, 10), (3_000, 4)]);
@@ -110,7 +110,7 @@ fn the_length_follows_capacity_and_the_refused_are_spread() {
     }
 }
 
-/// Listing 1 decrements a counter; a member that asks for nothing gets nothing, and one that is gone neither.
+/// Listing 1 decrements a counter. A member with capacity zero gets nothing, nor does a removed one.
 #[test]
 fn members_come_and_go() {
     let mut queue = queue(Choice::MostRoom, &[(1, 100.0)]);
@@ -119,7 +119,7 @@ fn members_come_and_go() {
     assert_eq!(queue.offer(at(5_000), 1, "", 0, &mut out), Offer::Waiting);
     queue.announce(at(5_100), 1, 100.0, &mut out);
     assert!(out.is_empty(), "{out:?}");
-    // A hundredth of a second later it has a call's worth.
+    // A hundredth of a second later it has credit for a call.
     assert_eq!(queue.deadline(), Some(at(5_110)));
     queue.remove_member(at(5_105), 1, &mut out);
     assert_eq!(queue.deadline(), Some(at(5_250)));
@@ -127,7 +127,7 @@ fn members_come_and_go() {
     assert!(matches!(out[..], [Effect::Deliver { key: 1, member: 2, .. }]), "{out:?}");
 }
 
-/// Updates that stay out: the member's share goes to the others, but for what is safe.
+/// When updates stop, the member's calls go to the others, except its safe share.
 #[test]
 fn a_silent_member_gets_its_safe_share() {
     let mut queue = queue(Choice::MostRoom, &[(1, 100.0), (2, 100.0)]);
@@ -149,7 +149,7 @@ fn a_silent_member_gets_its_safe_share() {
         }
         got
     };
-    // 200 calls/s come; both take 100 of them.
+    // 200 calls/s arrive; each member takes 100.
     assert_eq!(share(&mut queue, 1_000, 3_000), [200, 200]);
     share(&mut queue, 3_000, 60_000);
     let [silent, other] = share(&mut queue, 60_000, 62_000);

@@ -1,4 +1,4 @@
-//! Members under more calls than they can take, or further away than they were: what they have unanswered, minute
+//! Members with more calls than they can take, or with a longer round trip than before: their unanswered calls, minute
 //! after minute.
 
 use base::Instant;
@@ -9,18 +9,18 @@ use std::collections::VecDeque;
 type Queue = FrontQueue<u64, (), u32>;
 
 const THRESHOLD: Duration = Duration::from_millis(10);
-/// Calls a second, of all queues together: what the member has announced, and what is offered.
+/// Calls a second of all queues together: the announced capacity, and the offered load.
 const CAPACITY: f64 = 1_000.0;
 
 /// A server that takes one call after another, and the queues of the threads that share it.
 struct World {
     queues: Vec<Queue>,
-    /// There and back.
+    /// Round-trip time.
     way: Duration,
-    /// Time of a call; zero: all are taken at once.
+    /// Service time of a call; zero: all are served at once.
     service: Duration,
     free: Instant,
-    /// When which queue hears of which call, by when that was sent.
+    /// Responses in flight: time of arrival, queue, and time of sending of the call.
     answers: VecDeque<(Instant, usize, Instant)>,
     next: u64,
 }
@@ -36,8 +36,8 @@ impl World {
         Self { queues, way, service, free: Instant::ZERO, answers: VecDeque::new(), next: 0 }
     }
 
-    /// One call is offered each millisecond from one time on and until another. Returns how many the server got, and
-    /// the most that it had at once.
+    /// Offers one call each millisecond in this range. Returns the number of calls the server got, and the most it had
+    /// at once.
     fn run(&mut self, millis: core::ops::Range<u64>) -> (usize, usize) {
         let (mut delivered, mut most) = (0, 0);
         for now in millis.map(Instant::from_millis) {
@@ -70,18 +70,18 @@ impl World {
     }
 }
 
-/// More than this a server of 500 calls/s is not to have: what it would take at the announced capacity within the
-/// threshold, and again as many for the time of a call that is there alone, which is less than the threshold. A
-/// thread may find some calls of each other one when it measures that.
+/// Most calls that a server of 500 calls/s may have: the calls of the announced capacity within the threshold, and as
+/// many again for the time of a lone call, which is below the threshold. A thread that measures may meet some calls of
+/// each other thread.
 fn bound(threads: usize) -> usize {
     (CAPACITY * (2 * THRESHOLD).as_secs_f64()) as usize + 6 * threads
 }
 
-/// The time in a queue that stands is no time of the way: if it counted as such, the bound would rise with the queue.
+/// Waiting in a standing queue does not count as round trip: otherwise the bound would grow with the queue.
 #[test]
 fn an_overloaded_member_has_no_more_with_every_minute() {
     for threads in [1, 4, 16] {
-        // It takes half of what it has announced.
+        // It takes half of its announced capacity.
         let mut world = World::new(threads, Duration::from_millis(1), Duration::from_millis(2));
         for minute in 0..12 {
             let (delivered, most) = world.run(minute * 60_000..(minute + 1) * 60_000);
@@ -91,7 +91,7 @@ fn an_overloaded_member_has_no_more_with_every_minute() {
     }
 }
 
-/// A member that has become slower without any overload, or the way to which is longer, is not held to what it was.
+/// A member that has become slower without overload, or whose round trip is longer, is not held to its earlier times.
 #[test]
 fn a_longer_way_is_found_out_under_load() {
     for (threads, millis) in [(1, 50), (4, 50), (1, 400), (4, 400)] {

@@ -1,4 +1,4 @@
-//! What a member has unanswered bounds what it gets, in every order.
+//! The unanswered calls of a member bound the calls that it gets, with every choice.
 
 use base::Instant;
 use core::time::Duration;
@@ -13,7 +13,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// Members of 1,000 calls/s, which have 5 of them at once within the threshold of 5 ms.
+/// Members of 1,000 calls/s, which take 5 calls at once within the threshold of 5 ms.
 fn queue(choice: Choice, members: u32) -> Queue {
     let threshold = Some(Duration::from_millis(5));
     let validity = Duration::MAX;
@@ -24,7 +24,7 @@ fn queue(choice: Choice, members: u32) -> Queue {
     queue
 }
 
-/// Who gets what of the calls that are offered at this moment, and of those that waited.
+/// Members that get the calls offered now, and those that waited.
 fn offer(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u32> {
     let mut out = Vec::new();
     queue.tick(now, &mut out);
@@ -47,12 +47,11 @@ fn unanswered(queue: &Queue, now: Instant, member: u32) -> usize {
 fn a_member_has_no_more_unanswered_than_it_takes_in_the_threshold() {
     for choice in ORDERS {
         let mut queue = queue(choice, 2);
-        // A tenth of a second of credit is there for 100 calls each, and 30 come.
+        // A tenth of a second of credit allows 100 calls each, and 30 come.
         let mut given = offer(&mut queue, at(1_000), 0..30);
         given.sort_unstable();
         assert_eq!(given, [[0; 5], [1; 5]].concat(), "{choice:?}");
-        // An answer makes room for one, and the millisecond that it took for one more: the way there and back is no
-        // work.
+        // A response makes room for one call, and the millisecond that it took for one more: the round trip is no work.
         let mut out = Vec::new();
         queue.answered(at(1_001), 1, at(1_000));
         queue.tick(at(1_001), &mut out);
@@ -62,8 +61,8 @@ fn a_member_has_no_more_unanswered_than_it_takes_in_the_threshold() {
     }
 }
 
-/// It gets what its bound allows, then one call at a time, less and less often, and its due again with its first
-/// answer.
+/// It gets the calls of its bound, then one call at a time at growing intervals, and its full share again after its
+/// first response.
 #[test]
 fn a_frozen_member_gets_one_call_at_a_time() {
     for choice in ORDERS {
@@ -78,13 +77,13 @@ fn a_frozen_member_gets_one_call_at_a_time() {
         }
         let probes = [104, 304, 704, 1_504, 3_104, 6_304, 10_304, 14_304, 18_304, 22_304, 26_304];
         assert_eq!(times, [&[0, 1, 2, 3, 4], &probes[..]].concat(), "{choice:?}");
-        // It has thawed, and answers what it has got last.
+        // It resumes, and answers its last call.
         queue.answered(at(30_000), 0, at(1_000 + probes[10]));
         assert!(offer(&mut queue, at(30_001), 60_000..60_020).len() >= 5, "{choice:?}");
     }
 }
 
-/// Answers to other things show that it lives, not how many calls it has.
+/// Responses to other requests show that it lives, but not how many calls it has.
 #[test]
 fn a_member_that_answers_anything_is_probed_anew() {
     let mut queue = queue(Choice::Tlwl, 1);
@@ -96,8 +95,8 @@ fn a_member_that_answers_anything_is_probed_anew() {
     assert_eq!(given(&mut queue, 1_201).len(), 4, "the others were given up with the probe");
 }
 
-/// A member stood still, and has forgotten what it had. Their callers hang on for 32 s, so it has open calls, and the
-/// other member has none.
+/// A member had stopped, and has lost its calls. Their callers wait for 32 s, so it has open calls, and the other
+/// member has none.
 #[test]
 fn a_member_that_is_well_again_gets_calls_though_it_has_lost_some() {
     for choice in ORDERS {
@@ -121,19 +120,19 @@ fn a_member_that_is_well_again_gets_calls_though_it_has_lost_some() {
                     got[member as usize] += 1;
                 }
             }
-            // Something else of it is answered.
+            // Another of its requests is answered.
             if millis == 11_000 {
                 queue.answers(at(millis), 0);
             }
         }
         assert!((5..30).contains(&lost), "{choice:?}: {lost}");
-        // The first in order gets all, as it should be.
+        // The first in order gets all calls, as intended.
         let least = if choice == Choice::IndexPacking { 3_700 } else { 1_500 };
         assert!(got[0] >= least, "{choice:?}: {got:?}, {lost} lost");
     }
 }
 
-/// Somebody calls what a member never answers, twice a second: others go on as if there were none of these calls.
+/// Calls that a member never answers come twice a second: the others proceed as if there were none.
 #[test]
 fn swallowed_calls_use_nothing_up() {
     for choice in ORDERS {
@@ -153,7 +152,7 @@ fn swallowed_calls_use_nothing_up() {
     }
 }
 
-/// The bound of a slow member would be a single call, and stop it for 100 ms with each one that it swallows.
+/// The bound of a slow member would be a single call, and each call that it loses would stop it for 100 ms.
 #[test]
 fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
     for choice in ORDERS {
@@ -168,7 +167,7 @@ fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
     }
 }
 
-/// A pause of the member while it is measured is no time of the way: a second lone call shows that.
+/// A pause of the member while it is measured is not round trip: a second lone call shows that.
 #[test]
 fn one_slow_measurement_is_a_spike() {
     for (again, given) in [(1, 6), (350, 100)] {
@@ -185,8 +184,8 @@ fn one_slow_measurement_is_a_spike() {
     }
 }
 
-/// Its load is with the member that got it as well. Taken off once more where the first one has passed it over, it would
-/// hide another call that the first one has.
+/// Its load is with the member that got it as well. If it were subtracted again where the first member has passed it
+/// over, it would hide another call of the first member.
 #[test]
 fn a_call_that_another_member_got_as_well_is_no_load_twice() {
     for (has_moved, next) in [(true, 1), (false, 0)] {
@@ -208,8 +207,8 @@ fn a_call_that_another_member_got_as_well_is_no_load_twice() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Where members answer in time and capacity is not scarce, a call goes where TLWL sends it: to the least work by
-    /// capacity, and of several to the one whose turn it is.
+    /// If members answer in time and capacity is not scarce, calls go by TLWL: to the least work divided by capacity,
+    /// and among equals to the one whose turn it is.
     #[test]
     fn without_contention_the_queue_is_tlwl(
         works in prop::collection::vec(prop::collection::vec(0..6_u32, 4), 1..60),
@@ -237,8 +236,8 @@ proptest! {
     }
 }
 
-/// The calls of member 0 through so many milliseconds: it is always offered more than it takes, and answers one call
-/// each `every` microseconds, in order. Returns how many it got, and the bound at the end.
+/// Simulates member 0 for this many milliseconds: it is always offered more than it takes, and answers one call every
+/// `every` microseconds, in order. Returns the number of calls it got, and its final bound.
 fn serve(queue: &mut Queue, from: u64, millis: u64, every: u64, held: &mut Vec<Instant>) -> (usize, f64) {
     let mut given = 0;
     let mut next = at(from);
@@ -268,8 +267,8 @@ fn paced(accrual: Accrual, capacity: f64) -> Queue {
     queue
 }
 
-/// A capacity that is too low by far bounds what is unanswered, and a member that answers soon gets its due all the
-/// same; at a rate it would not.
+/// Its capacity is far too low and bounds its unanswered calls. A member that answers fast still gets its share; with a
+/// rate it would not.
 #[test]
 fn a_member_that_answers_faster_than_its_capacity_gets_more_than_that() {
     for (accrual, least, most) in [
@@ -283,27 +282,27 @@ fn a_member_that_answers_faster_than_its_capacity_gets_more_than_that() {
     }
 }
 
-/// It answers 1,000 calls/s, then 667, then 50, at an estimate of 200: what it may have is what it answers in half of the
-/// threshold, within two tenths of a second, but never less than by its capacity.
+/// It answers 1,000 calls/s, then 667, then 50, with an estimate of 200. Its bound follows, within two tenths of a
+/// second: the calls that it answers in half of the threshold, but never fewer than by its capacity.
 #[test]
 fn what_a_member_may_have_follows_what_it_answers() {
     let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);
     let mut held = Vec::new();
     let mut bound = |from, every| serve(&mut queue, from, 300, every, &mut held).1;
-    // By capacity 4, and a little for the shortest answer, as the way there and back.
+    // By capacity 4, plus a little for the shortest response, as round trip.
     for (from, every, within) in
         [(1_000, 1_000, 9.8..10.5), (1_300, 1_500, 6.4..7.2), (1_600, 20_000, 4.0..4.5)]
     {
         let bound = bound(from, every);
         assert!(within.contains(&bound), "an answer each {every} us: {bound}");
     }
-    // Who asks for nothing gets nothing, whatever it answers.
+    // A member with capacity zero gets nothing, whatever it answers.
     queue.announce(at(2_000), 0, 0.0, &mut Vec::new());
     assert!(queue.total_capacity(at(2_000)) <= 0.0);
 }
 
-/// A pace of long ago says nothing, nor do answers to calls that the queue did not give the member, nor that of a member
-/// which has fallen silent since.
+/// An old pace does not count, nor do responses to calls from outside the queue, nor the pace of a member that has
+/// fallen silent since.
 #[test]
 fn only_a_pace_of_late_counts() {
     let bound = |queue: &Queue, millis| queue.members(at(millis)).next().unwrap().1.unanswered_most;
@@ -323,7 +322,7 @@ fn only_a_pace_of_late_counts() {
     assert_eq!(offer(&mut queue, at(1_500), 90_000..90_009).len(), 1);
     queue.answers(at(1_501), 0);
     assert!(bound(&queue, 1_501) < 5.0);
-    // INVITEs that come again with credentials pass the queue.
+    // INVITEs repeated with credentials bypass the queue.
     let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);
     assert_eq!(offer(&mut queue, at(1_000), 0..9).len(), 4);
     for millis in 1_001..1_250 {

@@ -1,13 +1,13 @@
-//! A cloud in a few lines, and an observer that knows what a scaler may decide.
+//! A small model of a cloud, and an observer with the rules of a scaler.
 
 use base::Instant;
 use core::time::Duration;
 use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad};
 use std::collections::BTreeMap;
 
-/// Calls a second of a server.
+/// Capacity of a server in calls a second.
 pub(crate) const CAPACITY: f64 = 100.0;
-/// Seconds that a call lasts.
+/// Duration of a call in seconds.
 const HOLDING: f64 = 60.0;
 /// Seconds between two steps of the scaler.
 pub(crate) const STEP: u64 = 5;
@@ -27,18 +27,18 @@ struct Server {
     calls: f64,
 }
 
-/// How the cloud behaves for a while.
+/// Behaviour of the cloud for a while.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
     /// Calls a second.
     pub(crate) rate: f64,
-    /// Seconds that a start takes.
+    /// Duration of a start in seconds.
     pub(crate) start: u64,
     /// Whether starts fail.
     pub(crate) fails: bool,
     /// Whether stops are forgotten.
     pub(crate) forgets: bool,
-    /// What all servers have left of their capacity.
+    /// Part of their capacity that all servers have left.
     pub(crate) speed: f64,
 }
 
@@ -48,21 +48,21 @@ impl Default for Weather {
     }
 }
 
-/// What goes wrong between scaler and observer: a canary for each rule.
+/// Faults between scaler and observer: a canary for each rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// The scaler believes in a larger limit.
+    /// The scaler is told a larger limit.
     Limit,
-    /// It believes that more changes are allowed.
+    /// The scaler is told that more changes are allowed.
     Changes,
-    /// It is told of no calls.
+    /// The scaler is told of no calls.
     NoCalls,
     /// Its decisions come twice.
     Double,
-    /// Its starts are lost, and nobody tells it.
+    /// Its starts are lost without a report.
     LostStarts,
-    /// The rate that it is told goes up and down.
+    /// The rate that it is told swings up and down.
     Swing,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Cloud {
     servers: BTreeMap<ServerId, Server>,
     /// Server seconds so far.
     pub(crate) server_seconds: f64,
-    /// Calls that nobody had room for.
+    /// Calls for which no server had room.
     pub(crate) lost: f64,
     /// Starts, drains and resumes so far.
     pub(crate) changes: usize,
@@ -107,7 +107,7 @@ impl Cloud {
         self.servers.values().filter(|server| server.machine == Machine::Up && !server.draining).count()
     }
 
-    /// All that are not gone.
+    /// Servers that are not gone.
     pub(crate) fn there(&self) -> usize {
         self.servers.len()
     }
@@ -120,7 +120,7 @@ impl Cloud {
         self.scaler.on_lost(self.now, id);
     }
 
-    /// Time until the next step, and that.
+    /// Passes the time until the next step, and makes the step.
     pub(crate) fn step(&mut self, weather: Weather) -> Vec<Decision> {
         self.now += Duration::from_secs(STEP);
         self.server_seconds += (self.servers.len() as u64 * STEP) as f64;
@@ -143,7 +143,7 @@ impl Cloud {
         decisions
     }
 
-    /// Machines that are up, failed or gone by now.
+    /// Updates machines that are up, failed or gone by now.
     fn turn(&mut self, weather: Weather) {
         let now = self.now;
         for (id, server) in &mut self.servers {
@@ -164,7 +164,7 @@ impl Cloud {
         });
     }
 
-    /// Calls go to the first servers first, and end.
+    /// Assigns calls to the servers in order, and ends calls.
     fn carry(&mut self, weather: Weather) {
         let mut rest = weather.rate;
         for server in self.servers.values_mut() {
@@ -240,7 +240,7 @@ impl Cloud {
         );
     }
 
-    /// The same weather for an hour: there is enough, not much too much, and nothing changes any more.
+    /// After an hour of the same weather there is enough capacity, not much too much, and no more changes.
     pub(crate) fn settle(&mut self, weather: Weather) {
         let good = Weather { start: 90, fails: false, forgets: false, speed: 1.0, ..weather };
         let minutes = 90 + 12 * self.settings.most as u64;

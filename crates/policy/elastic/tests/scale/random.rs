@@ -34,7 +34,7 @@ proptest! {
 
     #[test]
     fn a_scaler_keeps_its_rules(settings in settings(), weathers in prop::collection::vec(weather(), 1..12)) {
-        // A forecast expects what has been, also what was random: it need not settle.
+        // A forecast repeats the past, even if it was random, so the scaler need not settle.
         let settles = settings.forecast.is_none();
         let mut cloud = Cloud::new(settings, Fault::None);
         for (weather, minutes, lost) in &weathers {

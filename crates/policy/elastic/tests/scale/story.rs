@@ -1,4 +1,4 @@
-//! A day's worth of trouble in a few hours, as a table of decisions; and what single rules do.
+//! Many troubles in a few hours, as a table of decisions; and tests of single rules.
 
 use super::cloud::{CAPACITY, Cloud, Fault, STEP, Weather};
 use base::Instant;
@@ -12,7 +12,7 @@ fn settings() -> ScaleSettings {
     ScaleSettings { capacity: CAPACITY, ..ScaleSettings::default() }
 }
 
-/// Steps for so many minutes; each decision with its time.
+/// Runs this many minutes; returns each decision with its time.
 fn run(cloud: &mut Cloud, minutes: u64, weather: Weather) -> Vec<(u64, Decision)> {
     let mut all = Vec::new();
     for _ in 0..minutes * 60 / STEP {
@@ -66,7 +66,7 @@ fn the_story_of_a_cluster() {
     insta::assert_snapshot!("story", table);
 }
 
-/// A database that is slow for everybody starts no server, however long.
+/// A database that is slow for all servers causes no start, however long it lasts.
 #[test]
 fn latency_of_all_starts_nothing() {
     let mut cloud = Cloud::new(settings(), Fault::None);
@@ -80,7 +80,7 @@ fn latency_of_all_starts_nothing() {
     assert!(matches!(well[..], [(_, Decision::ClusterLatency(false))]), "{well:?}");
 }
 
-/// They carry as much as ever, and others take their place.
+/// Drained servers carry as much as before, and others take their place.
 #[test]
 fn servers_that_an_operator_drains_are_no_latency_of_the_cluster() {
     let mut scaler = Scaler::new(Instant::ZERO, ScaleSettings { spare: 0, ..settings() });
@@ -95,7 +95,7 @@ fn servers_that_an_operator_drains_are_no_latency_of_the_cluster() {
     assert_eq!(decisions, [4, 5].map(|id| Decision::Start(ServerId(id))));
 }
 
-/// Starts that fail are tried again, less and less often.
+/// Failed starts are repeated at growing intervals.
 #[test]
 fn failing_starts_are_tried_again_with_back_off() {
     let mut cloud = Cloud::new(ScaleSettings { spare: 0, ..settings() }, Fault::None);
@@ -112,7 +112,7 @@ fn failing_starts_are_tried_again_with_back_off() {
     assert_eq!(cloud.ready(), 1);
 }
 
-/// A learned start-up time makes servers come in time for a rise.
+/// With a learned start-up time, servers are ready in time for a rise.
 #[test]
 fn a_rise_is_met_with_spare_and_trend() {
     let lost = |spare, trend_most| {
@@ -129,7 +129,7 @@ fn a_rise_is_met_with_spare_and_trend() {
     assert!(spare < 1.0, "{spare}");
 }
 
-/// The morning peak of past days finds servers ready.
+/// Servers are ready for the morning peak of past days.
 #[test]
 fn a_known_peak_is_met() {
     let lost = |forecast| {
@@ -151,7 +151,7 @@ fn a_known_peak_is_met() {
     assert!(more_hours < hours * 1.2, "{hours} {more_hours}");
 }
 
-/// Low numbers are used first, and the last server goes first.
+/// Low numbers are used first, and the last server is drained first.
 #[test]
 fn the_last_server_is_drained_and_the_first_free_number_taken() {
     let mut cloud = Cloud::new(ScaleSettings { spare: 0, ..settings() }, Fault::None);
@@ -169,12 +169,13 @@ fn the_last_server_is_drained_and_the_first_free_number_taken() {
         .filter_map(|(_, decision)| if let Decision::Drain(id) = decision { Some(id.0) } else { None })
         .collect();
     assert_eq!(drained, [3, 2, 1]);
-    // Calls of a minute, and 3 min without any, before each stop.
+    // Before each stop: a minute until its calls end, and 3 min without calls.
     let stops = quiet.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
     assert_eq!((stops, cloud.there()), (3, 1));
 }
 
-/// A queue begins with half of what the operator expects, and a monitor that dies says nothing more of its server.
+/// A queue starts with half of the capacity that the operator expects, and a dead monitor reports no more about its
+/// server.
 #[test]
 fn what_was_never_announced_is_not_usual_and_silence_is_no_fall() {
     let mut scaler = Scaler::new(Instant::ZERO, ScaleSettings { spare: 0, ..settings() });

@@ -1,5 +1,4 @@
-//! Several balancers that hear one monitor: together they send the server no more than it can take, and each what it
-//! needs.
+//! Several balancers of one monitor: together they send the server no more than it can take, and each gets its need.
 
 use base::Instant;
 use core::time::Duration;
@@ -7,15 +6,15 @@ use elastic::queue::{Effect, FrontQueue, QueueSettings};
 use elastic::update::Division;
 use proptest::prelude::*;
 
-/// Calls a second that the server can take.
+/// Capacity of the server in calls a second.
 const CAPACITY: f64 = 40.0;
 /// A balancer with fewer calls a second counts as one without calls: a need of 0.05, of which a fifth is for growth.
 const SENDS: f64 = 0.04;
 
-/// A balancer with a queue before the server.
+/// A balancer with a queue in front of the server.
 struct Balancer {
     queue: FrontQueue<u64, (), u8>,
-    /// Calls a second that come.
+    /// Offered calls a second.
     offered: f64,
     due: f64,
     sent: u64,
@@ -43,8 +42,8 @@ impl World {
         Self { balancers, division, millis: 0, next: 0 }
     }
 
-    /// So many seconds pass, in which each balancer that is up is told its part once a second, one after the other.
-    /// Returns the calls a second that the server got of each.
+    /// Passes this many seconds. Each running balancer is told its part once a second, one after the other. Returns the
+    /// calls a second that the server got from each.
     fn run(&mut self, seconds: u64) -> Vec<f64> {
         let before: Vec<_> = self.balancers.iter().map(|balancer| balancer.sent).collect();
         for _ in 0..seconds * 1_000 {
@@ -108,7 +107,7 @@ fn what_one_does_not_need_another_one_has() {
             assert!((sent - offered).abs() <= 0.03 * offered + 0.1, "{offered}: {sent}");
         }
     }
-    // One that would send more than there is does not push out the others.
+    // A balancer with more calls than the capacity does not push out the others.
     let mut world = World::new(&[200.0, 10.0, 5.0]);
     world.run(10);
     let sent = world.run(30);
@@ -147,14 +146,14 @@ fn a_lost_balancer_counts_for_some_seconds() {
     assert!(total(&again) < 1.05 * CAPACITY && again.iter().all(|sent| *sent > 10.0), "{again:?}");
 }
 
-/// A monitor that was restarted knows no need: the balancers go on with their calls, and together they are told no
-/// more than the capacity.
+/// A restarted monitor knows no need: the balancers continue with their calls, and their parts together do not exceed
+/// the capacity.
 #[test]
 fn a_restarted_monitor_tells_nobody_the_whole_capacity() {
     let mut division = Division::new(0..3_u64);
     for second in 0..4_u64 {
         let now = Instant::from_millis(1_000 * second);
-        // Each is told its part, and says how many calls it has sent, before the next one is told anything.
+        // Each is told its part, and reports its sent calls, before the next one is told anything.
         let part = |balancer: u64| {
             let part = division.part(now, balancer, CAPACITY);
             division.heard(now, balancer, 5_000 + 20 * (balancer + 1) * second);
@@ -167,8 +166,8 @@ fn a_restarted_monitor_tells_nobody_the_whole_capacity() {
 }
 
 proptest! {
-    /// Whatever balancers say that they have sent: the parts of those that send are the capacity together at most,
-    /// and each of them has an equal part at least, or what it needs.
+    /// Whatever balancers report: the parts of those with calls are at most the capacity together, and each gets at
+    /// least an equal part or its need.
     #[test]
     fn parts_are_the_capacity_together(
         said in prop::collection::vec((0..4_usize, 0..200_u64, 1..3_000_u64), 1..60),

@@ -1,9 +1,9 @@
-//! Bytes to lines.
+//! Splitting bytes into lines.
 
 use elastic::update::{LINE_MAX, Lines, Refusal};
 use proptest::prelude::*;
 
-/// The lines of these bytes, which come in pieces of these lengths, and what is wrong at the end.
+/// Lines of these bytes, received in pieces of these lengths, and the error at the end.
 fn lines(mut bytes: &[u8], mut pieces: impl Iterator<Item = usize>) -> (Vec<Vec<u8>>, Option<Refusal>) {
     let (mut lines, mut all) = (Lines::default(), Vec::new());
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Updates of capacity: what both ends write and read, and what is refused.
+//! Updates of capacity: the text that both ends write and read, and refusals.
 
 mod division;
 mod lines;

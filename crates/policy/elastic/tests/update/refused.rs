@@ -1,5 +1,5 @@
-//! What somebody tries who has seen every line of every connection, but not the key, or only that of another
-//! server. `invariants::updates` tries more.
+//! Attacks of someone who has seen every line of every connection, but has no key, or only that of another server.
+//! `invariants::updates` tries more.
 
 use base::Instant;
 use elastic::estimate::VALIDITY;
@@ -12,7 +12,7 @@ fn key(first: u8) -> Key {
     Key::new(&[first; 16])
 }
 
-/// A receiver, and the first three updates that its sender makes.
+/// A receiver, and the first three updates of its sender.
 fn connection(key_of_sender: Key, nonce: [u8; 16]) -> (Receiver, [String; 3]) {
     let receiver = Receiver::new(Arc::new(Keys { shared: Some(key(1)), ..Keys::default() }), nonce);
     let mut sender = Sender::greeted(key_of_sender, receiver.greeting().trim_end().as_bytes())
@@ -56,7 +56,7 @@ fn what_was_made_for_another_connection_is_refused() {
     assert_eq!(give(&mut receiver, &made[0]), Err(Refusal::WrongCode));
 }
 
-/// Whatever byte is another one, or is not there.
+/// For any byte that is changed or missing.
 #[test]
 fn nothing_may_be_altered_or_cut() {
     let (_, made) = connection(key(1), NONCE);
@@ -81,7 +81,7 @@ fn nothing_may_be_altered_or_cut() {
     assert!(give(&mut connection(key(1), NONCE).0, &format!("{} ", made[0])).is_err());
 }
 
-/// Who has no key learns from no answer what else is wrong.
+/// The answers tell a sender without the key nothing about other errors.
 #[test]
 fn the_code_is_looked_at_first() {
     let code = "0".repeat(64);
@@ -97,8 +97,8 @@ fn the_code_is_looked_at_first() {
     }
 }
 
-/// The answer to the first update of this server, made with the key that begins with this byte, from a receiver with
-/// the keys 1 and 2 of single servers.
+/// Answer to the first update of this server, made with the key that starts with this byte, from a receiver with the
+/// keys 1 and 2 of single servers.
 fn claimed(shared: Option<u8>, server: &str, with: u8) -> Result<(String, KeyKind), Refusal> {
     let parsed = |text: &str| text.parse::<Server>().expect("the constants are right");
     let own = [("10.0.0.1", 1), ("sip2.example.com", 2)].map(|(server, first)| (parsed(server), key(first)));
@@ -128,7 +128,7 @@ fn the_key_of_a_server_speaks_for_that_server_alone() {
         {
             assert_eq!(claimed(shared, others, with), Err(Refusal::WrongCode), "{others} {with}");
         }
-        // The key for servers without one is none for those with one, in whatever way their names are written.
+        // The shared key is not valid for servers with their own, in any spelling of their names.
         for own in ["10.0.0.1", "10.0.0.1:05060", "sip2.example.com", "SIP2.EXAMPLE.COM", "sip2.example.com."]
         {
             assert_eq!(claimed(shared, own, 3), Err(Refusal::WrongCode), "{own}");
@@ -138,8 +138,7 @@ fn the_key_of_a_server_speaks_for_that_server_alone() {
     assert_eq!(claimed(Some(3), "10.0.0.1:5070", 3), by_shared("10.0.0.1:5070"), "another server there");
 }
 
-/// The code of a server without a key is compared with one of a key that everybody knows: that it is right is no
-/// reason to accept it.
+/// For a server without a key, the code is checked with a publicly known key. A right code does not make it accepted.
 #[test]
 fn a_server_without_a_key_is_refused_whatever_the_code() {
     for with in 0..4 {
@@ -149,8 +148,8 @@ fn a_server_without_a_key_is_refused_whatever_the_code() {
     assert_eq!(claimed(Some(3), "a/b", 3), Err(Refusal::Malformed));
 }
 
-/// Who speaks for the member at 10.0.0.1:5060 that the configuration has under these names: `None` is the key of
-/// servers without one. The keys are those of an address, and of two names.
+/// Keys that may update the member at 10.0.0.1:5060 with these configured names; `None` is the shared key. The other
+/// keys are those of an address and of two names.
 #[test]
 fn a_key_is_good_for_a_member_whose_names_all_have_it() {
     let parsed = |text: &str| text.parse::<Server>().expect("the constants are right");
@@ -176,7 +175,7 @@ fn a_key_is_good_for_a_member_whose_names_all_have_it() {
     assert_eq!(who(&names, &["c.test;transport=tls"]), [None], "a name that no monitor has");
     assert_eq!(who(&names, &[a]), [Some(a)]);
     assert_eq!(who(&names, &[b, b]), [Some(b)]);
-    // Names of several servers lead to the address: one of them was led there.
+    // Names of several servers resolve to the address: one of them was redirected.
     for contested in [&[a, b][..], &[a, "c.test"], &[address, a], &[a, "c.test;transport=tls"], &[]] {
         assert_eq!(who(&names, contested), [], "{contested:?}");
     }

@@ -1,4 +1,4 @@
-//! What goes over a connection, to the letter: other programs are written after `docs/elastic.md`.
+//! Exact text on a connection: other programs are written from `docs/capacity-updates.md`.
 
 use elastic::update::{Key, KeyKind, Keys, Receiver, Refusal, SendError, Sender, Server, Update};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn a_conversation_is_as_the_documentation_has_it() {
         ("OK 2 1207\n", Server::Name("sip1.example.com".to_owned()))
     );
     assert_eq!(sender.answer(b"OK 2 1207"), Ok(1207));
-    let docs = include_str!("../../../../../docs/elastic.md");
+    let docs = include_str!("../../../../../docs/capacity-updates.md");
     for line in [GREETING, FIRST] {
         assert!(docs.contains(line.trim_end()), "the documentation has another example than {line}");
     }

@@ -56,7 +56,7 @@ impl Bed {
         Self { registrar: Registrar::new(settings), store: MemoryStore::new(MemoryLimits::default()) }
     }
 
-    /// Takes a request through the store.
+    /// Processes a request with the store.
     pub(crate) fn take(&mut self, secs: u64, register: Register) -> Answer {
         let (mut registration, mut next) = Registration::begin(register);
         loop {
@@ -81,7 +81,7 @@ impl Bed {
         self.receive(secs, &text(call_id, cseq, lines))
     }
 
-    /// Where alice's requests go.
+    /// Targets of requests to alice.
     pub(crate) fn targets(&mut self, secs: u64) -> Vec<Binding> {
         let record = self.store.get(&alice()).cloned();
         record.map(|record| targets(&record, at(secs))).unwrap_or_default()

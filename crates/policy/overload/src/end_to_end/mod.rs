@@ -5,44 +5,43 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// A server one hop away from the called user, as the hosts of a network number them.
+/// A server one hop from the callee, numbered by the hosts of a network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TargetServer(pub u32);
 
-/// The rest of the way of a request, from a server on.
+/// Remaining path of a request, from a server on.
 ///
-/// A server may stand on a way more than once, or on several ways to one target: at the edge as entry and as exit, or
-/// with another server in either order. It is then told of the target by servers that it tells of it itself. Reports
-/// are kept apart by `hops`, so that none ever comes back into what it was made from.
+/// A server may be on a path more than once, as entry and exit at the edge. It may also be on several paths to one
+/// target, with another server in either order. It then gets reports from servers that it reports to. Reports are kept
+/// apart by `hops`, so that no report depends on itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DownstreamPath {
-    /// Where it ends.
+    /// End of the path.
     pub target: TargetServer,
-    /// Servers that come after this one; 0 at the target itself.
+    /// Number of servers after this one; 0 at the target itself.
     pub hops: u8,
 }
 
-/// What a server reports upstream for one target.
+/// Report of a server to its upstream neighbours about one target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Report {
-    /// The way from the reporter on.
+    /// Path from the reporter on.
     pub path: DownstreamPath,
-    /// The acceptance probability of the path from the reporter to the target, 0 to 1.
+    /// Acceptance probability of the path from the reporter to the target, 0 to 1.
     pub acceptance: f64,
-    /// Of two reports of one neighbour for one path the greater is the later.
+    /// Of two reports of one neighbour for one path, the one with the greater number is later.
     pub sequence: u64,
 }
 
-/// Time until a report that is not renewed is forgotten: five epochs of the occupancy algorithm. A path that is held down
-/// hears little.
+/// Lifetime of a report that is not renewed: five epochs of the occupancy algorithm. A path with little traffic gets
+/// few reports.
 const VALIDITY: Duration = Duration::from_secs(5);
 
-/// What a server knows of each target: the f of each downstream neighbour through which it is reached, by what it
-/// knows that neighbour by.
+/// Reports about each target: the f of each downstream neighbour on a path to it. `N` identifies a neighbour.
 ///
-/// A value for a path of `k` hops is made from reports for `k - 1` hops and from the server's own f, one for no hops
-/// from the own f alone. So every value comes from what servers measured of themselves, at most `k` reports ago: it
-/// can neither hold itself up nor hold itself down, whatever the topology.
+/// A value for a path of `k` hops comes from reports for `k - 1` hops and the server's own f; a value for no hops is
+/// the own f. So every value comes from the servers' own measurements, at most `k` reports ago. It cannot sustain
+/// itself, in any topology.
 #[derive(Clone, Debug)]
 pub struct Targets<N> {
     known: BTreeMap<DownstreamPath, BTreeMap<N, ReportedTarget>>,
@@ -58,19 +57,19 @@ struct ReportedTarget {
 }
 
 impl<N> Default for Targets<N> {
-    /// Nothing is known: everything is accepted.
+    /// Without reports, everything is accepted.
     fn default() -> Self {
         Self { known: BTreeMap::new(), mix: Mix::new(Scope::NewRequests), sequence: 0 }
     }
 }
 
 impl<N: Ord + Copy> Targets<N> {
-    /// A response from a downstream neighbour brought a report. An older one than the last is ignored.
+    /// Handles a report in a response of a downstream neighbour. A report older than the last one is ignored.
     pub fn on_report(&mut self, now: Instant, from: N, report: &Report) {
         match self.known.get(&report.path).and_then(|known| known.get(&from)) {
             Some(known) if known.until > now && known.sequence >= report.sequence => return,
             Some(_) => {}
-            // Room is made when something new comes, so that targets that are gone do not pile up.
+            // Expired entries are removed when a new one comes, so that entries of former targets do not accumulate.
             None => self.known.retain(|_, known| {
                 known.retain(|_, known| known.until > now);
                 !known.is_empty()
@@ -84,8 +83,8 @@ impl<N: Ord + Copy> Targets<N> {
         self.known.entry(report.path).or_default().insert(from, known);
     }
 
-    /// The f of a path: `min{f^j1(d), ..., f^jL(d), f^i}`, where `own` is `f^i`, that of this server (1 if it has no
-    /// controller), and the neighbours j are those one hop nearer to the target d.
+    /// The f of a path: `min{f^j1(d), ..., f^jL(d), f^i}`. `own` is `f^i` of this server, 1 without a controller. The
+    /// neighbours j are one hop nearer to the target d.
     pub fn acceptance(&self, now: Instant, path: DownstreamPath, own: f64) -> f64 {
         let Some(hops) = path.hops.checked_sub(1) else { return own };
         let nearer = DownstreamPath { hops, ..path };
@@ -93,13 +92,13 @@ impl<N: Ord + Copy> Targets<N> {
         known.filter(|known| known.until > now).fold(own, |least, known| least.min(known.acceptance))
     }
 
-    /// What to report upstream for a path, in a response now.
+    /// Report to send upstream for a path, in a response now.
     pub fn report(&mut self, now: Instant, path: DownstreamPath, own: f64) -> Report {
         self.sequence = (self.sequence + 1).max(now.as_nanos());
         Report { path, acceptance: self.acceptance(now, path, own), sequence: self.sequence }
     }
 
-    /// An ingress server's decision on a request for a target. Servers further in accept what reaches them.
+    /// Decision of an ingress server on a request for a target. Inner servers accept every request that reaches them.
     pub fn judge(
         &mut self,
         now: Instant,
@@ -129,7 +128,7 @@ mod tests {
     fn the_least_f_of_a_path_travels_to_the_ingress_and_only_for_its_target() {
         let now = Instant::from_millis(1_000);
         let mut servers = [0; 3].map(|_| Targets::default());
-        // The core learns of the targets' own f, adds its own, and the ingress learns from the core.
+        // The core learns the targets' own f and adds its own; the ingress learns from the core.
         for (target, own) in [(NEAR, 1.0), (FAR, 0.4)] {
             let [edge, core, ingress] = &mut servers;
             core.on_report(now, 7, &edge.report(now, path(target, 0), own));
@@ -145,7 +144,7 @@ mod tests {
     #[test]
     fn what_a_server_hears_of_itself_does_not_come_into_its_own_report() {
         let at = Instant::from_millis;
-        // An edge through which calls enter and leave: the core tells it of the target that it is itself.
+        // An edge server where calls enter and leave: the core reports to it about the target that it is itself.
         let [mut edge, mut core] = [0; 2].map(|_| Targets::default());
         let mut heard = |now, own| {
             core.on_report(now, 1, &edge.report(now, path(NEAR, 0), own));
@@ -154,7 +153,7 @@ mod tests {
         };
         assert_eq!(heard(at(1), 0.02), [0.02; 2]);
         assert_eq!(heard(at(2), 1.0), [1.0; 2]);
-        // Two servers in the middle, in either order: each stands before the other on a way to the same target.
+        // Two servers in the middle, in either order: each precedes the other on a path to the same target.
         let mut middle = [0; 2].map(|_| Targets::default());
         let mut heard = |now, own: [f64; 2]| {
             for this in [0, 1] {
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!(f(&targets, 1), 0.5);
         assert_eq!(f(&targets, 4_999), 0.5);
         assert_eq!(f(&targets, 5_000), 1.0);
-        // A neighbour that starts anew counts from the beginning.
+        // A restarted neighbour counts from the beginning.
         targets.on_report(at(5_000), 1, &report(0.3, 1));
         assert_eq!(f(&targets, 5_001), 0.3);
     }

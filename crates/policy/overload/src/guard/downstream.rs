@@ -1,4 +1,4 @@
-//! What a host knows of those that it sends to.
+//! State of downstream neighbours.
 
 use crate::hop::Sender;
 use crate::retry_after::Backoff;
@@ -7,23 +7,24 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// The downstream neighbours about which there is something to know.
+/// Downstream neighbours with any state.
 #[derive(Debug)]
 pub(super) struct Downstream<N> {
     known: BTreeMap<N, NeighbourState>,
-    /// When room for new ones may be looked for.
+    /// Earliest time of the next search for removable neighbours.
     sweep_at: Instant,
 }
 
-/// What is known of one.
+/// State of one neighbour.
 #[derive(Default, Debug)]
 pub(super) struct NeighbourState {
     pub(super) backoff: Backoff,
-    /// None until something is sent to it under feedback.
+    /// `None` until a request is sent to it under feedback.
     pub(super) sender: Option<Sender>,
 }
 
-/// Looking for room goes through all neighbours, so that no request may bring it about.
+/// Least time between searches for removable neighbours. A search visits all neighbours, so a request must not cause it
+/// each time.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 
 impl<N> Default for Downstream<N> {
@@ -41,8 +42,8 @@ impl<N: Ord + Copy> Downstream<N> {
         self.known.get_mut(&neighbour)
     }
 
-    /// The neighbour, known from now on; none if there is no room for another one. That one is sent to as if it never
-    /// said anything.
+    /// State of the neighbour, added if it is new; `None` if there is no room. Without state, the neighbour is treated
+    /// as if it had never given feedback.
     pub(super) fn enter(&mut self, now: Instant, neighbour: N) -> Option<&mut NeighbourState> {
         if self.known.len() >= NEIGHBOURS_MAX && !self.known.contains_key(&neighbour) {
             if now >= self.sweep_at {
@@ -56,7 +57,7 @@ impl<N: Ord + Copy> Downstream<N> {
         Some(self.known.entry(neighbour).or_default())
     }
 
-    /// The client's side of feedback from this neighbour, if feedback is in use and there is room.
+    /// Client side of feedback from this neighbour; `None` if feedback is not used or there is no room.
     pub(super) fn sender(&mut self, now: Instant, to: N, settings: &OverloadSettings) -> Option<&mut Sender> {
         if self.get(to).is_none_or(|known| known.sender.is_none()) {
             let sender = settings.sender()?;
@@ -67,7 +68,7 @@ impl<N: Ord + Copy> Downstream<N> {
 }
 
 impl NeighbourState {
-    /// Whether a neighbour of which nothing is known would be treated alike.
+    /// Whether a neighbour without state would be treated in the same way.
     fn is_at_rest(&self, now: Instant) -> bool {
         self.backoff.is_open(now) && self.sender.as_ref().is_none_or(|sender| sender.is_at_rest(now))
     }

@@ -1,4 +1,4 @@
-//! The overload control of a host, put together.
+//! Overload control of a host, combined from its parts.
 
 mod downstream;
 mod request;
@@ -14,27 +14,27 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use downstream::Downstream;
 
-/// Which requests a host takes, and what it tells its neighbours: the local law, both sides of feedback and the
-/// pauses that neighbours ask for, as [`OverloadSettings`] says. `N` is what the host knows a neighbour by.
+/// Decides which requests a host accepts, and what it reports to its neighbours. Combines the local law, both sides of
+/// feedback, and the pauses that neighbours ask for, as set in [`OverloadSettings`]. `N` identifies a neighbour.
 ///
-/// The host keeps the queue, if it has one, and writes and reads SIP. It tells the guard, in the order of a request's
-/// way:
-/// - what comes: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with the [`Notice`] in it;
-/// - what waits: [`on_enqueue`](Self::on_enqueue), [`on_dequeue`](Self::on_dequeue), or where messages wait in the
-///   buffer of a socket [`on_waited`](Self::on_waited);
-/// - what it works on: [`on_turn`](Self::on_turn), [`on_served`](Self::on_served);
-/// - what became of a new request: [`on_lost`](Self::on_lost) before it was sent on, [`on_settled`](Self::on_settled)
-///   once for each next hop after that;
+/// The host owns the queue, if it has one, and writes and reads SIP. It reports to the guard, in the order of a
+/// request's path:
+/// - received messages: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with its [`Notice`];
+/// - waiting messages: [`on_enqueue`](Self::on_enqueue) and [`on_dequeue`](Self::on_dequeue), or
+///   [`on_waited`](Self::on_waited) if messages wait in the buffer of a socket;
+/// - work: [`on_turn`](Self::on_turn), [`on_served`](Self::on_served);
+/// - the end of a new request: [`on_lost`](Self::on_lost) before it was forwarded, otherwise
+///   [`on_settled`](Self::on_settled) once for each next hop;
 /// - the time: [`tick`](Self::tick) at [`deadline`](Self::deadline).
 ///
-/// A host that serves each message as it comes tells [`on_handled`](Self::on_handled) and
-/// [`on_answer`](Self::on_answer) in place of these, and asks [`may_pass`](Self::may_pass).
+/// A host that serves each message as it comes uses [`on_handled`](Self::on_handled), [`on_answer`](Self::on_answer)
+/// and [`may_pass`](Self::may_pass) instead.
 ///
-/// It asks [`is_open`](Self::is_open) where it chooses a next hop, and [`notice`](Self::notice) for what goes into a
+/// It asks [`is_open`](Self::is_open) when it chooses a next hop, and [`notice`](Self::notice) for the feedback in a
 /// response.
 ///
-/// Each new request that is taken counts as under way from its neighbour and to its next hop until it is lost or
-/// settled: one that is never reported takes room in a window for ever.
+/// Each accepted new request counts as under way from its neighbour and to its next hop until it is lost or settled. A
+/// request that is never reported occupies a window for ever.
 #[derive(Debug)]
 pub struct Guard<N> {
     settings: OverloadSettings,
@@ -43,14 +43,14 @@ pub struct Guard<N> {
     targets: Option<Targets<N>>,
     downstream: Downstream<N>,
     backlog: Backlog,
-    /// As it was at first, when nothing was known.
+    /// Initial state of `backlog`.
     unlearned: Backlog,
-    /// When what waits in the buffer of a socket will have been read.
+    /// Expected time at which the messages waiting in the buffer of a socket have been read.
     read_by: Instant,
     load: HostLoad,
-    /// Of the periods of the local law.
+    /// Meter for the periods of the local law.
     local_meter: Option<Utilisation>,
-    /// Of the periods of the receiver.
+    /// Meter for the periods of the receiver.
     receiver_meter: Option<Utilisation>,
     rng: Rng,
     is_off: bool,
@@ -58,7 +58,7 @@ pub struct Guard<N> {
 }
 
 impl<N: Ord + Copy> Guard<N> {
-    /// For a host of so many workers (threads, processors) that take about `mean` for a message until that is
+    /// Creates a guard for a host with `workers` workers (threads, processors). A message counts as taking `mean` until
     /// measured.
     pub fn new(now: Instant, settings: OverloadSettings, workers: u32, mean: Duration, rng: Rng) -> Self {
         let (local, receiver) = (settings.controller(), settings.receiver());
@@ -83,7 +83,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// The host has died: what was counted and learned is gone with its queue and its transactions.
+    /// Resets all counts and learned values after the host died and lost its queue and transactions.
     pub fn forget(&mut self) {
         self.local = self.settings.controller();
         self.receiver = self.settings.receiver();
@@ -95,22 +95,23 @@ impl<N: Ord + Copy> Guard<N> {
         self.is_idle = self.is_off;
     }
 
-    /// What it was told to do.
+    /// Settings.
     pub fn settings(&self) -> &OverloadSettings {
         &self.settings
     }
 
-    /// Whether no law and no feedback is in use: then only the pause of a neighbour can refuse anything.
+    /// Whether no law and no feedback is in use. Then only the pause of a neighbour can cause a refusal.
     pub fn is_off(&self) -> bool {
         self.is_off
     }
 
-    /// Whether moreover no neighbour has ever answered 503, so that nothing can be refused now.
+    /// Whether in addition no neighbour has ever answered 503, so that nothing can be refused now.
     pub fn is_idle(&self) -> bool {
         self.is_idle
     }
 
-    /// A request came. An error is how to answer it; otherwise it is taken, or waits for [`on_turn`](Self::on_turn).
+    /// Decides on a request that arrives. An error is the response to send; otherwise the request is accepted, or waits
+    /// for [`on_turn`](Self::on_turn).
     pub fn on_request(
         &mut self,
         now: Instant,
@@ -126,7 +127,7 @@ impl<N: Ord + Copy> Guard<N> {
         Ok(())
     }
 
-    /// The turn of a request has come that waited in the host's queue. An error is how to answer it.
+    /// Decides on a request whose turn in the host's queue has come. An error is the response to send.
     pub fn on_turn(
         &mut self,
         now: Instant,
@@ -143,7 +144,7 @@ impl<N: Ord + Copy> Guard<N> {
         Ok(())
     }
 
-    /// Whether a neighbour has not asked for a pause: RFC 3261 §21.5.4.
+    /// Whether a neighbour has not asked for a pause (RFC 3261 §21.5.4).
     pub fn is_open(&self, now: Instant, to: N) -> bool {
         self.downstream.get(to).is_none_or(|known| known.backoff.is_open(now))
     }
@@ -159,7 +160,7 @@ impl<N: Ord + Copy> Guard<N> {
             Rejection::of(self.judge_here(now, class, way))?;
         }
         let Some(to) = way.to else { return Ok(()) };
-        // Section VII-A: at the edge the own f counts together with that of the next hop.
+        // Section VII-A: at the edge, the own f counts together with that of the next hop.
         let own = match self.settings.feedback {
             FeedbackLaw::Hop(Law::Loss(_)) if class.is_new() && !way.takes_feedback => {
                 self.local.acceptance(&self.load)
@@ -169,14 +170,14 @@ impl<N: Ord + Copy> Guard<N> {
         Rejection::of(self.send(now, class, to, own))
     }
 
-    /// What this host itself can take.
+    /// Decides by the load of this host.
     fn judge_here(&mut self, now: Instant, class: MessageClass, way: &RequestPath<N>) -> Verdict {
         self.load = self.load_at(now, class);
         if way.is_onward && class.tier() == Tier::First {
             self.load.wait = self.load.wait * 2 / 3;
         }
         match (self.settings.feedback, &mut self.targets, way) {
-            // Section VII-A: who is told upstream what to send rejects nothing but at the edge.
+            // Section VII-A: a host whose upstream neighbours follow its feedback rejects only at the edge.
             (
                 FeedbackLaw::Hop(Law::Loss(_)) | FeedbackLaw::EndToEnd,
                 _,
@@ -191,7 +192,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// What the next hop can take. `own`: the f of this host.
+    /// Decides by the feedback of the next hop. `own`: the f of this host.
     fn send(&mut self, now: Instant, class: MessageClass, to: N, own: f64) -> Verdict {
         match self.downstream.sender(now, to, &self.settings) {
             Some(sender) => sender.judge(now, class, own, &mut self.rng),
@@ -199,7 +200,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// A response came from a neighbour that was sent a request. `retry_after`: of a 503.
+    /// Handles a response from a downstream neighbour. `retry_after`: of a 503.
     pub fn on_response(
         &mut self,
         now: Instant,
@@ -221,7 +222,7 @@ impl<N: Ord + Copy> Guard<N> {
         self.on_answer(now, from, notice);
     }
 
-    /// The same of a host that sees to pauses itself: a neighbour has answered, and this is what it tells.
+    /// Like [`on_response`](Self::on_response), for a host that handles pauses itself.
     pub fn on_answer(&mut self, now: Instant, from: N, notice: Option<&Notice>) {
         if let Some(sender) = self.downstream.get_mut(from).and_then(|known| known.sender.as_mut()) {
             sender.on_response();
@@ -241,7 +242,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// A message joined the host's queue, in which now so many wait.
+    /// Counts a message that joined the host's queue, which now holds `queue` messages.
     pub fn on_enqueue(&mut self, now: Instant, class: MessageClass, queue: usize) {
         if !self.is_off {
             self.backlog.on_enqueue(now, class);
@@ -249,7 +250,7 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// A message left the host's queue, to be served or because it was stale.
+    /// Counts a message that left the host's queue, to be served or because it was stale.
     pub fn on_dequeue(&mut self, now: Instant, class: MessageClass, queue: usize) {
         if !self.is_off {
             self.backlog.on_dequeue(now, class);
@@ -257,20 +258,20 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// So many messages wait in a queue that the host does not tell of one by one.
+    /// Sets the length of a queue whose messages are not reported one by one.
     pub fn on_queue(&mut self, queue: usize) {
         self.load.queue = queue;
         self.local.on_queue(queue);
     }
 
-    /// The message at hand waited so long in the buffer of a socket, where the host cannot count. Then as much waits
-    /// there now, besides what is in the host's own queue, and is worked off in that time unless other messages say
-    /// more.
+    /// Reports the time that the present message waited in the buffer of a socket, where the host cannot count
+    /// messages. The same amount of work is assumed to wait there now, besides the host's own queue, and to be done in
+    /// that time unless other messages show more.
     pub fn on_waited(&mut self, now: Instant, waited: Duration) {
         self.read_by = now + waited;
     }
 
-    /// A message took `service` of a worker's time.
+    /// Counts a message that took `service` of a worker's time.
     pub fn on_served(&mut self, class: MessageClass, service: Duration) {
         if self.is_off {
             return;
@@ -281,8 +282,8 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// A request of a host that serves each as it comes, and knows no windows, was served. `from`: a neighbour that
-    /// keeps to feedback.
+    /// Counts a served request, for a host that serves each request as it comes and uses no windows. `from`: the
+    /// neighbour, if it follows feedback.
     pub fn on_handled(&mut self, now: Instant, from: Option<N>, class: MessageClass) {
         let Some(receiver) = &mut self.receiver else { return };
         receiver.on_served(class);
@@ -294,8 +295,8 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// Whether a request may go to a neighbour, for a host that knows no windows and sees to pauses itself. A
-    /// neighbour that was silent gets one at times (RFC 7339 §5.9).
+    /// Whether a request may go to a neighbour, for a host that uses no windows and handles pauses itself. A silent
+    /// neighbour gets one from time to time (RFC 7339 §5.9).
     pub fn may_pass(&mut self, now: Instant, class: MessageClass, to: N) -> bool {
         let Some(sender) = self.downstream.sender(now, to, &self.settings) else { return true };
         let passes = sender.judge(now, class, 1.0, &mut self.rng).is_accept();
@@ -305,28 +306,29 @@ impl<N: Ord + Copy> Guard<N> {
         passes
     }
 
-    /// A neighbour has left a request without any answer.
+    /// Counts a request that a neighbour left without any response.
     pub fn on_silence(&mut self, now: Instant, to: N) {
         self.on_sent(now, Some(to), RequestOutcome::Silent);
     }
 
-    /// What a neighbour has asked for, as far as it is in force, and whether it counts as silent.
+    /// Limit that a neighbour has set, if it is in force, and whether the neighbour counts as silent.
     pub fn limit_of(&self, now: Instant, to: N) -> (Option<Limit>, bool) {
         let sender = self.downstream.get(to).and_then(|known| known.sender.as_ref());
         sender.map_or((None, false), |sender| (sender.limit(now), sender.is_silent()))
     }
 
-    /// A new request that was taken does not go on after all: it was lost on the way to the processor, or turned out
-    /// to be a copy.
+    /// Counts an accepted new request that is not forwarded after all: it was lost on the way to the processor, or was
+    /// a copy.
     pub fn on_lost(&mut self, now: Instant, from: Option<N>, to: Option<N>) {
-        // Who decides late has not counted it as sent yet.
+        // With a late decision it was not yet counted as sent.
         if self.settings.reject_at == RejectAt::Arrival {
             self.on_sent(now, to, RequestOutcome::NotSent);
         }
         self.on_left(from);
     }
 
-    /// A next hop has answered a new request, or never will. Once for each that was sent.
+    /// Handles the first final result of a new request at a next hop: a response, or none. Call it once for each
+    /// request sent.
     pub fn on_settled(&mut self, now: Instant, settled: &Settled<N>) {
         self.on_sent(now, settled.to, settled.outcome);
         if settled.is_last {
@@ -341,21 +343,20 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// A new request that was taken is no longer under way here.
+    /// An accepted new request is no longer under way here.
     fn on_left(&mut self, from: Option<N>) {
         if let Some((receiver, from)) = self.receiver.as_mut().zip(from) {
             receiver.on_confirmed(from);
         }
     }
 
-    /// When [`tick`](Self::tick) is wanted next, if ever.
+    /// Time of the next [`tick`](Self::tick); `None` if none is needed.
     pub fn deadline(&self) -> Option<Instant> {
         let meters = [&self.local_meter, &self.receiver_meter];
         meters.into_iter().flatten().map(Utilisation::deadline).min()
     }
 
-    /// The laws whose period is over take in how busy the host was. `busy`: how long its workers have been busy in
-    /// all since the guard was made.
+    /// Updates the laws whose period is over. `busy`: total busy time of the workers since the guard was created.
     pub fn tick(&mut self, now: Instant, busy: Duration) {
         if self.deadline().is_none_or(|at| now < at) {
             return;
@@ -372,18 +373,18 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// Whether responses to upstream neighbours tell anything.
+    /// Whether responses to upstream neighbours carry feedback.
     pub fn gives_notice(&self) -> bool {
         self.receiver.is_some() || self.targets.is_some()
     }
 
-    /// What this host asks of its neighbours, if it asks hop by hop.
+    /// Hop-by-hop feedback of this host; `None` if it gives none.
     pub fn feedback(&self) -> Option<Feedback> {
         self.receiver.as_ref().map(Receiver::feedback)
     }
 
-    /// What a response to an upstream neighbour is to tell. `path`: of the request that it answers, if calls go that
-    /// way.
+    /// Feedback for a response to an upstream neighbour. `path`: path of the request, if it is part of end-to-end
+    /// feedback.
     pub fn notice(&mut self, now: Instant, path: Option<DownstreamPath>) -> Option<Notice> {
         if let Some(receiver) = &self.receiver {
             return Some(Notice::Hop(receiver.feedback()));
@@ -393,22 +394,22 @@ impl<N: Ord + Copy> Guard<N> {
         Some(Notice::Target(targets.report(now, path, own)))
     }
 
-    /// The share of new requests that the local law takes now, 0 to 1.
+    /// Share of new requests that the local law accepts now, 0 to 1.
     pub fn acceptance(&self, now: Instant) -> f64 {
         self.local.acceptance(&self.load_at(now, MessageClass::NewInvite))
     }
 
-    /// How long a new request that arrives now is expected to wait.
+    /// Expected wait of a new request that arrives now.
     pub fn wait(&self, now: Instant) -> Duration {
         self.load_at(now, MessageClass::NewInvite).wait
     }
 
-    /// The name of the local law.
+    /// Name of the local law.
     pub fn law(&self) -> &'static str {
         self.local.name()
     }
 
-    /// The load as it is for a message of this class.
+    /// Load as it applies to a message of this class.
     fn load_at(&self, now: Instant, class: MessageClass) -> HostLoad {
         let ahead = match self.settings.triage {
             Some(_) => self.backlog.wait_in_lane(class),
@@ -417,17 +418,17 @@ impl<N: Ord + Copy> Guard<N> {
         HostLoad { wait: ahead + self.read_by.saturating_since(now), ..self.load }
     }
 
-    /// Messages in the host's queue.
+    /// Number of messages in the host's queue.
     pub fn waiting(&self) -> usize {
         self.backlog.length()
     }
 
-    /// New requests of an upstream neighbour that were taken and are neither lost nor settled.
+    /// Accepted new requests of an upstream neighbour that are neither lost nor settled.
     pub fn under_way_from(&self, from: N) -> u32 {
         self.receiver.as_ref().map_or(0, |receiver| receiver.under_way(from))
     }
 
-    /// New requests for a downstream neighbour that were taken and are neither lost nor settled.
+    /// Accepted new requests for a downstream neighbour that are neither lost nor settled.
     pub fn under_way_to(&self, to: N) -> u32 {
         let sender = self.downstream.get(to).and_then(|known| known.sender.as_ref());
         sender.map_or(0, Sender::under_way)

@@ -1,36 +1,36 @@
-//! What a guard is told of requests, and what it says of them.
+//! Input and output of a guard: paths of requests, rejections, results and feedback.
 
 use crate::Verdict;
 use crate::end_to_end::{DownstreamPath, Report};
 use crate::hop::{Feedback, RequestOutcome};
 
-/// Between which neighbours a request goes.
+/// Path of a request through this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestPath<N> {
-    /// The neighbour that sent it; none if it is no server (a user agent), so that it has no share of its own.
+    /// The neighbour that sent it; `None` if the sender is no server (a user agent), which has no share of its own.
     pub from: Option<N>,
-    /// Whether the sender keeps to the feedback of this host and so rejects in its place. Who does says so in its Via
+    /// Whether the sender follows this host's feedback, and so rejects in its place. Such a sender says so in its Via
     /// (RFC 7339 §4.1); user agents do not (Overload paper, III-B).
     pub takes_feedback: bool,
-    /// The neighbour that it is to go to; none if that is no server.
+    /// The neighbour that it goes to; `None` if that is no server.
     pub to: Option<N>,
-    /// The rest of its way, where feedback travels the whole path.
+    /// Remaining path, if feedback travels the whole path.
     pub path: Option<DownstreamPath>,
-    /// Whether hosts before have worked for it that share their work with this one.
+    /// Whether earlier hosts of a chain that shares its work have already worked for it.
     pub is_onward: bool,
 }
 
-/// How a request is answered that is not taken.
+/// Response to a request that is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rejection {
-    /// The status of the response.
+    /// Status of the response.
     pub status: u16,
-    /// Its Retry-After in seconds; 0 is none.
+    /// Retry-After in seconds; 0 for none.
     pub retry_after: u16,
 }
 
 impl Rejection {
-    /// The only next hop has asked for a pause, so that there is nobody to send the request to (Overload paper, V-C).
+    /// The only next hop has asked for a pause, so there is no destination (Overload paper, V-C).
     pub const NO_NEXT_HOP: Self = Self { status: 500, retry_after: 0 };
 
     pub(super) fn of(verdict: Verdict) -> Result<(), Self> {
@@ -44,24 +44,24 @@ impl Rejection {
     }
 }
 
-/// A next hop has answered a new request, or never will.
+/// Result of a new request at a next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settled<N> {
-    /// The neighbour that sent the request here; none as in [`RequestPath`].
+    /// Neighbour that sent the request; `None` as in [`RequestPath`].
     pub from: Option<N>,
-    /// The neighbour that it went to; none as in [`RequestPath`].
+    /// Neighbour that got the request; `None` as in [`RequestPath`].
     pub to: Option<N>,
-    /// What that one said.
+    /// Result.
     pub outcome: RequestOutcome,
-    /// Whether no alternate is tried after it.
+    /// Whether no alternate next hop is tried afterwards.
     pub is_last: bool,
 }
 
-/// What a response tells the upstream neighbour that it goes to.
+/// Feedback in a response to an upstream neighbour.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Notice {
-    /// What this host asks of its neighbours.
+    /// Hop-by-hop feedback of this host.
     Hop(Feedback),
-    /// What the way to a target takes.
+    /// Report about the path to a target.
     Target(Report),
 }

@@ -1,31 +1,31 @@
-//! The leaky bucket with which a client keeps to a rate (RFC 7415).
+//! Leaky bucket with which a client keeps to a rate (RFC 7415).
 
 use crate::{MessageClass, Tier};
 use base::{Instant, Rng};
 use rand::Rng as _;
 
-/// The leaky bucket of RFC 7415 §3.5: it drains by one second a second, each request sent adds T = 1/rate, and a
-/// request is sent while the content is at most the tolerance of its tier (§3.5.2).
+/// Leaky bucket of RFC 7415 §3.5: it drains by one second per second, and each sent request adds T = 1/rate. A request
+/// is sent while the content is at most the tolerance of its tier (§3.5.2).
 ///
-/// The content is kept in units of T, so that a new rate does not change how many requests it stands for.
+/// The content is in units of T, so that a new rate does not change the number of requests it stands for.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: f64,
     content: f64,
-    /// LCT of the RFC: when a request was last sent, or the rate changed.
+    /// LCT of the RFC: time of the last sent request, or of the last change of the rate.
     last: Instant,
 }
 
-/// Tolerances in units of T by tier: TAU1 and TAU2 (§3.5.2: 10 T, and half of it), and one more for
-/// requests within dialogs.
+/// Tolerances in units of T by tier: TAU1 and TAU2 (§3.5.2: 10 T, and half of it), and one more for requests within
+/// dialogs.
 const TOLERANCE: [f64; 3] = [5.0, 10.0, 20.0];
 
-/// The least tolerance of the first tier in seconds: a host reads messages in batches, all at one moment. Far below the
-/// delay that the server aims at.
+/// Smallest tolerance of the first tier in seconds, since a host reads messages in batches. Far below the target delay
+/// of the server.
 const BATCH: f64 = 0.005;
 
 impl Bucket {
-    /// TAU0 = 0, and a random phase against resonance (§3.5.3): buckets that start together do not stay together.
+    /// TAU0 = 0, and a random phase against resonance (§3.5.3), so that buckets that start together drift apart.
     pub(super) fn new(now: Instant, rate: f64, rng: &mut Rng) -> Self {
         Self { rate, content: phase(rng), last: now }
     }
@@ -44,20 +44,20 @@ impl Bucket {
         self.content - now.saturating_since(self.last).as_secs_f64() * self.rate
     }
 
-    /// The tolerance of a tier in units of T.
+    /// Tolerance of a tier in units of T.
     fn tolerance(&self, tier: usize) -> f64 {
         TOLERANCE[tier] * (self.rate * BATCH / TOLERANCE[0]).max(1.0)
     }
 
-    /// Whether a request of this class is sent, and if so, what it adds.
+    /// Decides whether a request of this class is sent; if so, adds it to the content.
     pub(super) fn admit(&mut self, now: Instant, class: MessageClass, rng: &mut Rng) -> bool {
         let content = self.content_at(now);
         let tier = class.tier();
-        // §3.5.1: a rate of 0 lets nothing pass; what is never rejected passes, and is charged for.
+        // §3.5.1: a rate of 0 lets no request pass. Requests that are never rejected pass, and are added.
         let passes = tier == Tier::Never || (self.rate > 0.0 && content <= self.tolerance(tier as usize));
         if passes {
             let u = if content <= 0.0 { phase(rng) } else { 0.0 };
-            // Messages that cannot be held back must not run up a debt without end.
+            // Requests that cannot be held back must not build up an unlimited debt.
             self.content = (content.max(0.0) + 1.0 + u).min(self.tolerance(2) + 1.5);
             self.last = now;
         }

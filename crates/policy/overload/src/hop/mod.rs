@@ -1,7 +1,7 @@
-//! Feedback between neighbours (RFC 6357, 7339, 7415; Overload paper, VII): an overloaded server tells those who send
-//! to it how much to send, and they reject the rest before it costs the server anything.
+//! Feedback between neighbours (RFC 6357, 7339, 7415; Overload paper, VII): an overloaded server tells its upstream
+//! neighbours how much to send. They reject the rest before it costs the server anything.
 //!
-//! A server keeps one [`Receiver`]; a client keeps a [`Sender`] for each server that it sends to.
+//! A server has one [`Receiver`]; a client has a [`Sender`] for each downstream server.
 
 mod bucket;
 mod rate;
@@ -18,25 +18,24 @@ pub use sender::{RequestOutcome, Sender};
 
 use core::time::Duration;
 
-/// How much a client may send to a server.
+/// Limit of a client's requests to a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Limit {
-    /// This fraction, 0 to 1, of what it would send: f of the paper; 100 less `oc` with `oc-algo=loss`.
+    /// Fraction of requests to send, 0 to 1: f of the paper; 100 less `oc` with `oc-algo=loss`.
     Loss(f64),
-    /// So many a second, at least 0: `oc` with `oc-algo=rate`.
+    /// Requests per second, at least 0: `oc` with `oc-algo=rate`.
     Rate(f64),
-    /// So many new requests whose processing the server has not confirmed yet (RFC 6357 §9.3). No RFC has a
-    /// name for it on the wire.
+    /// Most new requests whose processing the server has not confirmed (RFC 6357 §9.3). No RFC defines it on the wire.
     Window(f64),
 }
 
-/// What a server tells a client in the topmost Via of its responses.
+/// Feedback of a server to a client, in the topmost Via of its responses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Feedback {
-    /// The limit, or none: then `oc-validity` is 0, which ends the control (RFC 7339 §5.7).
+    /// The limit; `None` ends the control, with `oc-validity` 0 (RFC 7339 §5.7).
     pub limit: Option<Limit>,
-    /// How long the limit holds unless renewed: `oc-validity`.
+    /// Lifetime of the limit unless renewed: `oc-validity`.
     pub validity: Duration,
-    /// Grows with each value: `oc-seq`, in units of its fifth decimal, that is 10 microseconds where it is a time.
+    /// Increases with each value: `oc-seq`, in units of its fifth decimal, which is 10 microseconds if it is a time.
     pub sequence: u64,
 }

@@ -1,27 +1,27 @@
-//! The receiver's law for rate-based feedback (RFC 7415 §3.4 leaves it open).
+//! Receiver's law for rate-based feedback (RFC 7415 §3.4 leaves it open).
 
 use super::share::fair_share;
 use super::{Limit, receiver::Period};
 use core::time::Duration;
 
-/// How often a new rate is made.
+/// Interval at which the rate is computed.
 pub(super) const PERIOD: Duration = Duration::from_millis(100);
-/// The queueing delay aimed at. Above zero, or the server would run dry between two messages of a paced stream; far below
-/// T1/2.
+/// Target queueing delay. Above zero, since otherwise the server would idle between two messages of a paced stream; far
+/// below T1/2.
 pub(super) const TARGET: Duration = Duration::from_millis(20);
-/// In which time a wait off target is corrected. Longer than the loop is slow: a period, a hop each way, and the rest of
-/// a call's set-up that follows an INVITE.
+/// Time in which a deviation of the wait is corrected. Longer than the delay of the control loop: a period, a hop each
+/// way, and the rest of a call's set-up after its INVITE.
 const HORIZON: Duration = Duration::from_millis(500);
-/// Over how much busy time the capacity is averaged.
+/// Busy time over which the capacity is averaged.
 const MEMORY: Duration = Duration::from_secs(1);
-/// Control starts above this utilisation (or above the target wait)...
+/// Control starts above this utilisation, or above the target wait...
 const START: f64 = 0.95;
 /// ...and stops after a second below this one.
 const STOP: f64 = 0.8;
-/// How long utilisation has to be low before control stops.
+/// Time of low utilisation after which control stops.
 const CALM: Duration = Duration::from_secs(1);
 
-/// When control is on: from a busy period on, until a second of calm.
+/// Whether control is on: from a busy period on, until a second of calm.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity {
     active: bool,
@@ -38,12 +38,12 @@ impl Activity {
     }
 }
 
-/// The rate that the server can take, from the requests that it served in its busy time and from its queue:
+/// Rate that the server can take, from its served requests per busy time and its queue:
 ///
 /// `C <- average of (served / busy time)`, `R = C * (1 + (target - wait) / horizon)`, between a tenth of C and 1.2 C.
 ///
-/// While the server is busy C follows what it takes, so C acts as the integral and the wait as the proportional part
-/// of a controller: at rest `R = C` and the wait is the target, whatever a call costs.
+/// While the server is busy, C follows the rate of served requests. So C is the integral part and the wait the
+/// proportional part of a controller. In equilibrium `R = C` and the wait is the target, for any cost of a call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rate {
     capacity: Option<f64>,
@@ -66,8 +66,8 @@ impl Rate {
         }
         let error = TARGET.as_secs_f64() - period.load.wait.as_secs_f64();
         let correction = (1.0 + error / HORIZON.as_secs_f64()).clamp(0.1, 1.2);
-        // A server that is busy without having served one request has no capacity to speak of; one a second
-        // keeps the loop alive.
+        // A server that is busy without having served a request has no known capacity. One request per second keeps the
+        // control loop going.
         let rate = (self.capacity.unwrap_or(0.0) * correction).max(1.0);
         self.share = Some(fair_share(rate, self.share, period.neighbours.values().map(|from| from.rate)));
     }

@@ -1,4 +1,4 @@
-//! The server's side of hop-by-hop feedback.
+//! Server side of hop-by-hop feedback.
 
 use super::rate::{self, Rate};
 use super::window::Window;
@@ -10,10 +10,10 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// What a server asks of its upstream neighbours.
+/// Law for the limits of upstream neighbours.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Law {
-    /// An acceptance probability by the occupancy algorithm, the same for all (Overload paper, VII-A).
+    /// Acceptance probability from the occupancy algorithm, the same for all neighbours (Overload paper, VII-A).
     Loss(occupancy::OccupancySettings),
     /// A rate for each neighbour.
     Rate,
@@ -21,12 +21,11 @@ pub enum Law {
     Window,
 }
 
-/// A server's side of hop-by-hop feedback; `N` is what it knows an upstream neighbour by.
+/// Server side of hop-by-hop feedback; `N` identifies an upstream neighbour.
 ///
-/// The host notes what comes and what it has done ([`on_arrival`](Self::on_arrival),
-/// [`on_served`](Self::on_served), [`on_confirmed`](Self::on_confirmed)), gives the load at each
-/// [`period`](Self::period) to [`on_period`](Self::on_period), and puts
-/// [`feedback`](Self::feedback) into its responses.
+/// The host reports arrivals and finished work ([`on_arrival`](Self::on_arrival), [`on_served`](Self::on_served),
+/// [`on_confirmed`](Self::on_confirmed)), and the load at each [`period`](Self::period) to
+/// [`on_period`](Self::on_period). It puts [`feedback`](Self::feedback) into its responses.
 #[derive(Clone, Debug)]
 pub struct Receiver<N> {
     scope: Scope,
@@ -35,7 +34,7 @@ pub struct Receiver<N> {
     law: State,
     neighbours: BTreeMap<N, Upstream>,
     served: u32,
-    /// End of the last period; none is over yet after a restart in the middle of a life.
+    /// End of the last period; `None` before the first.
     last: Option<Instant>,
     sequence: u64,
 }
@@ -47,7 +46,7 @@ enum State {
     Window(Window),
 }
 
-/// What is known of an upstream neighbour.
+/// State of an upstream neighbour.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
     heard: Instant,
@@ -55,31 +54,31 @@ pub(super) struct Upstream {
     /// Requests a second, averaged over about a second.
     pub(super) rate: f64,
     under_way: u32,
-    /// The most under way at once in the last period.
+    /// Most requests under way at once in the last period.
     pub(super) peak: f64,
 }
 
-/// What a law sees of a period.
+/// Input of a law for a period.
 pub(super) struct Period<'a, N> {
     pub(super) length: Duration,
     pub(super) load: &'a HostLoad,
-    /// Requests in scope that were served.
+    /// Served requests in scope.
     pub(super) served: u32,
     pub(super) neighbours: &'a BTreeMap<N, Upstream>,
 }
 
-/// A neighbour that was silent for so long is forgotten: an even split is among those who send.
+/// Time of silence after which a neighbour is forgotten. Capacity is divided among neighbours that send.
 const ACTIVE_FOR: Duration = Duration::from_secs(10);
-/// Over which time the rate of a neighbour is averaged.
+/// Time over which the rate of a neighbour is averaged.
 const RATE_MEMORY: Duration = Duration::from_secs(1);
-/// RFC 7339 §4.3: 500 ms unless said otherwise. Here at least so long, and four periods, so that a
-/// few lost responses do not end the control; a neighbour that is held down hears little.
+/// Smallest validity. RFC 7339 §4.3 has 500 ms by default. Here it is at least this, and four periods, so that a few
+/// lost responses do not end the control: a limited neighbour gets few responses.
 const VALIDITY_MIN: Duration = Duration::from_secs(2);
-/// Units of `oc-seq` (its fifth decimal) in nanoseconds.
+/// Unit of `oc-seq` (its fifth decimal) in nanoseconds.
 const SEQUENCE_UNIT: u64 = 10_000;
 
 impl<N: Ord + Copy> Receiver<N> {
-    /// Asks for nothing at first. `scope` says what its limits count; a window counts new requests always.
+    /// Creates a receiver without a limit. `scope` defines what limits count; a window always counts new requests.
     pub fn new(law: Law, scope: Scope) -> Self {
         let (period, law) = match law {
             Law::Loss(settings) => (settings.period, State::Loss(Acceptance::new(settings))),
@@ -98,22 +97,22 @@ impl<N: Ord + Copy> Receiver<N> {
         }
     }
 
-    /// How often [`on_period`](Self::on_period) is wanted.
+    /// Interval at which to call [`on_period`](Self::on_period).
     pub const fn period(&self) -> Duration {
         self.period
     }
 
-    /// Neighbours that have sent something lately.
+    /// Number of neighbours that have sent requests lately.
     pub fn neighbours(&self) -> usize {
         self.neighbours.len()
     }
 
-    /// New requests of this neighbour that are not confirmed yet.
+    /// Unconfirmed new requests of this neighbour.
     pub fn under_way(&self, from: N) -> u32 {
         self.neighbours.get(&from).map_or(0, |upstream| upstream.under_way)
     }
 
-    /// A request came from a neighbour and was not rejected here.
+    /// Counts a request from a neighbour that was not rejected here.
     pub fn on_arrival(&mut self, now: Instant, from: N, class: MessageClass) {
         if self.neighbours.len() >= NEIGHBOURS_MAX && !self.neighbours.contains_key(&from) {
             return;
@@ -133,20 +132,20 @@ impl<N: Ord + Copy> Receiver<N> {
         }
     }
 
-    /// A message left the queue and was served.
+    /// Counts a message that left the queue and was served.
     pub const fn on_served(&mut self, class: MessageClass) {
         self.served += self.scope.counts(class) as u32;
     }
 
-    /// A new request from this neighbour got its first response other than 100 (RFC 6357 §9.3: a 100 confirms no
-    /// processing), or its transaction ended without one. Once for each.
+    /// Counts a new request from this neighbour that got its first response other than 100, or whose transaction ended
+    /// without one. A 100 confirms no processing (RFC 6357 §9.3). Call it once for each request.
     pub fn on_confirmed(&mut self, from: N) {
         if let Some(upstream) = self.neighbours.get_mut(&from) {
             upstream.under_way = upstream.under_way.saturating_sub(1);
         }
     }
 
-    /// A period is over; `load` is that of this period.
+    /// Handles the end of a period with this load.
     pub fn on_period(&mut self, now: Instant, load: &HostLoad) {
         let length =
             self.last.map_or(self.period, |last| now.saturating_since(last)).max(Duration::from_nanos(1));
@@ -167,14 +166,14 @@ impl<N: Ord + Copy> Receiver<N> {
             upstream.peak = f64::from(upstream.under_way);
         }
         self.last = Some(now);
-        // RFC 7339 §4.4: a later value has a greater number. One that is a time also survives our restart.
+        // RFC 7339 §4.4: a later value has a greater number. A number derived from time also survives a restart.
         self.sequence = (self.sequence + 1).max(now.as_nanos() / SEQUENCE_UNIT);
     }
 
-    /// What to tell a neighbour in a response now. The same number means the same value (RFC 7339 §5.4).
+    /// Feedback for a response to a neighbour now. The same number means the same value (RFC 7339 §5.4).
     pub fn feedback(&self) -> Feedback {
         let limit = match &self.law {
-            // f = 1 asks for no reduction.
+            // f = 1 requires no reduction.
             State::Loss(Acceptance { value, .. }) => (*value < 1.0).then_some(Limit::Loss(*value)),
             State::Rate(rate) => rate.limit(),
             State::Window(window) => window.limit(),

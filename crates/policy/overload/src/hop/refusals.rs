@@ -1,28 +1,28 @@
-//! When a client asks a server again that refuses what its window allows.
+//! Pauses of a client after refusals of a server within its window.
 
 use base::Instant;
 use core::time::Duration;
 
-/// When a server that refuses what its window would let in is asked again.
+/// Pauses after refusals: decides when a server that refuses requests within its window gets the next one.
 ///
-/// A window is clocked by confirmations, and bounds the load because each tells of work that is done (RFC 6357 §9.3).
-/// A refusal tells of none, and comes at once: were it to free its place, a window of one would send as fast as the
-/// server can refuse. Refusing then takes all of its time, its queue never empties, and it refuses the more. So a
-/// refusal closes the window for a while, twice as long each time until something is taken.
+/// A window is clocked by confirmations, and bounds the load because each confirms finished work (RFC 6357 §9.3). A
+/// refusal confirms none, and comes at once. If a refusal freed its place, a window of one would send as fast as the
+/// server can refuse. Refusing would then take all of the server's time, its queue would never empty, and it would
+/// refuse more. So a refusal closes the window for a while, twice as long each time until a request is accepted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusals {
     in_a_row: u32,
     open_at: Instant,
 }
 
-/// T1/32 = 16 ms: less than a queue at its target takes to empty, so a refusal by chance costs nothing.
+/// T1/32 = 16 ms: less than the time to empty a queue of target length, so a single refusal by chance costs nothing.
 const PAUSE_FIRST: Duration = Duration::from_micros(15_625);
-/// 1 s: half of the least validity, or the limit would end in the pause and everything be sent.
+/// Up to 1 s: half of the smallest validity. Otherwise the limit would expire in the pause, and all requests be sent.
 const PAUSE_DOUBLINGS: u32 = 6;
 
 impl Refusals {
     pub(super) fn on_refused(&mut self, now: Instant) {
-        // What was sent before the pause and comes back in it says nothing new.
+        // Refusals of requests sent before the pause say nothing new.
         if self.is_open(now) {
             self.open_at = now + PAUSE_FIRST * 2_u32.pow(self.in_a_row);
             self.in_a_row = (self.in_a_row + 1).min(PAUSE_DOUBLINGS);
@@ -42,7 +42,7 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    /// When one is asked who refuses everything, with 10 requests under way at a time.
+    /// Times at which a server that refuses everything gets requests, 10 at a time.
     fn asked(refusals: &mut Refusals, from: u64, to: u64) -> Vec<u64> {
         (from..to)
             .filter(|ms| {

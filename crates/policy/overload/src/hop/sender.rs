@@ -1,4 +1,4 @@
-//! The client's side of hop-by-hop feedback.
+//! Client side of hop-by-hop feedback.
 
 use super::bucket::Bucket;
 use super::refusals::Refusals;
@@ -7,11 +7,11 @@ use super::{Feedback, Limit};
 use crate::{MessageClass, Mix, Scope, Tier, Verdict};
 use base::{Instant, Rng};
 
-/// A client's side of hop-by-hop feedback, one for each downstream neighbour.
+/// Client side of hop-by-hop feedback, one for each downstream neighbour.
 ///
-/// The host asks [`judge`](Self::judge) before it forwards, tells what became of it
-/// ([`on_settled`](Self::on_settled)), that the neighbour answers at all ([`on_response`](Self::on_response)), and
-/// hands over the feedback of each response ([`on_feedback`](Self::on_feedback)).
+/// The host asks [`judge`](Self::judge) before it forwards a request, and reports its outcome
+/// ([`on_settled`](Self::on_settled)). It also reports each response of the neighbour
+/// ([`on_response`](Self::on_response)) and its feedback ([`on_feedback`](Self::on_feedback)).
 #[derive(Clone, Debug)]
 pub struct Sender {
     scope: Scope,
@@ -22,21 +22,21 @@ pub struct Sender {
     under_way: u32,
 }
 
-/// What became of a new request that was accepted.
+/// Outcome of an accepted new request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestOutcome {
-    /// Its first response other than 100, but for a refusal.
+    /// A first response other than 100 and 503.
     Answered,
-    /// The neighbour refused it: 503.
+    /// A refusal: 503.
     Refused,
-    /// It timed out, or its transport failed.
+    /// A time-out, or a failure of the transport.
     Silent,
     /// It was not sent after all.
     NotSent,
 }
 
 impl RequestOutcome {
-    /// By the status of the first response other than 100, or none if there will never be one.
+    /// Outcome for the status of the first response other than 100; `None` if there will be none.
     pub const fn of(status: Option<u16>) -> Self {
         match status {
             Some(503) => Self::Refused,
@@ -55,28 +55,28 @@ struct InForce {
 
 #[derive(Clone, Debug)]
 enum Throttle {
-    /// The server supports control and asks for none.
+    /// The server supports control and sets no limit.
     Open,
     Loss(f64),
     Rate(Bucket),
     Window(Grown),
 }
 
-/// A window that opens only as fast as requests are confirmed (slow start): of many senders whose
-/// window is opened at once, none sends a burst.
+/// A window that opens only as fast as requests are confirmed (slow start). When the windows of many senders open at
+/// once, none sends a burst.
 #[derive(Clone, Debug)]
 struct Grown {
     limit: f64,
     open: f64,
 }
 
-/// A response is tardy by at most 64*T1, in units of `oc-seq`; a number further back is one that
-/// started anew (RFC 7339 §4.4, overflow).
+/// Largest delay of a response, 64*T1, in units of `oc-seq`. A number further back is one of a restarted count (RFC
+/// 7339 §4.4, overflow).
 const TARDY: u64 = 32 * 100_000;
 
 impl Sender {
-    /// Nothing is known of the neighbour: everything is sent (RFC 7339 §5). `scope`: what a fraction or a rate counts; the
-    /// same at both ends.
+    /// Creates a sender without feedback: everything is sent (RFC 7339 §5). `scope`: requests that a fraction or a rate
+    /// counts; the same at both ends.
     pub fn new(scope: Scope) -> Self {
         Self {
             scope,
@@ -88,7 +88,7 @@ impl Sender {
         }
     }
 
-    /// A response brought feedback. A number not above the last one says nothing new (RFC 7339 §5.4).
+    /// Handles feedback in a response. A number not above the last one carries nothing new (RFC 7339 §5.4).
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, rng: &mut Rng) {
         self.expire(now);
         if let Some(stored) = &self.in_force
@@ -113,7 +113,7 @@ impl Sender {
                 Throttle::Window(Grown { limit, open: f64::from(self.under_way).clamp(1.0, limit.max(1.0)) })
             }
         };
-        // A value that asks for nothing is kept for its number alone, for as long as a tardy one may come.
+        // Feedback without a limit is kept for its number only, as long as a late response may come.
         let until =
             if matches!(throttle, Throttle::Open) { now + crate::T1 * 64 } else { now + feedback.validity };
         self.in_force = Some(InForce { throttle, until, sequence: feedback.sequence });
@@ -124,14 +124,13 @@ impl Sender {
         self.in_force.take_if(|stored| now >= stored.until);
     }
 
-    /// Whether a request goes to the neighbour. `own` is the acceptance probability of this host itself, 1 if
-    /// it has none: at the edge the smaller of the two counts (Overload paper, VII-A). What is accepted here must be
-    /// sent.
+    /// Decides whether a request goes to the neighbour. `own` is the acceptance probability of this host, 1 if it has
+    /// none: at the edge the smaller of the two counts (Overload paper, VII-A). An accepted request must be sent.
     pub fn judge(&mut self, now: Instant, class: MessageClass, own: f64, rng: &mut Rng) -> Verdict {
         self.expire(now);
         let draw = self.mix.draw(now, class, self.acceptance().min(own), rng);
         let passes = draw && self.throttle(now, class, rng);
-        // Asked last: who asks a silent neighbour and may, is its probe.
+        // Checked last, since a request admitted to a silent neighbour is its probe.
         let passes = passes && (class.tier() == Tier::Never || self.silence.admit(now));
         self.under_way += u32::from(passes && class.is_new());
         Verdict::accept_if(passes)
@@ -143,7 +142,7 @@ impl Sender {
                 bucket.admit(now, class, rng)
             }
             Some(InForce { throttle: Throttle::Window(grown), .. }) if class.is_new() => {
-                // As in the bucket, priority has twice the room; and no pause.
+                // As in the bucket, priority has twice the room. It ignores the pause.
                 let first = class.tier() == Tier::First;
                 let room = if first { 1.0 } else { 2.0 };
                 let open = !first || self.refusals.is_open(now);
@@ -153,7 +152,7 @@ impl Sender {
         }
     }
 
-    /// What became of a new request that was accepted. Once for each, or its place in the window stays taken.
+    /// Reports the outcome of an accepted new request. Call it once for each, or its place in the window stays taken.
     pub fn on_settled(&mut self, now: Instant, outcome: RequestOutcome) {
         self.under_way = self.under_way.saturating_sub(1);
         match outcome {
@@ -170,12 +169,12 @@ impl Sender {
         }
     }
 
-    /// The neighbour answered a request, if only with a 100.
+    /// Reports that the neighbour answered a request, if only with 100.
     pub fn on_response(&mut self) {
         self.silence.on_response();
     }
 
-    /// The acceptance probability that the neighbour asks for; 1 if it asks for none, or in other terms.
+    /// Acceptance probability set by the neighbour; 1 if it set none, or another kind of limit.
     pub fn acceptance(&self) -> f64 {
         match &self.in_force {
             Some(InForce { throttle: Throttle::Loss(acceptance), .. }) => *acceptance,
@@ -183,7 +182,7 @@ impl Sender {
         }
     }
 
-    /// What the neighbour asks for, as long as that holds.
+    /// Limit set by the neighbour; `None` if there is none in force.
     pub fn limit(&self, now: Instant) -> Option<Limit> {
         let stored = self.in_force.as_ref().filter(|stored| now < stored.until)?;
         match &stored.throttle {
@@ -199,13 +198,13 @@ impl Sender {
         self.silence.is_silent()
     }
 
-    /// Whether a new sender would do the same: nothing is under way, and nothing holds requests back.
+    /// Whether a new sender would act in the same way: nothing is under way, and no request is held back.
     pub(crate) fn is_at_rest(&self, now: Instant) -> bool {
         let is_free = self.in_force.as_ref().is_none_or(|stored| now >= stored.until);
         is_free && self.under_way == 0 && self.silence.is_at_rest(now) && self.refusals.is_open(now)
     }
 
-    /// New requests sent and not confirmed yet.
+    /// New requests sent and not yet confirmed.
     pub const fn under_way(&self) -> u32 {
         self.under_way
     }

@@ -1,11 +1,11 @@
-//! How a server divides its capacity among its upstream neighbours.
+//! Division of a server's capacity among its upstream neighbours.
 
-/// The share of each neighbour in `total`, max-min fair: who wants less than the share gets what it wants, and the
-/// rest is split evenly among the others. Never below an even split, so that nobody is held down by what others were
-/// sending a moment ago.
+/// Share of each neighbour in `total`, max-min fair: a neighbour that needs less than the share gets its demand, and
+/// the rest is divided equally among the others. Never below an equal division, so that past traffic of others does not
+/// limit a neighbour.
 ///
-/// The true demand of a neighbour that is being limited cannot be seen, so one that uses most of the share that is
-/// in force (`before`) counts as wanting more.
+/// The true demand of a limited neighbour is unknown. A neighbour that uses most of the present share (`before`) counts
+/// as needing more.
 pub(super) fn fair_share(total: f64, before: Option<f64>, demands: impl Iterator<Item = f64> + Clone) -> f64 {
     let even = total / demands.clone().count().max(1) as f64;
     let limit = before.unwrap_or(even) * PRESSED;
@@ -22,7 +22,7 @@ pub(super) fn fair_share(total: f64, before: Option<f64>, demands: impl Iterator
     share.clamp(even, total)
 }
 
-/// Who uses this much of its share would use more.
+/// A neighbour that uses this part of its share would use more.
 const PRESSED: f64 = 0.8;
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ mod tests {
         assert!((share(None, &[300.0, 10.0, 300.0, 10.0]) - 70.0).abs() < 1e-9);
         assert!((share(Some(70.0), &[70.0, 10.0, 70.0, 10.0]) - 70.0).abs() < 1e-9);
         assert!((share(None, &[300.0; 4]) - 40.0).abs() < 1e-9);
-        // Nobody is pressed: each may take all that is spare.
+        // No neighbour is limited: each may use all of the rest.
         assert!((share(Some(70.0), &[20.0, 10.0]) - 150.0).abs() < 1e-9);
         assert!((share(None, &[]) - 160.0).abs() < 1e-9);
     }

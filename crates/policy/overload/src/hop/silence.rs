@@ -1,11 +1,11 @@
-//! What a client does about a server that does not answer (RFC 7339 §5.9).
+//! Handling of a server that does not answer (RFC 7339 §5.9).
 
 use crate::T1;
 use base::Instant;
 use core::time::Duration;
 
-/// What a client does about a server that no longer answers (RFC 7339 §5.9): it stops sending, and probes with
-/// one request at a time, ever less often, until an answer comes. A server in collapse cannot ask for less.
+/// State of a client towards a server that no longer answers (RFC 7339 §5.9). The client stops sending, and probes with
+/// one request at a time at growing intervals, until a response comes. A collapsed server cannot send feedback.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Silence {
     timeouts: u32,
@@ -13,14 +13,15 @@ pub(super) struct Silence {
     probe_at: Instant,
 }
 
-/// So many in a row are "repeated" timeouts.
+/// Time-outs in a row that count as "repeated".
 const REPEATED: u32 = 3;
 const PROBE_FIRST: Duration = Duration::from_secs(1);
-/// To 32 s = 64*T1, when the last probe has timed out.
+/// Up to 32 s = 64*T1, when the last probe has timed out.
 const PROBE_DOUBLINGS: u32 = 5;
 
 impl Silence {
-    /// A request timed out. Once the server counts as silent, those that are still under way tell nothing new.
+    /// Counts a request that timed out. Once the server counts as silent, further time-outs of earlier requests say
+    /// nothing new.
     pub(super) fn on_timeout(&mut self, now: Instant) {
         if self.timeouts < REPEATED {
             self.timeouts += 1;
@@ -37,13 +38,13 @@ impl Silence {
         self.timeouts >= REPEATED
     }
 
-    /// Whether there is nothing to know of the server: it answers, or nobody has sent it a request for so long that
-    /// one more time-out (64*T1) would be over.
+    /// Whether there is no state to keep: the server answers, or no request was sent for a time-out (64*T1) after a
+    /// probe was due.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
         self.timeouts == 0 || now >= self.probe_at + T1 * 64
     }
 
-    /// Whether a request may be sent; if the server is silent, this one is the probe.
+    /// Whether a request may be sent. If the server is silent, this request is the probe.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
         if self.timeouts < REPEATED {
             return true;
@@ -68,7 +69,7 @@ mod tests {
         (0..2).for_each(|_| silence.on_timeout(at(0)));
         assert!(silence.admit(at(0)));
         silence.on_timeout(at(0));
-        // Many were under way when it fell silent.
+        // Many requests were under way when it fell silent.
         (0..100).for_each(|_| silence.on_timeout(at(0)));
         let mut probes = Vec::new();
         for ms in (0..100_000).step_by(500) {

@@ -1,14 +1,14 @@
-//! Feedback as a Via carries it (RFC 7339 §4, RFC 7415 §3.2).
+//! Feedback in the form of Via parameters (RFC 7339 §4, RFC 7415 §3.2).
 
 use super::{Feedback, Limit};
 use core::time::Duration;
 use wire::{OverloadAlgorithm, OverloadFeedback};
 
-/// Longest validity that is believed. A server that stops in the meantime is not spared for longer.
+/// Longest accepted validity. A server that stops meanwhile is not limited for longer.
 const VALIDITY_MAX: Duration = Duration::from_mins(1);
 
 impl Feedback {
-    /// What a Via says. `sequence` counts where the Via has no `oc-seq`.
+    /// Converts the parameters of a Via. `sequence` is used if the Via has no `oc-seq`.
     pub fn of_via(read: &OverloadFeedback, sequence: u64) -> Self {
         let limit = match read.algorithm {
             OverloadAlgorithm::Loss => Limit::Loss(1.0 - f64::from(read.value.min(100)) / 100.0),
@@ -22,10 +22,10 @@ impl Feedback {
         }
     }
 
-    /// What to write into the Via of a client with which `algorithm` is used. `None`: the limit is of another kind.
+    /// Converts to Via parameters for a client that uses `algorithm`; `None` if the limit is of another kind.
     ///
-    /// `oc` is a whole number: a fraction goes to the nearest percent, a rate down, but never to 0, which would stop
-    /// the client (RFC 7415 §3.5.1).
+    /// `oc` is a whole number. A fraction is rounded to the nearest percent. A rate is rounded down, but not to 0,
+    /// which would stop the client (RFC 7415 §3.5.1).
     pub fn to_via(&self, algorithm: OverloadAlgorithm) -> Option<OverloadFeedback> {
         let value = match (self.limit, algorithm) {
             (None, _) => 0,

@@ -1,20 +1,20 @@
-//! The receiver's law for window-based feedback (RFC 6357 §9.3 leaves it open).
+//! Receiver's law for window-based feedback (RFC 6357 §9.3 leaves it open).
 
 use super::Limit;
 use super::rate::{Activity, TARGET};
 use super::receiver::Period;
 use super::share::fair_share;
 
-/// The largest growth in a period, as a share of the window.
+/// Largest growth in a period, as a share of the window.
 const GROWTH: f64 = 0.05;
-/// The largest cut in a period, as a share of the window.
+/// Largest reduction in a period, as a share of the window.
 const CUT: f64 = 0.3;
 
-/// How many new requests may be under way to the server and unconfirmed, all neighbours together.
+/// Most new requests that may be under way to the server and unconfirmed, for all neighbours together.
 ///
-/// What is under way waits in the server's queue or on the far side, so the window bounds the queue directly. Each
-/// period it moves by `growth * (target - wait) / target`, within `growth` up and `cut` down; it grows only while it
-/// is used, or it would open without end under light load.
+/// Requests under way wait in the server's queue or on the far side, so the window bounds the queue directly. In each
+/// period it changes by `growth * (target - wait) / target`, at most `growth` up and `cut` down. It grows only while it
+/// is used; otherwise it would grow without limit under light load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     activity: Activity,
@@ -30,14 +30,14 @@ impl Window {
         }
         let (wait, target) = (period.load.wait.as_secs_f64(), TARGET.as_secs_f64());
         let used: f64 = period.neighbours.values().map(|from| from.peak).sum();
-        // At first the window is what is under way, cut in proportion to what is too much of it.
+        // The first window is the number of requests under way, reduced in proportion to the excess wait.
         let mut window = self.total.unwrap_or(used / (wait / target).max(1.0));
         let error = (target - wait) / target;
         let step = (GROWTH * error).clamp(-CUT, GROWTH);
         if step < 0.0 || used >= window * 0.8 {
             window *= 1.0 + step;
         }
-        // One for each neighbour: with none, nothing would come back that could open it again (RFC 6357 §9.3).
+        // At least one for each neighbour: with none, no confirmation would come back to open it again (RFC 6357 §9.3).
         let window = window.max(period.neighbours.len().max(1) as f64);
         self.total = Some(window);
         let demands = period.neighbours.values().map(|from| from.peak);

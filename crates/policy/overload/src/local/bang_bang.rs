@@ -5,12 +5,12 @@ use crate::signal::HostLoad;
 use crate::{MessageClass, Tier, Verdict};
 use base::{Instant, Rng};
 
-/// The watermarks, in messages waiting.
+/// Watermarks, in waiting messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BangBangSettings {
-    /// Above it the server is overloaded.
+    /// Above this length the server is overloaded.
     pub high: usize,
-    /// Below it, it no longer is.
+    /// Below this length it is no longer overloaded.
     pub low: usize,
 }
 
@@ -21,8 +21,8 @@ impl Default for BangBangSettings {
     }
 }
 
-/// Two states with hysteresis: overloaded once the queue exceeds the high watermark, until it falls
-/// below the low one.
+/// State with hysteresis: overloaded from the time the queue exceeds the high watermark until it falls below the low
+/// one.
 #[derive(Clone, Debug)]
 pub(crate) struct Hysteresis {
     settings: BangBangSettings,
@@ -51,13 +51,13 @@ impl Hysteresis {
     }
 }
 
-/// Bang-bang control (BBC): in overload every new request is rejected, else none (Overload paper, VI-B).
-/// New requests with priority pass; the buffer is their bound.
+/// Bang-bang control (BBC): in overload every new request is rejected, otherwise none (Overload paper, VI-B). New
+/// requests with priority always pass; only the buffer limits them.
 #[derive(Clone, Debug)]
 pub struct BangBang(Hysteresis);
 
 impl BangBang {
-    /// Not overloaded at first.
+    /// Creates a controller that is not overloaded.
     pub const fn new(settings: BangBangSettings) -> Self {
         Self(Hysteresis::new(settings))
     }

@@ -1,4 +1,4 @@
-//! Admission on queueing delay.
+//! Admission by queueing delay.
 
 use super::Controller;
 use crate::signal::HostLoad;
@@ -7,13 +7,13 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
 
-/// The bounds on the expected wait.
+/// Bounds of the expected wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelaySettings {
-    /// Up to this wait every new request is taken.
+    /// Longest wait at which every new request is accepted.
     pub onset: Duration,
-    /// From this wait on none is, but those with priority up to twice this wait. Below T1/4, so that
-    /// also twice this is below T1/2: the answer is back before the sender repeats itself.
+    /// Wait from which no new request is accepted; with priority, twice this wait. Below T1/4, so that twice this is
+    /// below T1/2: the response arrives before the sender retransmits.
     pub bound: Duration,
 }
 
@@ -24,21 +24,21 @@ impl Default for DelaySettings {
     }
 }
 
-/// Takes a new request if its expected wait is short; beyond the Overload paper.
+/// Accepts a new request if its expected wait is short; goes beyond the Overload paper.
 ///
-/// The wait is that of the work already queued ahead of it ([`crate::signal::Backlog`]), so the law acts on a step of
-/// the load at once and needs no epochs. Between `onset` and `bound` the probability falls from 1 to 0 in a
-/// straight line: a hard edge would take bursts of INVITEs whose responses and ACKs then come back as one.
+/// The wait is the work already queued ahead of it ([`crate::signal::Backlog`]), so the law reacts to a step of the
+/// load at once and needs no epochs. Between `onset` and `bound` the probability falls linearly from 1 to 0. A hard
+/// edge would accept bursts of INVITEs, whose responses and ACKs then come back as a burst.
 #[derive(Clone, Debug)]
 pub struct Delay(DelaySettings);
 
 impl Delay {
-    /// Accepts everything while nothing waits.
+    /// Creates a controller that accepts everything while nothing waits.
     pub const fn new(settings: DelaySettings) -> Self {
         Self(settings)
     }
 
-    /// The probability of acceptance at an expected wait, with the bounds `scale` times as far.
+    /// Probability of acceptance at an expected wait, with both bounds multiplied by `scale`.
     fn probability(&self, wait: Duration, scale: u32) -> f64 {
         let [onset, bound, wait] =
             [self.0.onset * scale, self.0.bound * scale, wait].map(|d| d.as_secs_f64());

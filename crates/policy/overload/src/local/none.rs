@@ -5,7 +5,7 @@ use crate::signal::HostLoad;
 use crate::{MessageClass, Verdict};
 use base::{Instant, Rng};
 
-/// No control: everything is taken, and what finds the buffer full is lost (Overload paper, VI-C, case 1).
+/// No control: every request is accepted, and lost if the buffer is full (Overload paper, VI-C, case 1).
 #[derive(Clone, Copy, Debug)]
 pub struct None;
 

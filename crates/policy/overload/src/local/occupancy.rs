@@ -6,18 +6,18 @@ use crate::{MessageClass, Mix, Scope, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 
-/// The constants of equations 1 and 2.
+/// Constants of equations 1 and 2.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OccupancySettings {
-    /// `f_min`: the least fraction accepted. Were it 0, no multiplication could lift it again.
+    /// `f_min`: smallest accepted fraction. A fraction of 0 could not grow again by multiplication.
     pub acceptance_min: f64,
-    /// `phi_max`: the largest increase from one epoch to the next.
+    /// `phi_max`: largest increase from one epoch to the next.
     pub increase_max: f64,
-    /// `rho_target`: the utilisation aimed at.
+    /// `rho_target`: target utilisation.
     pub target: f64,
-    /// `tau`: the length of an epoch.
+    /// `tau`: length of an epoch.
     pub period: Duration,
-    /// Weight of the newest utilisation in a moving average; 1 is no smoothing.
+    /// Weight of the newest utilisation in a moving average; 1 for no smoothing.
     pub weight: f64,
 }
 
@@ -35,15 +35,15 @@ impl Default for OccupancySettings {
 }
 
 impl OccupancySettings {
-    /// `f` of the next epoch from that of this one and its utilisation: equations 1 and 2.
+    /// `f` of the next epoch, from `f` and utilisation of this one: equations 1 and 2.
     pub fn next(&self, acceptance: f64, utilisation: f64) -> f64 {
-        // An idle processor (rho = 0) asks for an infinite increase; phi_max bounds it.
+        // An idle processor (rho = 0) would give an infinite increase; `phi_max` bounds it.
         let factor = (self.target / utilisation.max(f64::MIN_POSITIVE)).min(self.increase_max);
         (factor * acceptance).clamp(self.acceptance_min, 1.0)
     }
 }
 
-/// The probability f, epoch by epoch.
+/// Probability f, updated each epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acceptance {
     settings: OccupancySettings,
@@ -54,12 +54,12 @@ pub(crate) struct Acceptance {
 }
 
 impl Acceptance {
-    /// 1 at first.
+    /// Starts at 1.
     pub(crate) const fn new(settings: OccupancySettings) -> Self {
         Self { settings, value: 1.0, utilisation: 0.0 }
     }
 
-    /// An epoch is over, in which the processor was in use for this share of the time.
+    /// Handles the end of an epoch with this utilisation.
     pub(crate) fn on_period(&mut self, utilisation: f64) {
         self.utilisation += self.settings.weight * (utilisation - self.utilisation);
         self.value = self.settings.next(self.value, self.utilisation);
@@ -70,8 +70,8 @@ impl Acceptance {
     }
 }
 
-/// The occupancy algorithm (OCC): a new request is accepted with probability f, and f follows the
-/// utilisation (Overload paper, VI-B).
+/// Occupancy algorithm (OCC): a new request is accepted with probability f, which follows the utilisation (Overload
+/// paper, VI-B).
 #[derive(Clone, Debug)]
 pub struct Occupancy {
     acceptance: Acceptance,
@@ -79,7 +79,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Accepts everything at first.
+    /// Creates a controller that accepts everything at first.
     pub const fn new(settings: OccupancySettings) -> Self {
         Self { acceptance: Acceptance::new(settings), mix: Mix::new(Scope::NewRequests) }
     }
@@ -132,7 +132,8 @@ mod tests {
             ..OccupancySettings::default()
         });
         acceptance.value = 0.5;
-        // 0.25 of the way from 0 to 1, then 0.4375: the target of 0.9 is far above both, so phi_max bounds the rise.
+        // The average moves from 0 to 0.25, then to 0.4375. The target of 0.9 is far above both, so `phi_max` bounds
+        // the increase.
         acceptance.on_period(1.0);
         assert_eq!((acceptance.utilisation, acceptance.value), (0.25, 0.75));
         acceptance.on_period(1.0);
@@ -150,7 +151,7 @@ mod tests {
             let verdict = law.judge(Instant::ZERO, class, &HostLoad::default(), &mut rng);
             accepted[usize::from(class == MessageClass::Priority)] += u32::from(verdict.is_accept());
         }
-        // 30 % of all, of which the tenth with priority is a part.
+        // 30 % of all requests; the tenth with priority is part of it.
         assert_eq!(accepted[1], 4_000);
         assert!((i64::from(accepted[0]) - 8_000).abs() < 300, "{accepted:?}");
     }

@@ -1,8 +1,8 @@
-//! Additive increase, multiplicative decrease (Chiu and Jain 1989), on response time and on failures.
+//! Additive increase, multiplicative decrease (Chiu and Jain 1989), driven by response time and failures.
 
 use super::batch::Batch;
 
-/// The limit is multiplied by this when responses are late or requests fail.
+/// Factor of the limit when responses are late or requests fail.
 const BACKOFF: f64 = 0.9;
 
 pub(super) fn next(limit: f64, batch: &Batch) -> f64 {

@@ -1,14 +1,14 @@
-//! Response times: the shortest of a batch of answers, beside the shortest that is known of the server.
+//! Response times: compares the shortest of a batch of responses with the shortest known of the server.
 
 use super::loss::Losses;
 use crate::T1;
 use base::Instant;
 use core::time::Duration;
 
-/// The kinds of request whose response times are compared with their own kind alone.
+/// Kinds of requests. Response times are compared only within a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// INVITE, until its first answer. A server sends 100 at once if it has a transaction (RFC 3261 §17.2.1).
+    /// INVITE, until its first response. A server with a transaction sends 100 at once (RFC 3261 §17.2.1).
     Invite,
     /// REGISTER.
     Register,
@@ -19,56 +19,56 @@ pub enum Work {
 }
 
 const KINDS: usize = 4;
-/// The kinds that begin something.
+/// Kinds of new requests.
 const NEW: [Work; 3] = [Work::Invite, Work::Register, Work::Other];
 
-/// The wait that is borne while the limit holds: T1/8.
+/// Tolerated wait while the limit holds, in seconds: T1/8.
 const TARGET: f64 = T1.as_millis() as f64 / 8_000.0;
-/// The standing wait that is too much: T1/4.
+/// Excessive standing wait, in seconds: T1/4.
 const TOO_MUCH: f64 = T1.as_millis() as f64 / 4_000.0;
-/// The shortest time of a batch...
+/// Shortest duration of a batch...
 const SHORTEST: Duration = Duration::from_millis(100);
-/// ...and its least answers of one kind...
+/// ...and fewest responses of one kind in it...
 const ANSWERS: u32 = 8;
 /// ...unless it has lasted so long.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The least answers of a kind from which it is judged.
+/// Fewest responses of a kind for which it is judged.
 const JUDGED: u32 = 4;
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// The mean without overload is known from this time on: the first answers are those of the fastest.
+/// Age at which the mean without overload is known: the first responses come from the fastest requests.
 const LEARNED: Duration = Duration::from_secs(10);
-/// Times of successive answers that differ by a smaller share of the mean are those of a queue, which delays
-/// neighbours alike. Those of telephones that ring differ by more.
+/// Successive response times that differ by less than this share of the mean show a queue, which delays neighbours
+/// alike. Times of ringing telephones differ by more.
 const ALIKE: f64 = 0.35;
-/// Fewest failures of a batch from which their share is judged: as many as the least limit lets fail in a second.
+/// Fewest failures of a batch for which their share is judged: as many as the smallest limit allows in a second.
 const FAILURES: u32 = 2;
-/// The floor is raised in one step by half of itself at most...
+/// The floor rises in one step by half of itself at most, or by `TARGET` if that is more.
 const RAISE: f64 = 1.5;
 
-/// A batch of answers, in seconds, as the laws see it.
+/// A batch of responses in seconds, as input of the laws.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
-    /// The response time of the kind of request that is the latest: the shortest of the batch, or the mean where
-    /// successive answers differ much.
+    /// Response time of the kind of request with the largest excess: the shortest of the batch, or the mean if
+    /// successive times differ much.
     pub(super) delay: f64,
-    /// The same without overload.
+    /// Corresponding time without overload.
     pub(super) floor: f64,
-    /// The most requests that were open at a time, failures of the last second included.
+    /// Most requests open at a time, including failures of the last second.
     pub(super) peak: f64,
-    /// Whether as many requests failed as were answered: 503, or no answer at all.
+    /// Whether at least as many requests failed (503, or no response at all) as were answered.
     pub(super) fails: bool,
-    /// The part of the wait that is borne: less than 1 where requests were lost before anything was late.
+    /// Factor of the tolerated wait: less than 1 if requests were lost before responses were late.
     pub(super) patience: f64,
 }
 
 impl Batch {
-    /// The response time that is borne: half as much again as the floor, and the target.
+    /// Tolerated response time: one and a half times the floor, plus the target.
     pub(super) fn bearable(&self) -> f64 {
         1.5 * self.floor + self.patience * TARGET
     }
 
-    /// The response time that is too long.
+    /// Response time that is too long.
     pub(super) fn late(&self) -> f64 {
         1.5 * self.floor + self.patience * TOO_MUCH
     }
@@ -79,13 +79,13 @@ impl Batch {
     }
 }
 
-/// The shortest response time that is known of a kind of request, in seconds; infinite before the first.
+/// Shortest response time known of a kind of request, in seconds; infinite before the first.
 #[derive(Clone, Copy, Debug)]
 struct Floor {
     minute: u64,
-    /// The shortest of this minute.
+    /// Shortest of this minute.
     now: f64,
-    /// The shortest of the last minute with answers, or what was measured.
+    /// Shortest of the last minute with responses, or the measured value.
     before: f64,
 }
 
@@ -96,7 +96,7 @@ impl Floor {
         self.now.min(self.before)
     }
 
-    /// A server without overload answered so fast: of this minute and the last one the shortest counts.
+    /// Adds a response time of a server without overload. The shortest of this and the last minute counts.
     fn note(&mut self, at: Instant, least: f64) {
         let minute = at.as_nanos() / MINUTE.as_nanos() as u64;
         if self.minute != minute {
@@ -106,27 +106,27 @@ impl Floor {
         self.now = self.now.min(least);
     }
 
-    /// Measured with hardly any work.
+    /// Sets a value measured with hardly any load.
     fn measured(&mut self, at: Instant, least: f64) {
         self.before = self.raised_to(least).min(self.value().max(TOO_MUCH));
         (self.now, self.minute) = (f64::INFINITY, at.as_nanos() / MINUTE.as_nanos() as u64);
     }
 
-    /// A shorter time counts at once. A longer one may be the queue of somebody else.
+    /// Limits an increase: a shorter time counts at once, a longer one may be due to another sender's queue.
     fn raised_to(&self, least: f64) -> f64 {
         let known = self.value();
         if known.is_finite() { least.min((RAISE * known).max(known + TARGET)) } else { least }
     }
 }
 
-/// The mean without overload, seconds.
+/// Mean without overload, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     since: Instant,
     mean: f64,
 }
 
-/// Answers of one kind: what is known, and this batch.
+/// Response times of one kind: known values and the present batch.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     floor: Floor,
@@ -135,7 +135,7 @@ struct Kind {
     answers: u32,
     sum: f64,
     last: f64,
-    /// Sum of the differences of successive answers.
+    /// Sum of the differences of successive times.
     differences: f64,
 }
 
@@ -168,7 +168,7 @@ impl Kind {
         self.usual.filter(is_known).map(|usual| usual.mean)
     }
 
-    /// Delay and floor, if the batch says anything of this kind.
+    /// Delay and floor; `None` if the batch is not conclusive for this kind.
     fn judged(&self, now: Instant) -> Option<(f64, f64)> {
         if self.answers < JUDGED {
             return None;
@@ -193,7 +193,7 @@ impl Kind {
     }
 }
 
-/// The meter of one server.
+/// Meter of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     kinds: [Kind; KINDS],
@@ -222,12 +222,12 @@ impl Meter {
         self.kinds[work as usize].answer(took.as_secs_f64().max(1e-6));
     }
 
-    /// An answer to a request that was sent then, whatever limit it was sent under: was it lost at first?
+    /// Checks a response to a request sent at `sent` for a loss of the first copy, under whatever limit it was sent.
     pub(super) fn note_loss(&mut self, now: Instant, work: Work, sent: Instant) {
         self.losses.answer(now, work, sent);
     }
 
-    /// Whether the server loses requests, so that less wait is borne from now on.
+    /// Whether the server loses requests, so that less wait is tolerated from now on.
     pub(super) fn loses(&mut self, now: Instant) -> bool {
         self.losses.look(now)
     }
@@ -236,14 +236,14 @@ impl Meter {
         self.lost += 1;
     }
 
-    /// Whether the batch is full, or old.
+    /// Whether the batch is full or old.
     pub(super) fn is_complete(&self, now: Instant) -> bool {
         let length = now.saturating_since(self.since);
         let most = self.kinds.iter().map(|kind| kind.answers).max().unwrap_or_default();
         length >= LONGEST || (length >= SHORTEST && most.max(self.lost) >= ANSWERS)
     }
 
-    /// Answers to new requests so far.
+    /// Responses to new requests so far.
     pub(super) fn answers(&self) -> u32 {
         NEW.iter().map(|work| self.kinds[*work as usize].answers).sum()
     }
@@ -252,17 +252,17 @@ impl Meter {
         self.lost
     }
 
-    /// The mean response time to new requests without overload, seconds.
+    /// Mean response time of new requests without overload, in seconds.
     pub(super) fn usual(&self, now: Instant) -> Option<f64> {
         NEW.iter().filter_map(|work| self.kinds[*work as usize].usual(now)).reduce(f64::max)
     }
 
-    /// Whether as many requests failed as were answered.
+    /// Whether at least as many requests failed as were answered.
     pub(super) fn fails(&self) -> bool {
         self.lost >= self.answers().max(FAILURES)
     }
 
-    /// The batch, if it says anything.
+    /// The batch; `None` if it is not conclusive.
     pub(super) fn batch(&self, now: Instant) -> Option<Batch> {
         let fails = self.fails();
         let patience = self.losses.patience();
@@ -273,28 +273,28 @@ impl Meter {
         worst.or_else(|| fails.then(|| batch((TARGET, 0.0))))
     }
 
-    /// The batch becomes part of what is known of the server without overload.
+    /// Adds the batch to the values known without overload.
     pub(super) fn learn(&mut self, now: Instant) {
         for kind in self.kinds.iter_mut().filter(|kind| kind.answers > 0) {
             kind.learn(now);
         }
     }
 
-    /// Of a server under a limit only shorter times are learned.
+    /// Takes over shorter times only, for a server under a limit.
     pub(super) fn learn_shorter(&mut self) {
         for kind in &mut self.kinds {
             kind.floor.now = kind.floor.now.min(kind.least);
         }
     }
 
-    /// The batch was measured with hardly any work.
+    /// Takes over the batch as measured with hardly any load.
     pub(super) fn measured(&mut self, now: Instant) {
         for kind in self.kinds.iter_mut().filter(|kind| kind.answers > 0) {
             kind.floor.measured(now, kind.least);
         }
     }
 
-    /// The bearable time of the kind that new requests are of, for the first limit.
+    /// Tolerated response time of new requests, for the first limit.
     pub(super) fn bearable(&self) -> f64 {
         let known = NEW.map(|work| self.kinds[work as usize].floor.value());
         let floor = known.into_iter().find(|floor| floor.is_finite()).unwrap_or_default();
@@ -319,7 +319,7 @@ mod tests {
         let mut floor = Floor::UNKNOWN;
         floor.note(at(0), 0.004);
         assert!(near(&floor, 4.0));
-        // One step of T1/8, then half of itself, and not beyond T1/4 for what a limit has measured.
+        // A step of T1/8, then by half, and not above T1/4 for a value measured under a limit.
         floor.measured(at(1), 0.9);
         assert!(near(&floor, 66.5));
         floor.measured(at(2), 0.9);
@@ -328,7 +328,7 @@ mod tests {
         assert!(near(&floor, 125.0));
         floor.measured(at(4), 0.003);
         assert!(near(&floor, 3.0));
-        // Without a limit the same, minute by minute; a minute without answers forgets nothing.
+        // Without a limit the same, minute by minute. A minute without responses changes nothing.
         floor.note(at(5), 0.9);
         floor.note(at(7), 0.9);
         assert!(near(&floor, 65.5));

@@ -1,4 +1,4 @@
-//! The limit of one server: when it begins, how it moves, when it ends.
+//! Limit of one server: its start, its changes and its end.
 
 use super::MemberLaw;
 use super::batch::{Meter, Work};
@@ -7,81 +7,84 @@ use super::pace::Pace;
 use base::Instant;
 use core::time::Duration;
 
-/// The least limit: with fewer, one lost answer would stop a server.
+/// Smallest limit: with less, one lost response would stop a server.
 const LEAST: f64 = 2.0;
-/// Requests that a server has while its floor is measured.
+/// Open requests of a server while its floor is measured.
 const ALONE: f64 = 1.0;
-/// The limit of a server that is back: it doubles with each batch until something waits.
+/// First limit of a server that is back. It doubles with each batch until requests wait.
 const BACK: f64 = 8.0;
-/// No more than this is held to be a limit.
+/// Largest limit.
 const MOST: f64 = 1e5;
-/// What is open may take so long at the pace of the answers, seconds: below T1, or callers repeat themselves.
+/// Longest time to finish the open requests at the pace of the responses, in seconds. Below T1, since callers
+/// retransmit then.
 const WAIT_MOST: f64 = 0.4;
-/// ...and so many times what is usual.
+/// ...plus this many times the usual response time.
 const USUAL_TIMES: f64 = 4.0;
-/// Batches in a row that are late or failing, before the limit begins.
+/// Late or failing batches in a row that start the limit.
 const ROW: u32 = 2;
-/// Fewest failures of a batch from which a limit begins for them.
+/// Fewest failures in a batch that start the limit.
 const LOST: u32 = 8;
-/// A measurement ends with so many answers.
+/// Responses that complete a measurement.
 const MEASURED: u32 = 8;
-/// A failure keeps its place for so long, seconds: a server that refuses at once would have room at once.
+/// Time for which a failure keeps its place, in seconds. Otherwise a server that refuses at once would have room at
+/// once.
 const LOSS_HOLDS: f64 = 1.0;
-/// The limit ends when it has not been reached for so long.
+/// The limit ends when it was not reached for this time.
 const CALM: Duration = Duration::from_secs(5);
-/// The floor is measured when the time of day comes to a multiple of this, as long as the limit is so young...
+/// The floor is measured when the time of day is a multiple of `MEASURE_FIRST`, as long as the limit is younger than
+/// this...
 const YOUNG: Duration = Duration::from_secs(12);
 const MEASURE_FIRST: Duration = Duration::from_secs(4);
-/// ...and later to a multiple of this...
+/// ...and later at a multiple of this...
 const MEASURE_AGAIN: Duration = Duration::from_mins(1);
-/// ...if the limit has been needed within this: the longest batch twice...
+/// ...if the limit was needed within this time, twice the longest batch...
 const NEEDED: Duration = Duration::from_secs(2);
-/// ...for at most so long...
+/// ...for at most this time...
 const MEASURE_MOST: Duration = Duration::from_secs(1);
-/// ...of which so long to have what is open answered.
+/// ...of which this part waits for responses to open requests.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// A measurement of the floor: the server has next to nothing to do meanwhile.
+/// Measurement of the floor, during which the server has hardly any load.
 #[derive(Clone, Copy, Debug)]
 struct Measurement {
     since: Instant,
-    /// Whether what was open before is answered.
+    /// Whether the earlier requests are answered.
     is_quiet: bool,
 }
 
-/// How many requests a server may have that it has not answered at all.
+/// Limits the number of requests that a server has not answered at all.
 ///
-/// Tell it of each new request ([`sent`](Self::sent)), and once of how that goes on: its first answer
-/// ([`answered`](Self::answered)), or an end without one ([`left`](Self::left), [`lost`](Self::lost)).
+/// Report each new request ([`sent`](Self::sent)), and then once its first response ([`answered`](Self::answered)) or
+/// its end without one ([`left`](Self::left), [`lost`](Self::lost)).
 #[derive(Clone, Debug)]
 pub struct MemberLimit {
     law: MemberLaw,
-    /// Time of day at [`Instant::ZERO`].
+    /// Unix time of [`Instant::ZERO`].
     epoch: Duration,
     open: Open,
     meter: Meter,
     pace: Pace,
-    /// Late batches in a row.
+    /// Late or failing batches in a row.
     row: u32,
     limit: Option<f64>,
-    /// Whether nothing has waited since the limit began: it doubles.
+    /// Whether nothing has waited since the limit started, so that it doubles.
     doubles: bool,
-    /// Answers to earlier requests say nothing of the present limit.
+    /// Responses to requests sent earlier say nothing about the present limit.
     judged_from: Instant,
-    /// When the limit was last needed.
+    /// Time at which the limit was last needed.
     needed: Instant,
-    /// When the limit began.
+    /// Start of the limit.
     since: Instant,
     measure_at: Instant,
     measurement: Option<Measurement>,
-    /// Failures that keep their place, and as of when.
+    /// Failures that keep their place, and the time of that count.
     losses: (f64, Instant),
-    /// Whether as many requests of the last batch failed as were answered.
+    /// Whether at least as many requests of the last batch failed as were answered.
     fails: bool,
 }
 
 impl MemberLimit {
-    /// Without a limit.
+    /// Creates an inactive limit.
     pub fn new(law: MemberLaw) -> Self {
         Self {
             law,
@@ -102,23 +105,24 @@ impl MemberLimit {
         }
     }
 
-    /// The same with this Unix time at [`Instant::ZERO`]: limits of several processes measure the floor together.
+    /// Sets the Unix time of [`Instant::ZERO`], so that limits of several processes measure the floor at the same
+    /// times.
     #[must_use]
     pub fn with_epoch(self, epoch: Duration) -> Self {
         Self { epoch, ..self }
     }
 
-    /// The law that moves it.
+    /// Law that moves the limit.
     pub fn law(&self) -> MemberLaw {
         self.law
     }
 
-    /// Requests without any answer.
+    /// Requests without any response.
     pub fn open(&self, now: Instant) -> u32 {
         self.open.count(now)
     }
 
-    /// The limit that holds now, if one does.
+    /// The limit in force; `None` if there is none.
     pub fn limit(&self, now: Instant) -> Option<u32> {
         self.limit_at(now).map(|limit| limit as u32)
     }
@@ -128,14 +132,15 @@ impl MemberLimit {
         Some(if self.measurement.is_some() { ALONE } else { limit })
     }
 
-    /// Whether it may have one more new request. With priority it may have twice as many.
+    /// Whether the server may get one more new request. With priority, up to twice the limit.
     pub fn has_room(&self, now: Instant, has_priority: bool) -> bool {
         let Some(limit) = self.limit_at(now) else { return true };
         let most = if has_priority { 2.0 * limit.floor() } else { limit.floor() };
         self.taken(now) < most
     }
 
-    /// Places that are taken. Failures take half of the limit at most, unless the server fails as much as it answers.
+    /// Places that are taken. Failures take half of the limit at most, unless the server fails as many requests as it
+    /// answers.
     fn taken(&self, now: Instant) -> f64 {
         let open = f64::from(self.open.count(now));
         let most = match self.limit_at(now) {
@@ -151,7 +156,7 @@ impl MemberLimit {
         losses * (1.0 - now.saturating_since(at).as_secs_f64() / LOSS_HOLDS).max(0.0)
     }
 
-    /// A new request goes to it.
+    /// Counts a new request to the server.
     pub fn sent(&mut self, now: Instant) {
         self.open.add(now);
         let open = self.open.count(now);
@@ -163,15 +168,15 @@ impl MemberLimit {
         self.look(now);
     }
 
-    /// Whether what is open takes too long at the pace of the answers.
+    /// Whether the open requests take too long at the pace of the responses.
     fn is_swamped(&self, now: Instant, open: u32) -> bool {
         let Some(rate) = self.pace.rate(now) else { return false };
         let Some(usual) = self.meter.usual(now) else { return false };
         f64::from(open) > rate * (WAIT_MOST + USUAL_TIMES * usual)
     }
 
-    /// The first answer came to a new request that was sent then. `works`: it is that of a server at work, not the
-    /// refusal of a call.
+    /// Counts the first response to a new request sent at `sent`. `works`: the response shows a working server, and
+    /// does not reject the call.
     pub fn answered(&mut self, now: Instant, work: Work, sent: Instant, works: bool) {
         self.open.answer(sent);
         self.pace.answer();
@@ -182,18 +187,18 @@ impl MemberLimit {
         self.look(now);
     }
 
-    /// An answer came to a request within a dialog that was sent then.
+    /// Counts a response to a request within a dialog sent at `sent`.
     pub fn noted(&mut self, now: Instant, work: Work, sent: Instant) {
         self.note(now, work, sent);
         self.look(now);
     }
 
-    /// A new request that was sent then is over, and says nothing of the server.
+    /// Counts a new request, sent at `sent`, whose end says nothing about the server.
     pub fn left(&mut self, sent: Instant) {
         self.open.remove(sent);
     }
 
-    /// A new request that was sent then failed: its first answer was 503, or it had none at all.
+    /// Counts a failed new request sent at `sent`: its first response was 503, or it had none.
     pub fn lost(&mut self, now: Instant, sent: Instant) {
         self.open.remove(sent);
         let age = now.saturating_since(sent).as_secs_f64();
@@ -203,13 +208,13 @@ impl MemberLimit {
         self.look(now);
     }
 
-    /// The server is back from the dead: nothing that it had counts, and it begins with little.
+    /// Restarts for a server that is back: drops open requests, and starts with a low limit.
     pub fn restart(&mut self, now: Instant) {
         *self = Self { meter: self.meter.clone(), ..Self::new(self.law).with_epoch(self.epoch) };
         self.hold(now, BACK, true);
     }
 
-    /// The server has died: nothing is open there.
+    /// Drops the open requests of a dead server.
     pub fn forget_open(&mut self) {
         (self.open, self.pace) = (Open::default(), Pace::default());
     }
@@ -221,12 +226,12 @@ impl MemberLimit {
         }
     }
 
-    /// The limit begins.
+    /// Starts the limit.
     fn begin(&mut self, now: Instant) {
         let open = self.taken(now);
         let at_pace = self.pace.rate(now).map(|rate| rate * self.meter.bearable());
         let limit = at_pace.unwrap_or(open / 2.0).min(open);
-        // The pace of a server that stands still says nothing of its next one.
+        // The pace of a stopped server says nothing about its later pace.
         self.hold(now, limit, limit < BACK);
     }
 
@@ -243,7 +248,7 @@ impl MemberLimit {
         self.meter.begin(now, self.taken(now));
     }
 
-    /// Looks whether a batch is complete.
+    /// Handles a complete batch.
     fn look(&mut self, now: Instant) {
         if self.limit.is_some() && self.limit_at(now).is_none() {
             (self.limit, self.measurement) = (None, None);
@@ -300,8 +305,8 @@ impl MemberLimit {
         }
     }
 
-    /// The floor is measured now, if the limit is needed. Not past the time at which all limits do so: what others
-    /// keep waiting would be measured.
+    /// Starts a measurement of the floor if the limit is needed. Not after the common time of measurement: then the
+    /// load of other senders would distort it.
     fn begin_measurement(&mut self, now: Instant) {
         let is_missed = now >= self.measure_at + MEASURE_MOST / 2;
         let is_needed = now < self.needed + NEEDED;
@@ -312,7 +317,7 @@ impl MemberLimit {
         }
     }
 
-    /// All shards measure at once: the time of day says when.
+    /// Time of the next measurement. It depends on the time of day, so that all shards measure at once.
     fn next_measurement(&self, now: Instant) -> Instant {
         let is_young = now.saturating_since(self.since) < YOUNG;
         let period = if is_young { MEASURE_FIRST } else { MEASURE_AGAIN }.as_nanos() as u64;
@@ -320,7 +325,7 @@ impl MemberLimit {
         now + Duration::from_nanos(period - of_day % period)
     }
 
-    /// The floor is measured: first what is open has to be answered, then a batch is.
+    /// Measures the floor: waits until open requests are answered, then for a batch.
     fn measure(&mut self, now: Instant) {
         let Some(measurement) = &mut self.measurement else { return };
         let length = now.saturating_since(measurement.since);

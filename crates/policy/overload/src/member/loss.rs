@@ -1,31 +1,31 @@
-//! How long a server may make requests wait, where its socket has little room: a queue that is shorter than the wait
-//! that is borne overflows before anything is late.
+//! Tolerated wait at a server with a small socket buffer. A queue shorter than the tolerated wait overflows before
+//! responses are late.
 //!
-//! What is lost is sent again after T1 (RFC 3261 §17.1.2.2), so its answer takes longer than that. A server answers BYE,
-//! REGISTER and others at once, whoever has to answer the telephone; so they show losses, and INVITE does not.
+//! A lost request is retransmitted after T1 (RFC 3261 §17.1.2.2), so its response takes longer. A server answers BYE,
+//! REGISTER and others at once, without a person, so their times show losses. Times of INVITE do not.
 
 use super::batch::Work;
 use crate::T1;
 use base::Instant;
 use core::time::Duration;
 
-/// The least time in which losses are counted: what is lost shows T1 later.
+/// Shortest time over which losses are counted: a loss shows only T1 later.
 const WINDOW: Duration = Duration::from_millis(3 * T1.as_millis() as u64);
-/// ...and the longest.
+/// Longest time over which losses are counted.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The least requests that have to be lost...
+/// Fewest lost requests that count...
 const LOST: u32 = 8;
-/// ...and their least share, one in so many: above that of any network that calls can be made through.
+/// ...and their smallest share, one in so many: above the loss of any network fit for calls.
 const SHARE: u32 = 20;
-/// The patience is halved this often at most.
+/// Smallest patience: it is halved twice at most.
 const LEAST: f64 = 0.25;
-/// It doubles after so long without losses.
+/// Time without losses after which the patience doubles.
 const FORGETS: Duration = Duration::from_mins(1);
 
-/// What a server loses, and the patience with it that is left.
+/// Losses of a server, and the patience that remains.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
-    /// Answers to earlier requests say nothing of the present patience.
+    /// Responses to earlier requests say nothing about the present patience.
     since: Instant,
     answers: u32,
     lost: u32,
@@ -38,12 +38,12 @@ impl Losses {
         Self { since: Instant::ZERO, answers: 0, lost: 0, patience: 1.0, changed: Instant::ZERO }
     }
 
-    /// The part of the wait that is borne of other servers.
+    /// Factor of the tolerated wait; 1 for servers without losses.
     pub(super) fn patience(&self) -> f64 {
         self.patience
     }
 
-    /// A request of this kind was answered that was sent then for the first time.
+    /// Counts a response to a request of this kind that was first sent at `sent`.
     pub(super) fn answer(&mut self, now: Instant, work: Work, sent: Instant) {
         if work == Work::Invite || sent < self.since {
             return;
@@ -52,7 +52,7 @@ impl Losses {
         self.lost += u32::from(now.saturating_since(sent) >= T1);
     }
 
-    /// Looks whether so much was lost that the server has to wait for less: the patience is halved then.
+    /// Whether enough was lost to tolerate less wait. Halves the patience in that case.
     pub(super) fn look(&mut self, now: Instant) -> bool {
         let length = now.saturating_since(self.since);
         if length < WINDOW {
@@ -78,12 +78,13 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Ten seconds of a hundred requests of this kind, one in so many of which is lost at first; the patience then.
+    /// Sends a hundred requests of this kind a second for ten seconds, one in `one_in` of them lost at first; returns
+    /// the patience.
     fn patience(losses: &mut Losses, from_s: u64, work: Work, one_in: u64) -> f64 {
         for n in 0..1_000 {
             let sent = Instant::from_millis(from_s * 1_000 + n * 10);
             let took = if n % one_in == 0 { T1 } else { Duration::from_millis(2) };
-            // In the order of the answers it would be the same: what is lost is answered among later ones.
+            // The order of responses does not matter: a late one comes among those of later requests.
             losses.answer(sent + took, work, sent);
             losses.look(sent + took);
         }

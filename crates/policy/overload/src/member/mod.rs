@@ -1,17 +1,18 @@
-//! How much work a server may have that knows nothing of overload control, found by the delay that it causes.
+//! Limits of servers without overload control, found from the delay of their responses.
 //!
-//! A sender sees how long each request waits for its first answer, and which requests fail. A [`MemberLimit`] makes of
-//! this how many requests the server may have that it has not answered at all. By Little's law this number bounds the
-//! wait, whatever a request costs and however fast the server is. [`MemberLaw`] names the laws that move the limit.
+//! A sender sees how long each request waits for its first response, and which requests fail. From this a
+//! [`MemberLimit`] computes how many unanswered requests the server may have. By Little's law this number bounds the
+//! wait, for any cost of a request and any speed of the server. [`MemberLaw`] names the laws that move the limit.
 //!
-//! - *At rest* there is no limit. A server that has shown nothing yet gets all that comes.
-//! - *The limit begins* when two batches of answers in a row are late (their shortest response time is T1/4 above the
-//!   shortest known) or failing (as many requests failed as were answered); or when the open requests would take most
-//!   of T1 at the pace of the answers. It begins at that pace times the bearable wait.
-//! - *A server that loses requests* before anything is late has a queue that is shorter than this wait: half of the
-//!   wait is borne then, down to a quarter, and the limit begins.
-//! - *While it holds*, the law moves it after each batch of answers to requests that were sent since the last cut.
-//! - *It ends* when it has not been reached for five seconds.
+//! - *Without overload* there is no limit. A server without history gets all requests.
+//! - *The limit starts* when two batches of responses in a row are late or failing. Late: their shortest response time
+//!   is T1/4 above the shortest known. Failing: as many requests failed as were answered. It also starts when the open
+//!   requests would take most of T1 at the pace of the responses. The first limit is that pace times the tolerated
+//!   wait.
+//! - *A server that loses requests* before responses are late has a queue shorter than this wait. Half of the wait is
+//!   tolerated then, down to a quarter, and the limit starts.
+//! - *While it holds*, the law moves it after each batch of responses to requests sent since the last reduction.
+//! - *It ends* when it was not reached for five seconds.
 
 mod aimd;
 mod batch;
@@ -30,23 +31,23 @@ pub use rate_cap::RateCap;
 use batch::Batch;
 use core::fmt;
 
-/// A law for the limit of a server, by its name in the configuration.
+/// Law for the limit of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MemberLaw {
     /// Additive increase, multiplicative decrease.
     Aimd,
-    /// TCP Vegas: the requests that wait are held between two bounds.
+    /// TCP Vegas: keeps the number of waiting requests between two bounds.
     Vegas,
-    /// The ratio of bearable and measured response time.
+    /// Ratio of tolerated and measured response time.
     #[default]
     Gradient,
 }
 
 impl MemberLaw {
-    /// All of them.
+    /// All laws.
     pub const ALL: [Self; 3] = [Self::Aimd, Self::Vegas, Self::Gradient];
 
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Aimd => "aimd",

@@ -1,22 +1,22 @@
-//! Requests without any answer, by the quarter of a second in which they were sent.
+//! Requests without any response, counted by the quarter of a second in which they were sent.
 
 use base::Instant;
 
 const PLACE_NANOS: u64 = 250_000_000;
-/// A request that has no answer for so many quarters of a second counts no more: it was lost, or nobody answers its
-/// kind. Longer than a pause of a server, and than three retransmissions (RFC 3261 §17.1.1.2). So a server that stands
-/// still gets as many as its limit allows every four seconds.
+/// Quarters of a second after which an unanswered request no longer counts: it was lost, or the server does not answer
+/// its kind. Longer than a pause of a server, and than three retransmissions (RFC 3261 §17.1.1.2). A server that has
+/// stopped thus gets as many requests as its limit allows every four seconds.
 const PLACES: u64 = 16;
-/// Servers answer in about the order of arrival. A request counts no more, either, once another one is answered that
-/// was sent so many quarters of a second later (as RACK has it for segments of TCP, RFC 8985).
+/// Servers answer in about the order of arrival. A request also stops counting when another is answered that was sent
+/// so many quarters of a second later (like RACK for TCP segments, RFC 8985).
 const PASSED: u64 = 2;
 
 const SIZE: usize = PLACES as usize + 1;
 
-/// How many requests a server has without any answer.
+/// Number of requests without any response.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Open {
-    /// The oldest quarter of a second that counts.
+    /// Oldest quarter of a second that counts.
     from: u64,
     /// Sum of the counts.
     total: u32,
@@ -31,14 +31,14 @@ impl Open {
     pub(super) fn add(&mut self, now: Instant) {
         let now = place(now);
         self.leave_behind(now.saturating_sub(PLACES));
-        // A clock that goes back is none: what is older than all that counts does not.
+        // A request with a time before all counted ones is ignored.
         if now >= self.from {
             self.counts[now as usize % SIZE] += 1;
             self.total += 1;
         }
     }
 
-    /// A request that was sent then has an answer, or is over.
+    /// Removes a request sent at `sent` that has a response or is over.
     pub(super) fn remove(&mut self, sent: Instant) {
         let sent = place(sent);
         if sent >= self.from && self.counts[sent as usize % SIZE] > 0 {
@@ -47,7 +47,7 @@ impl Open {
         }
     }
 
-    /// A request that was sent then was answered.
+    /// Handles a response to a request sent at `sent`.
     pub(super) fn answer(&mut self, sent: Instant) {
         self.remove(sent);
         self.leave_behind(place(sent).saturating_sub(PASSED));

@@ -1,13 +1,13 @@
-//! How fast a server answers while many requests are open.
+//! Pace of a server's responses while many requests are open.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Fewer requests than this are no crowd: any server bears them.
+/// Fewest open requests that count as many: any server copes with fewer.
 const CROWD: u32 = 16;
-/// Length of the two windows in which answers are counted.
+/// Length of the two windows in which responses are counted.
 const WINDOW: Duration = Duration::from_millis(100);
-/// A pace is known from this time on.
+/// Time after which a pace is known.
 const LEAST: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
@@ -16,15 +16,15 @@ struct Window {
     answers: u32,
 }
 
-/// The answers of a server since many requests were open.
+/// Responses of a server since many requests were open.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pace {
-    /// This window and the one before; none while fewer are open.
+    /// Present and previous window; `None` while few requests are open.
     windows: Option<(Window, Option<Window>)>,
 }
 
 impl Pace {
-    /// So many are open now.
+    /// Updates the number of open requests.
     pub(super) fn note_open(&mut self, now: Instant, open: u32) {
         if open < CROWD {
             self.windows = None;
@@ -46,7 +46,7 @@ impl Pace {
         }
     }
 
-    /// Answers a second, once it is known; half an answer where there was none.
+    /// Responses per second; `None` until it is known. Half a response if there was none.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let (current, before) = self.windows?;
         let since = before.map_or(current.since, |before| before.since);

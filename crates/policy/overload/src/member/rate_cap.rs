@@ -1,39 +1,39 @@
-//! The most calls a second of a server, whatever it answers.
+//! Configured limit of calls per second to a server.
 
 use base::Instant;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-/// Calls that may come at once: those of so long, and one at least.
+/// Largest burst: the calls of this time, and at least one.
 const BURST: Duration = Duration::from_millis(500);
 
-/// A token bucket that all shards of a process share. It fills at the rate, up to the calls of half a second, and each
+/// Token bucket that all shards of a process share. It fills at the rate, up to the calls of half a second, and each
 /// call takes one token. Calls with priority may take as many again.
 ///
-/// It is kept as a generic cell rate algorithm (ITU-T I.371, annex A): one number, when the next call would come if
-/// all came evenly. So a change of the rate changes nothing that is kept. Where two shards look at the same moment,
-/// both calls may pass, and the bucket owes one.
+/// Stored as a generic cell rate algorithm (ITU-T I.371, annex A): one number, the time of the next call if calls came
+/// evenly. So a change of the rate does not affect the stored state. If two shards check at the same moment, both calls
+/// may pass, and the bucket owes one.
 #[derive(Debug, Default)]
 pub struct RateCap {
-    /// Nanoseconds.
+    /// In nanoseconds.
     next: AtomicU64,
 }
 
-/// Two are equal if they are one.
+/// Equal only if they are the same object.
 impl PartialEq for RateCap {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
     }
 }
 
-/// The time from one call to the next, and that of a burst, in nanoseconds.
+/// Time between calls and length of a burst, in nanoseconds.
 fn times(rate: u32) -> (u64, u64) {
     let interval = Duration::from_secs(1).as_nanos() as u64 / u64::from(rate.max(1));
     (interval, interval.max(BURST.as_nanos() as u64))
 }
 
 impl RateCap {
-    /// Whether a call may go, at so many a second.
+    /// Whether a call may go, at `rate` calls per second.
     pub fn has_room(&self, now: Instant, rate: u32, has_priority: bool) -> bool {
         let (interval, burst) = times(rate);
         let most = if has_priority { 2 * burst } else { burst };
@@ -41,11 +41,11 @@ impl RateCap {
         ahead + interval <= most
     }
 
-    /// A call goes, at so many a second.
+    /// Counts a call, at `rate` calls per second.
     pub fn take(&self, now: Instant, rate: u32) {
         let ((interval, burst), now) = (times(rate), now.as_nanos());
         let after = |next: u64| Some((next.max(now) + interval).min(now + 2 * burst));
-        // Never fails: there is always a next time.
+        // Cannot fail: the closure always returns a value.
         let _ = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
     }
 }

@@ -1,21 +1,20 @@
-//! The expected wait of a message that arrives now, as a signal of load.
+//! Expected wait of a message that arrives now, as a signal of load.
 
 use crate::MessageClass;
 use base::Instant;
 use core::time::Duration;
 
-/// How long a message that arrives now will wait: queued messages times their mean service time, over the rate
-/// at which the processor works them off.
+/// Expected wait of a message that arrives now: queued messages times their mean service time, divided by the rate at
+/// which the processor works.
 ///
-/// Both are learned: the mean service time for each class from what was served, and the rate from the work done
-/// while messages waited. That rate is the number of workers less whatever else takes the
-/// processor, early rejections above all: at ten times the load they take a good part of it, and the
-/// queue moves that much slower.
+/// Both are learned: the mean service time of each class from served messages, and the rate from the work done while
+/// messages waited. The rate is the number of workers less other use of the processor, above all early rejections. At
+/// ten times the load these take a good part of the processor, and the queue moves more slowly.
 #[derive(Clone, Debug)]
 pub struct Backlog {
     workers: f64,
     queued: [usize; MessageClass::ALL.len()],
-    /// Seconds; the mean service time of each class.
+    /// Mean service time of each class, in seconds.
     mean: [f64; MessageClass::ALL.len()],
     length: usize,
     rate: f64,
@@ -25,23 +24,23 @@ pub struct Backlog {
 #[derive(Clone, Debug, Default)]
 struct Window {
     start: Instant,
-    /// Since when messages have been waiting, if they are.
+    /// Start of the present time with waiting messages; `None` if no message waits.
     waiting_since: Option<Instant>,
     waited: Duration,
     served: Duration,
 }
 
-/// Long enough for a hundred messages of 1 ms, short against T1.
+/// Long enough for a hundred messages of 1 ms, short compared with T1.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Weight of a new window in the rate: it follows a step in half a second.
+/// Weight of a new window in the rate, which so follows a step within half a second.
 const RATE_WEIGHT: f64 = 0.3;
-/// Weight of a new service time in the mean: about the last hundred messages of a class.
+/// Weight of a new service time in the mean, which so covers about the last hundred messages of a class.
 const MEAN_WEIGHT: f64 = 0.02;
-/// The rate never counts as less than this share of the workers, so that one stall does not read as the end.
+/// Smallest rate, as a share of the workers, so that a single stall does not count as a complete stop.
 const RATE_MIN: f64 = 0.05;
 
 impl Backlog {
-    /// For a host of so many workers whose messages take about `mean` until measured.
+    /// Creates a signal for a host with `workers` workers. Messages count as taking `mean` until measured.
     pub fn new(workers: u32, mean: Duration) -> Self {
         let workers = f64::from(workers.max(1));
         Self {
@@ -54,14 +53,14 @@ impl Backlog {
         }
     }
 
-    /// A message joins the queue.
+    /// Counts a message that joins the queue.
     pub fn on_enqueue(&mut self, now: Instant, class: MessageClass) {
         self.queued[class as usize] += 1;
         self.length += 1;
         self.window.waiting_since.get_or_insert(now);
     }
 
-    /// A message leaves the queue, to be served or dropped.
+    /// Counts a message that leaves the queue, to be served or dropped.
     pub fn on_dequeue(&mut self, now: Instant, class: MessageClass) {
         debug_assert!(self.queued[class as usize] > 0, "it was queued");
         self.queued[class as usize] = self.queued[class as usize].saturating_sub(1);
@@ -72,7 +71,7 @@ impl Backlog {
         self.roll(now);
     }
 
-    /// A message from the queue took `service` of a worker's time.
+    /// Counts a message from the queue that took `service` of a worker's time.
     pub fn on_served(&mut self, class: MessageClass, service: Duration) {
         let mean = &mut self.mean[class as usize];
         *mean += MEAN_WEIGHT * (service.as_secs_f64() - *mean);
@@ -86,7 +85,7 @@ impl Backlog {
         let still_waiting = self.window.waiting_since.is_some();
         self.window.close(now);
         let waited = self.window.waited.as_secs_f64();
-        // Of a window in which hardly anything waited, the work done says nothing of the rate.
+        // In a window in which hardly anything waited, the work done does not show the rate.
         let measured = if waited >= WINDOW.as_secs_f64() / 2.0 {
             (self.window.served.as_secs_f64() / waited).clamp(RATE_MIN * self.workers, self.workers)
         } else {
@@ -96,17 +95,17 @@ impl Backlog {
         self.window = Window { start: now, waiting_since: still_waiting.then_some(now), ..Window::default() };
     }
 
-    /// Messages waiting.
+    /// Number of waiting messages.
     pub const fn length(&self) -> usize {
         self.length
     }
 
-    /// The wait behind everything that is queued: first come first served.
+    /// Wait behind all queued messages, for first come, first served.
     pub fn wait(&self) -> Duration {
         self.wait_behind(|_| true)
     }
 
-    /// The wait of a message of this class where lanes are served in order ([`MessageClass::lane`]).
+    /// Wait of a message of this class if lanes are served in order ([`MessageClass::lane`]).
     pub fn wait_in_lane(&self, class: MessageClass) -> Duration {
         self.wait_behind(|other| other.lane() <= class.lane())
     }
@@ -148,7 +147,7 @@ mod tests {
     #[test]
     fn the_mean_and_the_rate_are_learned() {
         let mut backlog = Backlog::new(1, MILLI);
-        // Each message takes 2 ms, and another 2 ms go to rejections: the queue moves at half the speed.
+        // Each message takes 2 ms, and another 2 ms are spent on rejections: the queue moves at half speed.
         (0..1_001).for_each(|_| backlog.on_enqueue(Instant::ZERO, MessageClass::NewInvite));
         for served in 1..=1_000 {
             backlog.on_served(MessageClass::NewInvite, MILLI * 2);
@@ -157,7 +156,7 @@ mod tests {
         let wait = backlog.wait().as_secs_f64();
         assert!((wait - 0.004).abs() < 0.0002, "one message of 2 ms at half the speed: {wait}");
         backlog.on_dequeue(Instant::from_millis(4_001), MessageClass::NewInvite);
-        // Half a minute of light traffic: the rate is that of the worker again.
+        // Half a minute of light traffic: the rate is that of one worker again.
         for at in 0..300 {
             backlog.on_enqueue(Instant::from_millis(5_000 + at * 100), MessageClass::NewInvite);
             backlog.on_dequeue(Instant::from_millis(5_001 + at * 100), MessageClass::NewInvite);

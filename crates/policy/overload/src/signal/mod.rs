@@ -1,4 +1,4 @@
-//! What a controller knows of its host.
+//! Load signals of a host, as input of controllers.
 
 mod backlog;
 mod utilisation;
@@ -13,8 +13,8 @@ use core::time::Duration;
 pub struct HostLoad {
     /// Processor occupancy of the last full period, 0 to 1 (rho in the Overload paper, VI-B).
     pub utilisation: f64,
-    /// External messages waiting.
+    /// Number of waiting external messages.
     pub queue: usize,
-    /// How long a new request that arrives now would wait before its service.
+    /// Wait of a new request that arrives now.
     pub wait: Duration,
 }

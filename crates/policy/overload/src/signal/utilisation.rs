@@ -1,36 +1,35 @@
-//! The meter of processor occupancy.
+//! Meter of processor occupancy.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Processor occupancy per period: busy time over period times workers.
+/// Processor occupancy per period: busy time divided by period and workers.
 ///
-/// The host says how long its workers have been busy in all, as a clock of processor time does; the meter takes the
-/// difference from one period to the next.
+/// The host gives the total busy time of its workers, as a clock of processor time does. The meter takes the difference
+/// between periods.
 #[derive(Clone, Debug)]
 pub struct Utilisation {
     period: Duration,
     workers: f64,
     start: Instant,
-    /// All busy time until then.
+    /// Total busy time at `start`.
     busy: Duration,
 }
 
 impl Utilisation {
-    /// From `start` on, when no busy time had been counted, one value each `period` (above zero).
+    /// Creates a meter that starts at `start` with a busy time of zero, and gives one value each `period` (above zero).
     pub fn new(start: Instant, period: Duration, workers: u32) -> Self {
         let period = period.max(Duration::from_nanos(1));
         Self { period, workers: f64::from(workers.max(1)), start, busy: Duration::ZERO }
     }
 
-    /// The end of the running period.
+    /// End of the present period.
     pub fn deadline(&self) -> Instant {
         self.start + self.period
     }
 
-    /// The occupancy of the period that is over by `now`; `None` while none is. `busy` is the time that the workers
-    /// have been busy in all. Call it at [`deadline`](Self::deadline): if it is called later, the period was that
-    /// much longer.
+    /// Occupancy of the period that is over by `now`; `None` if it is not over. `busy` is the total busy time of the
+    /// workers. Call it at [`deadline`](Self::deadline); a later call makes the period longer.
     pub fn poll(&mut self, now: Instant, busy: Duration) -> Option<f64> {
         if now < self.deadline() {
             return None;

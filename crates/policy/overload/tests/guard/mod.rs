@@ -1,5 +1,4 @@
-//! What a host's guard takes and refuses: each of its controllers alone, and all of them under any sequence of
-//! inputs.
+//! Decisions of a guard: each of its controllers alone, and all of them under any sequence of inputs.
 
 mod random;
 
@@ -26,12 +25,12 @@ fn guard(settings: OverloadSettings) -> Guard<u32> {
     Guard::new(at(0), settings, 1, MILLI, Rng::from_seed(1))
 }
 
-/// From a neighbour to another one, which both take part.
+/// Path from one neighbour to another, both with feedback.
 fn way(from: u32, to: u32) -> RequestPath<u32> {
     RequestPath { from: Some(from), takes_feedback: true, to: Some(to), path: None, is_onward: false }
 }
 
-/// From user agents.
+/// Path from user agents.
 fn from_agents(to: u32) -> RequestPath<u32> {
     RequestPath { from: None, takes_feedback: false, to: Some(to), path: None, is_onward: false }
 }
@@ -41,7 +40,7 @@ fn hop(limit: Option<Limit>, sequence: u64) -> Notice {
     Notice::Hop(hop::Feedback { limit, validity, sequence })
 }
 
-/// How many of 1000 new requests at one moment are taken; each is answered at once.
+/// Number of accepted requests among 1000 new ones at one moment; each is answered at once.
 fn taken(guard: &mut Guard<u32>, now: Instant, way: &RequestPath<u32>) -> usize {
     let mut take = || {
         let taken = guard.on_request(now, MessageClass::NewInvite, way).is_ok();
@@ -70,7 +69,7 @@ fn loss() -> OverloadSettings {
 
 #[test]
 fn a_neighbour_that_asks_for_a_pause_gets_no_new_requests_until_it_is_over() {
-    // Also a host without any law heeds it.
+    // A host without any law respects it too.
     let mut guard = guard(OverloadSettings::default());
     assert!(guard.is_off() && guard.is_idle());
     guard.on_response(at(0), 7, 503, None, None);
@@ -145,7 +144,7 @@ fn each_downstream_neighbour_has_what_it_asks_for() {
     let mut guard = guard(rate());
     guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.3)), 1)));
     guard.on_response(at(0), 8, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
-    // To a neighbour that says nothing, and to user agents.
+    // To a neighbour without feedback, and to user agents.
     let to_agents = RequestPath { to: None, ..way(1, 0) };
     assert_eq!([way(1, 9), to_agents].map(|way| taken(&mut guard, at(0), &way)), [1_000; 2]);
     assert!(taken(&mut guard, at(0), &way(1, 7)).abs_diff(300) < 50);
@@ -223,7 +222,7 @@ fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
     assert_eq!(told(&mut guard), None, "no period is over yet");
     guard.tick(at(1_000), SECOND);
     assert_eq!(told(&mut guard), Some(Limit::Loss(0.9)));
-    // The host was stopped: one period of four seconds.
+    // The host was suspended: one period of four seconds.
     guard.tick(at(5_000), SECOND * 5);
     assert_eq!((told(&mut guard), guard.deadline()), (Some(Limit::Loss(0.9 * 0.9)), Some(at(6_000))));
     guard.tick(at(6_000), SECOND * 5);
@@ -234,7 +233,7 @@ fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
 fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
     let law = occupancy::OccupancySettings::default();
     let mut guard = guard(OverloadSettings { local: LocalLaw::Occupancy(law), ..rate() });
-    // Nothing for half a second, then saturation; the receiver's period is 100 ms.
+    // Idle for half a second, then saturation; the receiver's period is 100 ms.
     let mut deadlines = Vec::new();
     while let Some(now) = guard.deadline().filter(|now| *now <= at(1_000)) {
         deadlines.push(now.as_nanos() / 1_000_000);
@@ -264,7 +263,7 @@ fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
     assert!(after(30, 0, 0).abs_diff(500) < 60 && after(20, 0, 10).abs_diff(500) < 60);
     // Nothing was read since, so nothing came.
     assert_eq!(after(60, 40, 0), 1_000);
-    // The rate of the neighbours begins above a wait of 20 ms, and ends a second after it.
+    // Rate feedback starts above a wait of 20 ms, and ends after a second below it.
     let limited = |guard: &mut Guard<u32>, millis| {
         guard.tick(at(millis), Duration::ZERO);
         let notice = guard.notice(at(millis), None);
@@ -316,7 +315,7 @@ fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
     let settings =
         OverloadSettings { local: LocalLaw::Occupancy(law), feedback, ..OverloadSettings::default() };
     let [mut ingress, mut core, mut target] = [0; 3].map(|_| guard(settings));
-    // The target has nine tenths, the core all.
+    // The target accepts nine tenths, the core everything.
     target.tick(at(1_000), SECOND);
     let path = |hops| DownstreamPath { target: TargetServer(5), hops };
     let notice = target.notice(at(1_000), Some(path(0)));
@@ -330,7 +329,7 @@ fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
     let other = DownstreamPath { target: TargetServer(6), hops: 2 };
     assert_eq!(to(&mut ingress, from_agents(2), Some(other)), 1_000);
     assert_eq!(to(&mut core, way(1, 3), Some(path(1))), 1_000, "further in, what comes is taken");
-    // Where the way is not known, the own law is left; and a response to it tells nothing.
+    // For an unknown path only the local law remains, and a response on it carries no feedback.
     assert!(to(&mut target, from_agents(9), None).abs_diff(900) < 50);
     assert_eq!((target.gives_notice(), target.notice(now, None)), (true, None));
 }
@@ -360,7 +359,7 @@ fn neighbours_beyond_the_bound_have_no_share() {
         guard.on_request(at(0), MessageClass::NewInvite, &RequestPath { to: None, ..way(from, 0) }).unwrap();
     }
     assert_eq!([neighbours - 2, neighbours - 1].map(|from| guard.under_way_from(from)), [1, 0]);
-    // Who is known stays known, and the others get its place when it has gone.
+    // A known neighbour stays known. Others get its place when it is forgotten.
     guard.on_request(at(1), MessageClass::NewInvite, &RequestPath { to: None, ..way(0, 0) }).unwrap();
     assert_eq!(guard.under_way_from(0), 2);
     guard.tick(at(11_000), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Any inputs in any order: what is under way adds up, and nothing that has happened refuses anything for ever.
+//! Any inputs in any order: requests under way add up, and no input causes refusals for ever.
 
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -13,27 +13,27 @@ use overload::{
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Upstream and downstream neighbours are numbered alike: one host may be both.
+/// Upstream and downstream neighbours share numbers: one host may be both.
 const NEIGHBOURS: u8 = 4;
 const QUEUE_MAX: usize = 8;
 const WORKERS: u32 = 2;
 
-/// One thing that happens.
+/// One input.
 #[derive(Clone, Debug)]
 enum Input {
-    /// A request comes.
+    /// A request arrives.
     Request(MessageClass, RequestPath<u8>),
-    /// The first message in the queue has its turn, or is stale.
+    /// The first message in the queue gets its turn, or is stale.
     Turn { stale: bool },
-    /// One of the requests that were sent is answered; where it was not taken, it may go on to a user agent.
+    /// A sent request is answered; if it was refused, it may continue to a user agent.
     Settle { which: usize, outcome: RequestOutcome, goes_on: bool },
-    /// A response brings a Retry-After in seconds or a notice.
+    /// A response with a Retry-After in seconds, or a notice.
     Response { from: u8, status: u16, retry_after: Option<u64>, notice: Option<Notice> },
-    /// A message has waited for so many milliseconds in the buffer of a socket.
+    /// A message waited for this many milliseconds in the buffer of a socket.
     Waited(u64),
-    /// So many milliseconds pass, this share of them busy.
+    /// This many milliseconds pass, with this share of them busy.
     Pass { millis: u64, busy: f64 },
-    /// The host dies, and is back at once.
+    /// The host dies and restarts at once.
     Die,
 }
 
@@ -135,7 +135,7 @@ fn input() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// A host with a queue, that does as its guard says.
+/// A host with a queue that follows its guard's decisions.
 struct Host {
     now: Instant,
     busy: Duration,
@@ -151,7 +151,7 @@ impl Host {
         Self { now: Instant::ZERO, busy: Duration::ZERO, guard, queue: Vec::new(), sent: Vec::new() }
     }
 
-    /// Whether it is taken, as far as can be said on arrival.
+    /// Whether the request is accepted on arrival.
     fn request(&mut self, class: MessageClass, way: RequestPath<u8>) -> bool {
         if self.guard.on_request(self.now, class, &way).is_err() {
             return false;
@@ -165,7 +165,7 @@ impl Host {
         true
     }
 
-    /// Whether it is sent on.
+    /// Whether the request is forwarded.
     fn turn(&mut self, stale: bool) -> bool {
         if self.queue.is_empty() {
             return false;
@@ -230,7 +230,7 @@ impl Host {
         }
     }
 
-    /// What the guard counts is what there is.
+    /// The guard's counts equal the actual numbers.
     fn audit(&self) {
         let OverloadSettings { reject_at, feedback, .. } = *self.guard.settings();
         let is_hop = matches!(feedback, FeedbackLaw::Hop(_));
@@ -253,7 +253,7 @@ impl Host {
         assert_eq!(self.guard.waiting(), if self.guard.is_off() { 0 } else { self.queue.len() });
     }
 
-    /// Everything that is under way comes to an end.
+    /// Ends everything that is under way.
     fn drain(&mut self) {
         while !self.queue.is_empty() {
             self.turn(false);
@@ -264,7 +264,7 @@ impl Host {
         self.audit();
     }
 
-    /// Whether a request is taken and sent; it is answered at once, without a word of load.
+    /// Whether a request is accepted and sent; it is answered at once, without feedback.
     fn completes(&mut self, class: MessageClass, way: RequestPath<u8>) -> bool {
         let is_sent = self.request(class, way) && self.turn(false);
         if let Some(to) = way.to.filter(|_| is_sent) {
@@ -277,7 +277,7 @@ impl Host {
     }
 }
 
-/// Longer than any pause, validity, period or probe here.
+/// Longer than any pause, validity, period or probe in these tests.
 const QUIET: Duration = Duration::from_mins(2);
 
 proptest! {

@@ -1,7 +1,7 @@
-//! A server and those who send to it, small enough to reason about: one worker, 1 ms a message, six messages a call
-//! (INVITE, 180, 200, ACK; after the holding time BYE, 200), a hop of 1 ms each way, a buffer of 1000 messages.
+//! A small model of a server and its senders: one worker, 1 ms a message, six messages a call (INVITE, 180, 200, ACK;
+//! after the holding time BYE, 200), 1 ms per hop, and a buffer of 1000 messages.
 //!
-//! Nothing is retransmitted here: the tests ask for waits below T1/2, where nothing would be.
+//! There are no retransmissions: the tests require waits below T1/2, at which none would occur.
 use base::{Instant, Rng};
 use core::time::Duration;
 use overload::hop::{Law, RequestOutcome};
@@ -13,14 +13,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 pub(crate) const SERVICE: Duration = Duration::from_millis(1);
-/// Of an early, stateless rejection (Overload paper, VI-C).
+/// Cost of an early, stateless rejection (Overload paper, VI-C).
 pub(crate) const REJECT: Duration = Duration::from_nanos(166_660);
 pub(crate) const HOP: Duration = Duration::from_millis(1);
-/// Calls a second: six messages of 1 ms.
+/// Capacity in calls a second: six messages of 1 ms.
 pub(crate) const CAPACITY: f64 = 1_000.0 / 6.0;
 const BUFFER: usize = 1_000;
 const HOLD_MEAN: f64 = 10.0;
-/// Seconds after which a sender without calls looks at its schedule again.
+/// Seconds after which a sender without calls checks its schedule again.
 const LOOK: f64 = 0.1;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,7 +29,7 @@ enum Step {
     Ringing,
     Answer,
     Ack,
-    /// To a rejection.
+    /// ACK to a rejection.
     RejectAck,
     Bye,
     ByeAnswer,
@@ -52,7 +52,7 @@ impl Message {
     }
 }
 
-/// The outcomes of an INVITE here: links lose nothing, and nobody times out.
+/// Outcomes of an INVITE in this model: no loss, and no time-outs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Settles {
     Answered,
@@ -63,13 +63,13 @@ enum Settles {
 enum Event {
     /// A caller behind this sender makes a call.
     Call(usize),
-    /// None did for a while: the sender looks whether its schedule has changed.
+    /// No call for a while: the sender checks its schedule.
     Look(usize),
     /// A message reaches the server.
     Arrive(Message),
-    /// The server is done with what it was doing: serving a message, or refusing an INVITE of this sender.
+    /// The server finishes serving a message, or refusing an INVITE of this sender.
     Done(Result<Message, usize>),
-    /// A response reaches a sender, with the notice of the server of that moment, and settles an INVITE so.
+    /// A response reaches a sender, with a notice of the server, and settles an INVITE.
     Back(usize, Option<Settles>, Option<usize>),
     /// A period of the server's guard is over.
     Tick,
@@ -77,18 +77,18 @@ enum Event {
     Second,
 }
 
-/// Offered calls a second of each sender from a time (s) on.
+/// Offered calls a second of each sender, from a time (s) on.
 pub(crate) type Schedule = Vec<(f64, Vec<f64>)>;
 
-/// What is asked of a run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) settings: OverloadSettings,
     pub(crate) schedule: Schedule,
     pub(crate) seconds: f64,
-    /// The price of absorbing the ACK to a rejection; zero is free.
+    /// Cost of absorbing the ACK to a rejection; zero for none.
     pub(crate) ack: Duration,
-    /// Senders from this one on do not support feedback.
+    /// First sender without support for feedback.
     pub(crate) supporting: usize,
 }
 
@@ -99,12 +99,12 @@ pub(crate) struct Second {
     pub(crate) accepted: u32,
     pub(crate) rejected: u32,
     pub(crate) dropped: u32,
-    /// The longest wait of a message that left the queue in this second.
+    /// Longest wait of a message that left the queue in this second.
     pub(crate) wait_max: Duration,
     pub(crate) queue_max: usize,
     /// Busy time over this second.
     pub(crate) utilisation: f64,
-    /// The f of the local law, at the end of the second.
+    /// The f of the local law at the end of the second.
     pub(crate) acceptance: f64,
 }
 
@@ -114,17 +114,17 @@ struct World {
     order: u64,
     events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     queue: VecDeque<(Instant, Message)>,
-    /// Senders whose INVITEs are to be refused.
+    /// Senders of INVITEs to be refused.
     rejections: VecDeque<usize>,
     busy: bool,
-    /// Of all services begun, and the end of the last one.
+    /// Total time of all started services, and the end of the last one.
     busy_time: Duration,
     busy_until: Instant,
-    /// Of the server; its neighbours are the senders.
+    /// The server's guard; its neighbours are the senders.
     server: Guard<usize>,
-    /// Each that was sent and unlike the one before.
+    /// Notices sent, each different from the previous one.
     notices: Vec<Notice>,
-    /// Of those that support feedback; their one neighbour is the server.
+    /// Guards of senders with feedback; their only neighbour is the server.
     senders: Vec<Option<Guard<()>>>,
     arrivals: Rng,
     draws: Rng,
@@ -136,7 +136,7 @@ pub(crate) fn run(plan: Plan, seed: u64) -> Vec<Second> {
     let mut world = World::new(plan, seed);
     let end = Instant::ZERO + Duration::from_secs_f64(world.plan.seconds);
     while let Some(Reverse((at, _, event))) = world.events.pop() {
-        // The period that ends at the end is still of the run.
+        // A period that ends exactly at the end belongs to the run.
         if at > end {
             break;
         }
@@ -150,7 +150,7 @@ impl World {
     fn new(plan: Plan, seed: u64) -> Self {
         let senders = plan.schedule[0].1.len();
         let rng = Rng::from_seed(seed);
-        // Senders have no queue and no law of their own.
+        // Senders have no queue and no local law.
         let of_sender = OverloadSettings { local: LocalLaw::None, ..plan.settings };
         let guard = |sender: usize| {
             let rng = rng.fork(&format!("sender {sender}"));
@@ -195,7 +195,7 @@ impl World {
     fn next_call(&mut self, sender: usize) {
         let rate = self.offered(sender).max(1e-9);
         let wait = Exp::new(rate).expect("above zero").sample(&mut self.arrivals);
-        // An exponential wait that is broken off and drawn anew is still exponential.
+        // An exponential wait that is cut off and drawn again is still exponential.
         let event = if wait > LOOK { Event::Look(sender) } else { Event::Call(sender) };
         self.after(Duration::from_secs_f64(wait.min(LOOK)), event);
     }
@@ -260,7 +260,7 @@ impl World {
             }
             Event::Second => {
                 let busy = self.busy_so_far().as_secs_f64();
-                // The second that is over.
+                // The second that has ended.
                 let over = (self.now.as_secs_f64() as usize).saturating_sub(1);
                 let before: f64 = self.seconds[..over].iter().map(|second| second.utilisation).sum();
                 self.seconds[over].utilisation = busy - before;
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// What of the services begun lies before now.
+    /// Part of the started services that lies before now.
     fn busy_so_far(&self) -> Duration {
         self.busy_time.saturating_sub(self.busy_until.saturating_since(self.now))
     }
@@ -380,7 +380,7 @@ impl World {
     }
 }
 
-/// Calls ended a second, on average from one second to another.
+/// Mean number of calls ended per second.
 pub(crate) fn goodput(seconds: &[Second]) -> f64 {
     seconds.iter().map(|second| f64::from(second.ended.iter().sum::<u32>())).sum::<f64>()
         / seconds.len() as f64
@@ -414,7 +414,7 @@ fn feedback_of(name: &str) -> FeedbackLaw {
     }
 }
 
-/// Four senders with the same offered load in all, which changes at the given seconds.
+/// Four senders with equal shares of the offered load, which changes at the given seconds.
 pub(crate) fn plan(local: &str, feedback: &str, steps: &[(f64, f64)], seconds: f64) -> Plan {
     Plan {
         settings: OverloadSettings {

@@ -1,8 +1,8 @@
-//! Callers, a balancer with a limit for each member, and members that know nothing of it.
+//! Callers, a balancer with a limit for each member, and members without overload control.
 //!
-//! A member has workers and one queue. A call is an INVITE, an ACK and, after a holding time, a BYE; they cost a
-//! half, a tenth and four tenths of its price. The way takes 1 ms. Only what finds no room in the queue is sent again,
-//! T1 later and then ever later: the tests ask for waits below T1, where nothing else would be.
+//! A member has workers and one queue. A call is an INVITE, an ACK and, after a holding time, a BYE; these take a half,
+//! a tenth and four tenths of its cost. A hop takes 1 ms. Only messages that find the queue full are retransmitted,
+//! after T1 and then at growing intervals: the tests require waits below T1, at which no others would be.
 
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -12,36 +12,37 @@ use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The Unix time at which a run begins.
+/// Unix time at the start of a run.
 const DAY: Duration = Duration::from_hours(24);
 const HOP: Duration = Duration::from_millis(1);
 const HOLD_MEAN: f64 = 3.0;
-/// Timers A and E at first.
+/// Initial value of Timers A and E.
 const T1: Duration = Duration::from_millis(500);
 /// Timer B.
 const TIMEOUT: Duration = Duration::from_secs(32);
-/// A call that is answered within this is good.
+/// A call answered within this time is good.
 pub(crate) const GOOD: Duration = Duration::from_millis(500);
 
 /// A member.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    /// Seconds of a worker that a call takes on average.
+    /// Mean cost of a call, in seconds of a worker.
     pub(crate) price: f64,
     pub(crate) workers: usize,
     /// Speed from a time (s) on.
     pub(crate) speeds: Vec<(f64, f64)>,
-    /// It does nothing from the first time (s) to the second.
+    /// It stops from the first time (s) to the second.
     pub(crate) stall: Option<(f64, f64)>,
-    /// It answers an INVITE so long after its work, seconds, evenly spread: it sends no 100.
+    /// Range of the delay of its response to an INVITE after the work, in seconds, uniformly distributed. It sends no
+    /// 100.
     pub(crate) rings: (f64, f64),
-    /// With more than so many waiting, it answers 503 at once, for a tenth of the price.
+    /// Queue length above which it answers 503 at once, for a tenth of the cost.
     pub(crate) refuses: usize,
-    /// This share of its INVITEs gets no answer at all.
+    /// Share of its INVITEs without any response.
     pub(crate) swallows: f64,
-    /// This share of its INVITEs gets 503 as the first answer, for the price of any other: a trunk behind it is dead.
+    /// Share of its INVITEs whose first response is 503, at full cost: a failed trunk behind it.
     pub(crate) fails: f64,
-    /// Messages that may wait; more are lost.
+    /// Most waiting messages; more are lost.
     pub(crate) buffer: usize,
 }
 
@@ -79,35 +80,35 @@ impl Member {
     }
 }
 
-/// The clock of a shard.
+/// Clock of a shard.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Clock {
-    /// How long before the run the process began, seconds.
+    /// Age of the process at the start of the run, in seconds.
     pub(crate) age: f64,
-    /// How far the time of day is wrong, seconds.
+    /// Error of the time of day, in seconds.
     pub(crate) error: f64,
 }
 
-/// What is asked of a run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) law: Option<MemberLaw>,
     pub(crate) members: Vec<Member>,
-    /// One for each shard. Each call has a shard at random; the limits of one shard know nothing of those of another.
+    /// One clock for each shard. Each call goes to a random shard; the limits of shards are independent.
     pub(crate) shards: Vec<Clock>,
     /// Calls a second from a time (s) on.
     pub(crate) load: Vec<(f64, f64)>,
     pub(crate) seconds: f64,
 }
 
-/// One second of a run, by when its calls came.
+/// One second of a run, by arrival time of its calls.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Second {
     pub(crate) offered: u32,
     pub(crate) refused: u32,
-    /// Answered in time; by when they were answered.
+    /// Calls answered in time, by time of the response.
     pub(crate) good: u32,
-    /// Set-up delays of the calls that were admitted, seconds; infinite for those whose INVITE was lost.
+    /// Set-up delays of admitted calls, in seconds; infinite for a lost INVITE.
     pub(crate) delays: Vec<f64>,
 }
 
@@ -116,9 +117,9 @@ enum Kind {
     Invite,
     Ack,
     Bye,
-    /// 503 at once, since too many wait.
+    /// 503 at once, since the queue is too long.
     Refusal,
-    /// 503, whatever else there is to do.
+    /// 503, whatever the load.
     Failure,
 }
 
@@ -128,7 +129,7 @@ struct Job {
     member: usize,
     shard: usize,
     sent: Instant,
-    /// How often it was lost.
+    /// Number of times it was lost.
     lost: u32,
 }
 
@@ -137,7 +138,7 @@ enum Event {
     Call,
     Arrive(Job),
     Done(Job),
-    /// The answer of a member is back.
+    /// The response of a member arrives.
     Back(Job),
     Timeout(Job),
 }
@@ -239,12 +240,12 @@ impl World {
         }
     }
 
-    /// The time by the clock of a shard's process.
+    /// Time on the clock of a shard's process.
     fn clock(&self, shard: usize, at: Instant) -> Instant {
         at + Duration::from_secs_f64(self.plan.shards[shard].age)
     }
 
-    /// Tells the limit of a job what became of it, and when that was sent.
+    /// Reports the outcome of a job to its limit, with the time it was sent.
     fn tell(&mut self, job: Job, what: impl FnOnce(&mut MemberLimit, Instant, Instant)) {
         let (now, sent) = (self.clock(job.shard, self.now), self.clock(job.shard, job.sent));
         if let Some(limit) = &mut self.limits[job.member][job.shard] {
@@ -375,7 +376,7 @@ pub(crate) fn refused(seconds: &[Second]) -> u32 {
     seconds.iter().map(|second| second.refused).sum()
 }
 
-/// The set-up delay that 99 % of the admitted calls do not exceed, seconds.
+/// Set-up delay that 99 % of the admitted calls do not exceed, in seconds.
 pub(crate) fn p99(seconds: &[Second]) -> f64 {
     let mut delays: Vec<f64> = seconds.iter().flat_map(|second| second.delays.iter().copied()).collect();
     delays.sort_by(f64::total_cmp);

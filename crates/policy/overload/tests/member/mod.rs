@@ -1,4 +1,4 @@
-//! Limits of members: what each law promises, the table of the page, and random sequences.
+//! Limits of members: promises of each law, the table of the documentation, and random sequences.
 mod harness;
 mod promises;
 mod random;

@@ -1,5 +1,5 @@
-//! What a limit promises beside the table: with failures that are none of the server's, and beside other limits of
-//! the same server.
+//! Promises of a limit beyond the table: with failures not caused by the server, and with several limits for one
+//! server.
 
 use super::harness::*;
 use base::Instant;
@@ -17,14 +17,14 @@ fn plan(members: Vec<Member>, shards: usize, load: &[(f64, f64)], seconds: f64) 
     }
 }
 
-/// Of a hundred calls from this second on.
+/// Percentage of calls refused from this second on.
 fn refused_from(seconds: &[Second], from: usize) -> f64 {
     let judged = &seconds[from..seconds.len() - 1];
     let offered: u32 = judged.iter().map(|second| second.offered).sum();
     100.0 * f64::from(refused(judged)) / f64::from(offered)
 }
 
-/// The stall has the limit begin; 503 for one dead trunk must not keep it.
+/// The stall starts the limit; 503s for one failed trunk must not keep it.
 #[test]
 fn a_share_of_503_does_not_keep_a_limit() {
     for (fails, load, shards) in [(0.05, 100.0, 1), (0.1, 100.0, 1), (0.1, 30.0, 1), (0.15, 100.0, 4)] {
@@ -35,7 +35,7 @@ fn a_share_of_503_does_not_keep_a_limit() {
     }
 }
 
-/// A member whose buffer is short answers 503 before any delay shows.
+/// A member with a short buffer answers 503 before any delay shows.
 #[test]
 fn a_member_that_refuses_what_does_not_fit_keeps_most_of_its_goodput() {
     for (refuses, least) in [(5, 125.0), (20, 160.0)] {
@@ -46,7 +46,7 @@ fn a_member_that_refuses_what_does_not_fit_keeps_most_of_its_goodput() {
     }
 }
 
-/// Of a limit of 8: with failures alone it leaves four places, until a whole batch has failed.
+/// With a limit of 8, failures alone leave four places, until a whole batch has failed.
 #[test]
 fn failures_hold_half_of_a_limit() {
     let (mut limit, mut sent) = (MemberLimit::new(MemberLaw::default()), 0);
@@ -73,7 +73,7 @@ fn failures_hold_half_of_a_limit() {
     assert_eq!(fail(&mut limit, 200, 8), 1, "the batch has failed");
 }
 
-/// The floor is that of the server, not of the queue that the others keep.
+/// The floor is that of the server, not of the queue that the other shards cause.
 #[test]
 fn many_shards_do_not_take_each_others_queue_for_the_floor() {
     for (shards, most) in [(1, 0.2), (4, 0.25), (8, 0.33), (16, 0.45)] {
@@ -84,8 +84,8 @@ fn many_shards_do_not_take_each_others_queue_for_the_floor() {
     }
 }
 
-/// Four balancers in front of one member, of different ages. Where their clocks are right they measure together;
-/// where not, each measures the queue of the others.
+/// Four balancers of different ages in front of one member. With correct clocks they measure together; otherwise each
+/// measures the queue of the others.
 #[test]
 fn several_balancers_keep_the_goodput_and_with_right_clocks_the_delay() {
     for (error, most) in [(0.0, 0.25), (0.9, 0.65)] {
@@ -98,8 +98,8 @@ fn several_balancers_keep_the_goodput_and_with_right_clocks_the_delay() {
     }
 }
 
-/// The limit of a server, millisecond by millisecond until the tenth second of a process that began at this time of
-/// day. From `begun` on the server has as many requests as it may have, and answers each of them 300 ms later.
+/// Limit of a server in each millisecond until the tenth second of a process that started at this time of day. From
+/// `begun` on, the server has as many requests as its limit allows, and answers each after 300 ms.
 fn limits_from(begun: u64, epoch: Duration) -> Vec<Option<u32>> {
     let mut limit = MemberLimit::new(MemberLaw::default()).with_epoch(epoch);
     let mut open = VecDeque::new();
@@ -124,7 +124,7 @@ fn limits_from(begun: u64, epoch: Duration) -> Vec<Option<u32>> {
     (0..10_000).map(look).collect()
 }
 
-/// Whenever limits and their processes began, they measure the floor at the same time of day.
+/// Whenever limits and their processes started, they measure the floor at the same time of day.
 #[test]
 fn limits_measure_when_the_clock_says_so() {
     let day = 86_400_000;

@@ -1,4 +1,4 @@
-//! Random sequences of what a limit is told, beside a plain account of the open requests.
+//! Random sequences of reports to a limit, compared with a simple list of open requests.
 
 use base::Instant;
 use core::time::Duration;
@@ -22,7 +22,7 @@ enum Step {
     Note {
         took: u64,
     },
-    /// The server has died: its answers to what it had say nothing any more, as far as they are told at all.
+    /// The server has died: responses to its earlier requests no longer count, if they are reported at all.
     Die,
     Late {
         which: usize,
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Without any answer for longer, a request may count no more.
+/// Time after which an unanswered request may no longer count.
 const COUNTS: Duration = Duration::from_secs(4);
 
 fn check(limit: &MemberLimit, now: Instant, open: &[Instant]) {
@@ -60,7 +60,7 @@ fn check(limit: &MemberLimit, now: Instant, open: &[Instant]) {
         assert!(limit.has_room(now, false), "no limit, and no room");
     }
     assert!(!limit.has_room(now, false) || limit.has_room(now, true), "priority comes first");
-    // After four seconds of silence everything that was open has gone, and every failure has been forgotten.
+    // After four seconds of silence all open requests and failures are forgotten.
     let later = now + COUNTS + Duration::from_millis(250);
     assert!(limit.open(later) == 0 && limit.has_room(later, false), "a limit for ever");
 }

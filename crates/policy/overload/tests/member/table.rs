@@ -1,19 +1,19 @@
-//! The table of `docs/overload/adaptive.md`, made by the harness; `UPDATE_DOCS=1` writes it anew.
+//! Table of `docs/evidence/overload-members.md`, made by the harness; `UPDATE_DOCS=1` rewrites it.
 
 use super::harness::*;
 use overload::member::MemberLaw;
 
-/// A scenario: its name, members, load from a time on, and the seconds that are judged.
+/// Scenario: its name, members, load from a time on, and the seconds that are evaluated.
 struct Scenario {
     name: &'static str,
     members: Vec<Member>,
     shards: usize,
     load: Vec<(f64, f64)>,
     judged: (usize, usize),
-    /// Of the members in these seconds, calls a second.
+    /// Capacity of the members in these seconds, in calls a second.
     capacity: f64,
     is_below_capacity: bool,
-    /// The goodput that the default law is to have, percent.
+    /// Least goodput of the default law, in percent.
     least_good: f64,
 }
 
@@ -93,8 +93,8 @@ fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Goodput in percent of what could be had: of the capacity, or of what is offered where that is less. Then the set-up
-/// delay that 99 % of the admitted calls do not exceed, and how many of a hundred calls were refused.
+/// Returns the goodput in percent of the capacity, or of the offered load if that is less; the set-up delay that 99 %
+/// of the admitted calls do not exceed; and the percentage of refused calls.
 fn figures(scenario: &Scenario, law: Option<MemberLaw>) -> (f64, f64, f64) {
     let (from, to) = scenario.judged;
     let Scenario { members, shards, load, .. } = scenario;
@@ -129,7 +129,7 @@ fn table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_what_the_harness_measures() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/overload/adaptive.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/evidence/overload-members.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (head, rest) = page.split_once("<!-- measured -->\n").unwrap();
     let (_, tail) = rest.split_once("<!-- end -->").unwrap();

@@ -1,4 +1,4 @@
-//! The table of `docs/overload/README.md`, made by the harness; `UPDATE_DOCS=1` writes it anew.
+//! Table of `docs/evidence/overload-laws.md`, made by the harness; `UPDATE_DOCS=1` rewrites it.
 
 use crate::harness::*;
 
@@ -33,7 +33,7 @@ fn table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_what_the_harness_measures() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/overload/README.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/evidence/overload-laws.md");
     let page = std::fs::read_to_string(path).unwrap();
     let (head, rest) = page.split_once("<!-- measured -->\n").unwrap();
     let (_, tail) = rest.split_once("<!-- end -->").unwrap();

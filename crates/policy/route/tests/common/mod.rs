@@ -1,4 +1,4 @@
-//! Random rules and requests that have much in common, and the plainest way to tell which go together.
+//! Random rules and requests with much in common, and a simple reference for which rules match.
 
 use base::{Connection, Flow, Transport};
 use core::num::NonZeroU32;
@@ -18,7 +18,7 @@ pub(crate) struct Call {
     pub(crate) uri: String,
     pub(crate) from: String,
     pub(crate) to: String,
-    /// Header lines besides, with their line ends.
+    /// Further header lines, with their line ends.
     pub(crate) lines: String,
     pub(crate) flow: Flow,
     pub(crate) from_member: bool,
@@ -145,7 +145,7 @@ fn pattern(
     expressions: &'static [&'static str],
     any_case: bool,
 ) -> BoxedStrategy<Pattern> {
-    // A word, or a piece of one.
+    // A word, or a part of one.
     let piece = (select(words), 0..4_usize, any::<bool>()).prop_map(|(word, cut, front)| {
         let cut = cut.min(word.len());
         if front { word[cut..].to_owned() } else { word[..word.len() - cut].to_owned() }
@@ -210,7 +210,7 @@ pub(crate) fn rules() -> impl Strategy<Value = Vec<Conditions>> {
     vec(conditions(), 0..30)
 }
 
-// The plainest way, from the words of the documentation.
+// Simple reference, following the documentation.
 
 pub(crate) fn naive(rule: &Conditions, call: &Call, listeners: &[SocketAddr]) -> bool {
     let method = if ["ACK", "CANCEL"].contains(&&call.method[..]) { "INVITE" } else { &call.method };
@@ -245,7 +245,7 @@ pub(crate) fn naive(rule: &Conditions, call: &Call, listeners: &[SocketAddr]) ->
         })
 }
 
-/// By whole bytes: the networks above end at one.
+/// Compares whole bytes: the networks above end at byte boundaries.
 fn holds(network: &Network, ip: IpAddr) -> bool {
     let bytes = |ip: IpAddr| match ip.to_canonical() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -255,7 +255,7 @@ fn holds(network: &Network, ip: IpAddr) -> bool {
     first.len() == at.len() && first[..length] == at[..length]
 }
 
-/// The texts of a field, folded where case does not count.
+/// Texts of a field, in lower case if case is ignored.
 fn texts(field: &Field, call: &Call) -> Vec<String> {
     match field {
         Field::Header(name) => {

@@ -1,4 +1,4 @@
-//! How calls end: by what is proved, by what time brings, and after having been watched.
+//! Ends of calls: proved ends, timers, and watched calls.
 
 use super::{CallEvent, Calls, HangUp};
 use crate::call::{End, Ends, LATE, Phase, Side};
@@ -6,13 +6,12 @@ use crate::record::{Cause, RecordEvent};
 use base::Instant;
 
 impl Calls {
-    /// Time has passed: ends what is to end, a bounded number of calls; [`deadline`](Self::deadline) tells whether
-    /// some are left.
+    /// Ends calls whose time is over, a bounded number; [`deadline`](Self::deadline) says whether more are due.
     pub fn expire(&mut self, now: Instant) {
         const MOST: usize = 64;
         for _ in 0..MOST {
             let Some((_, at)) = self.timers.pop(now) else { return };
-            // It has fired: what stands there is no key any more.
+            // The timer has fired, so its key is invalid.
             self.table[at].timer.0 = u32::MAX;
             self.expire_one(now, at);
             self.bound_watched();
@@ -28,7 +27,7 @@ impl Calls {
         call.dialogs.retain(|dialog| !matches!(dialog.phase, Phase::Over(until) if until <= now));
         let is_silent = now >= call.heard + self.settings.silence;
         if call.passes > 0 && is_silent {
-            // What has to answer an INVITE is gone: a proxy that works does so by Timer C.
+            // The INVITE will get no response; a working proxy would have sent one by Timer C.
             call.passes = 0;
             call.drop_early();
         }
@@ -48,17 +47,17 @@ impl Calls {
             }
             Phase::Watched(end) if now >= end.at + settings.silence => self.end(of, now, end),
             Phase::Watched(end) if has_had_its_time => {
-                // Whoever said that it has ended and talks on is hung up all the same.
+                // If a party keeps talking after its unproved end, the call is ended as well.
                 dialog.phase = Phase::Tested { end, since: now, alive: [false; 2] };
                 self.hang_up(of);
             }
             Phase::Tested { end, since, alive } if now >= since + LATE => {
-                // The side that said so proves nothing.
+                // The side that signalled the end proves nothing.
                 let is_alive = |side| end.by == Some(side) || alive[Ends::index(side)];
                 let went_on = is_alive(Side::Caller) && is_alive(Side::Callee);
                 self.end(of, now, if went_on { by_us(since) } else { end });
             }
-            // [8.3-1] Nobody is sent a BYE.
+            // [8.3-1] No BYE is sent.
             Phase::Confirmed if dialog.session.is_some_and(|end| now >= end) => {
                 self.counts.expired += 1;
                 self.watch(of, by_nobody(Cause::SessionExpired));
@@ -85,7 +84,7 @@ impl Calls {
         }
     }
 
-    /// A dialog is over: its last record comes out, and it is remembered for a while.
+    /// Ends a dialog for good: emits its last record, and remembers the dialog for a while.
     pub(super) fn end(&mut self, of: (u32, u64), now: Instant, end: End) {
         self.tell(of, (end.at, end.by, end.cause, end.bye_status), true);
         if let Some(dialog) = self.table[of.0].dialog(of.1) {
@@ -94,7 +93,7 @@ impl Calls {
         }
     }
 
-    /// A dialog seems to be over: this is written, and it is watched. Where too many are, the oldest end for good.
+    /// Writes an unproved end of a dialog, and watches the dialog. If too many are watched, the oldest end for good.
     pub(super) fn watch(&mut self, of: (u32, u64), end: End) {
         self.tell(of, (end.at, end.by, end.cause, end.bye_status), false);
         let call = self.table[of.0].key;
@@ -104,7 +103,7 @@ impl Calls {
         }
     }
 
-    /// A dialog that was watched goes on: that is written, for this process may be killed before it ends.
+    /// Writes that a watched dialog is active again, since this process may be killed before it ends.
     pub(super) fn reopened(&mut self, of: (u32, u64), now: Instant) {
         self.counts.reopened += 1;
         self.tell(of, (now, None, Cause::Reopened, 0), false);

@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order.
+//! Properties for any sequence of events.
 
 use super::tests::{ENDS, PEER, TARGET, WAY, about, at, invite, pass, records};
 use super::*;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Call-ID and tag of a dialog.
 type Name = (Box<[u8]>, Box<[u8]>);
 
-/// How many dialogs of a name have begun, and ended for good; and the last end that was written, not as final.
+/// Number of dialogs of a name that were answered, and that ended for good; and the last end written as not final.
 #[derive(Default)]
 struct Ledger {
     begun: usize,
@@ -30,7 +30,7 @@ impl Ledger {
     }
 }
 
-/// What may come by, of two calls with two callees each.
+/// Events of two calls with two callees each.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Invite,
@@ -69,8 +69,8 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
 }
 
 proptest! {
-    /// Each dialog that is answered has one final record, no other has, none is left for ever, and what is counted is
-    /// what is there.
+    /// Each answered dialog has one final record, other dialogs have none, no dialog stays for ever, and the counters
+    /// are right.
     #[test]
     fn each_answered_dialog_has_one_final_record(steps in prop::collection::vec(step(), 0..120)) {
         let settings = CallSettings {

@@ -1,24 +1,23 @@
-//! How many calls there may be: those that go on, and beside them those that are watched, and those that have ended
-//! and are remembered.
+//! Limits of the number of calls: active ones, watched ones, and ended ones that are remembered.
 
 use super::Calls;
 use crate::call::{Call, Phase, Standing};
 
-/// Calls that have ended of which so many are remembered at least, until nothing more of them may come: 32 s (64*T1)
-/// at 1,000 a second, some 32 MB.
+/// Least number of ended calls that are remembered until no more messages of them may arrive: 32 s (64*T1) at 1,000 a
+/// second, some 32 MB.
 pub(super) const ENDED: usize = 32_768;
 
-/// Of as many calls as may go on, the part that may be watched beside them: then the oldest ends for good.
+/// Divisor of the limit of active calls that gives the limit of watched dialogs; beyond it the oldest ends for good.
 const WATCHED_PART: usize = 4;
 
 impl Calls {
-    /// Whether a call of this name goes on, or there is room for it.
+    /// Whether a call with this key is active, or there is room for it.
     pub fn has_room(&self, call: u64) -> bool {
         self.open < self.settings.most || self.find(call).is_some_and(|at| self.table[at].goes_on())
     }
 
-    /// Counts a call as what it is now. One that is watched and goes on after all is counted again, though there may
-    /// be no room: it is there. Of those that have ended, as many are remembered as may go on, at least [`ENDED`].
+    /// Counts a call in its present category. A watched call that becomes active is counted even beyond the limit. The
+    /// number of ended calls that are remembered is the limit of active calls, at least [`ENDED`].
     pub(super) fn count(&mut self, at: u32) {
         let call = &mut self.table[at];
         let (standing, key) = (call.stands(), call.key);
@@ -35,7 +34,7 @@ impl Calls {
         }
     }
 
-    /// Forgets the call that ended first, unless it goes on again or has ended once more since: calls of one Call-ID
+    /// Forgets the call that ended first, unless it is active again or has ended once more. Calls with the same Call-ID
     /// and caller's tag have one key.
     fn forget_oldest(&mut self) {
         let Some((key, ending)) = self.ended.pop_front() else { return };
@@ -45,7 +44,7 @@ impl Calls {
         }
     }
 
-    /// Ends for good those that are watched beyond what may be, the oldest first.
+    /// Ends watched dialogs beyond the limit for good, oldest first.
     pub(super) fn bound_watched(&mut self) {
         while self.watched.len() > self.settings.most.div_ceil(WATCHED_PART) {
             self.end_oldest_watched();

@@ -18,7 +18,7 @@ pub(super) fn about(call_id: &[u8]) -> About {
 }
 
 pub(super) const WAY: DialogPath = DialogPath { routes: 1, contact: 2 };
-/// A BYE comes by token, and goes to its target.
+/// A BYE with our token that goes to its target.
 pub(super) const TARGET: Proof = Proof::Token(WAY);
 
 pub(super) const ENDS: fn() -> Option<Ends> = || Some(Ends::default());
@@ -50,7 +50,7 @@ pub(super) fn accepted(calls: &mut Calls, now: Instant, key: DialogKey, session:
     );
 }
 
-/// A BYE comes by, and its answer.
+/// A BYE, and its response.
 pub(super) fn hangs_up(
     calls: &mut Calls,
     (then, answered): (Instant, Instant),
@@ -70,7 +70,7 @@ pub(super) fn records(calls: &mut Calls) -> Vec<CallRecord> {
     calls.drain_events().filter_map(record).collect()
 }
 
-/// Lets time pass, by the timers alone.
+/// Lets time pass, with all timers.
 pub(super) fn pass(calls: &mut Calls, until: Instant) {
     for _ in 0..100_000 {
         let Some(due) = calls.deadline().filter(|&due| due <= until) else { return calls.expire(until) };
@@ -126,7 +126,7 @@ fn a_failure_counts_once_all_passes_have_failed() {
     assert!(calls.is_empty());
 }
 
-/// One INVITE cannot hide behind another of the same name.
+/// An INVITE cannot hide behind another with the same key.
 #[test]
 fn another_invite_of_the_same_name_is_another_call() {
     let mut calls = calls(CallSettings::default());
@@ -143,7 +143,7 @@ fn another_invite_of_the_same_name_is_another_call() {
     let told: Vec<_> =
         records(&mut calls).into_iter().map(|told| (told.about.call_id().to_vec(), told.status)).collect();
     assert_eq!(told, [(b"dear".to_vec(), 486), (b"c".to_vec(), 200), (b"dear".to_vec(), 200)]);
-    // Of a spiral only the first pass is told of.
+    // Only the first pass of a spiral is recorded.
     let spiral = Invited { is_spiral: true, ..dear };
     invited(&mut calls, at(60));
     calls.invited(at(60), 7, &spiral).expect("there is room");
@@ -152,7 +152,7 @@ fn another_invite_of_the_same_name_is_another_call() {
     assert_eq!(records(&mut calls).len(), 1);
 }
 
-/// What comes of a call that has failed yet is no call from before a restart.
+/// Late messages of a failed call do not belong to a call from before a restart.
 #[test]
 fn a_failed_call_is_not_found_again() {
     let mut calls = calls(CallSettings::default());
@@ -225,7 +225,7 @@ fn a_call_that_has_had_its_time_is_hung_up() {
     let [CallEvent::HangUp(hang_up), CallEvent::Record(record)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((hang_up.cseq, &*hang_up.ends.contacts[1]), ([9, 4], &b"sip:b@new"[..]));
     assert_eq!((record.cause, record.by), (Some(Cause::TimeLimit), Some(Side::Proxy)));
-    // The answers, and BYEs that cross ours.
+    // The responses, and BYEs that cross ours.
     hangs_up(&mut calls, (at(612), at(612)), KEY, (Side::Caller, TARGET), 200);
     assert_eq!(calls.drain_events().count(), 0);
 }
@@ -237,7 +237,7 @@ fn a_call_from_before_a_restart_is_found_again_by_its_token() {
     assert!(calls.found(at(1), KEY, about(b"c"), b"b", 1_800_000_000));
     assert!(!calls.found(at(1), DialogKey { call: 8, tag: 1 }, about(b"d"), b"b", 1_800_000_000), "full");
     assert!(calls.heard(at(1), KEY, Side::Caller, 3).is_some());
-    // No way is known, and the token names the host where there is no other Route.
+    // The path is unknown, and without another Route the token names the host.
     let proof = Proof::Token(DialogPath { routes: 0, ..WAY });
     hangs_up(&mut calls, (at(1), at(2)), KEY, (Side::Caller, proof), 200);
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
@@ -254,7 +254,7 @@ fn there_are_no_more_than_there_may_be() {
     assert_eq!(calls.counts().refused, 1);
 }
 
-/// Who is remembered for the repetitions of the last BYE takes nobody's place.
+/// A call remembered for retransmissions of its BYE takes no room.
 #[test]
 fn what_has_ended_leaves_its_room_at_once() {
     let mut calls = calls(CallSettings { most: 2, ..CallSettings::default() });
@@ -262,7 +262,7 @@ fn what_has_ended_leaves_its_room_at_once() {
         let (now, key) = (Instant::from_millis(number), DialogKey { call: 1_000 + number, tag: 1 });
         calls.invited(now, key.call, &invite(b"d")).expect("there is room");
         calls.accepted(now, key, (b"b", PEER.into(), [Some(WAY); 2]), Some(&invite(b"d")), None, ENDS);
-        // One goes on all the time, and there is no room for a third.
+        // One call is always active, and there is no room for a third.
         let first = DialogKey { call: 1_000, tag: 1 };
         if number > 0 {
             assert_eq!(calls.invited(now, 7, &invite(b"c")), Err(CallsFull));
@@ -295,7 +295,7 @@ fn what_has_ended_takes_no_memory_without_bound() {
     assert!(calls.is_empty());
 }
 
-/// Calls of one Call-ID and tag have one key: a call that has just ended is not taken for the one that ended first.
+/// Calls with one Call-ID and tag have one key: a call that has just ended is not taken for one that ended earlier.
 #[test]
 fn calls_of_one_name_push_out_none_that_ended_later() {
     let mut calls = Calls::remembering(CallSettings { most: 2, ..CallSettings::default() }, 2);

@@ -1,4 +1,4 @@
-//! Ends that nothing proves: the call is watched, and goes on or is over.
+//! Unproved ends: the call is watched, and is active again or over.
 
 use super::tests::{KEY, OTHER, TARGET, WAY, accepted, at, calls, hangs_up, invited, limited, pass, records};
 use super::*;
@@ -14,7 +14,7 @@ fn call(settings: CallSettings) -> Calls {
     calls
 }
 
-/// End in seconds, who told of it, status of the BYE, and whether it is final.
+/// End in seconds, side that signalled it, cause, status of the BYE, and whether it is final.
 type Told = (u64, Option<Side>, Cause, u16, bool);
 
 fn told(calls: &mut Calls) -> Vec<Told> {
@@ -35,7 +35,7 @@ fn bye(then: u64, by: Side, status: u16, is_final: bool) -> Told {
     (then, Some(by), Cause::Bye, status, is_final)
 }
 
-/// [15.1.1-1] A caller who has his BYE answered by somebody else, refused, or lost, pays for the call all the same.
+/// [15.1.1-1] A caller whose BYE is answered by a third party, refused, or lost, still pays for the call.
 #[test]
 fn only_a_bye_that_reached_its_target_ends_a_call() {
     for (proof, status) in [
@@ -53,7 +53,7 @@ fn only_a_bye_that_reached_its_target_ends_a_call() {
         assert_eq!(told(&mut calls), [bye(10, Side::Caller, status, false)], "{proof:?} {status}");
         assert_eq!((calls.counts().answered, calls.counts().watched), (0, 1));
         assert_eq!(calls.call_ids().count(), 0);
-        // Both talk on, and the callee hangs up, whatever the caller says to that.
+        // Both keep talking, and the callee hangs up, whatever the caller answers.
         hangs_up(&mut calls, (at(5000), at(5001)), KEY, (Side::Callee, TARGET), 481);
         assert_eq!(told(&mut calls), [bye(5000, Side::Callee, 481, true)]);
         pass(&mut calls, at(6000));
@@ -106,10 +106,10 @@ fn a_session_that_is_not_refreshed_seems_to_have_ended() {
     pass(&mut calls, at(180));
     let expired = |is_final| (179, None, Cause::SessionExpired, 0, is_final);
     assert_eq!((told(&mut calls), calls.counts().expired), (vec![expired(false)], 1));
-    // The caller alone knows timers, and has not refreshed.
+    // Only the caller supports timers, and has not refreshed the session.
     hangs_up(&mut calls, (at(900), at(900)), KEY, (Side::Callee, TARGET), 200);
     assert_eq!(told(&mut calls), [bye(900, Side::Callee, 200, true)]);
-    // Both are gone.
+    // Both have disappeared.
     let mut calls = call(CallSettings::default());
     calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(90_000));
@@ -137,7 +137,7 @@ fn what_both_sides_do_reopens_a_call() {
     calls.refreshed(at(1000), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(1091));
     assert_eq!(told(&mut calls).len(), 1);
-    // While another BYE is on its way.
+    // While another BYE is pending.
     let second = calls.bye(at(1100), KEY, Side::Caller, b"", TARGET);
     calls.goes_on(at(1101), KEY);
     calls.bye_answered(at(1102), KEY, 481, second);
@@ -147,7 +147,7 @@ fn what_both_sides_do_reopens_a_call() {
     );
 }
 
-/// A party that repeats what was refused gets nothing for it; a later end that was accepted is longer.
+/// Repeating a refused BYE changes nothing; a later end that was accepted makes the call longer.
 #[test]
 fn the_end_of_a_watched_call_only_moves_on() {
     let mut calls = call(CallSettings::default());
@@ -162,7 +162,7 @@ fn the_end_of_a_watched_call_only_moves_on() {
     assert_eq!(told(&mut calls), [bye(50, Side::Callee, 200, true)]);
 }
 
-/// A new INVITE of the same name hides nothing that is watched.
+/// A new INVITE with the same key does not hide a watched call.
 #[test]
 fn another_invite_replaces_no_call_that_is_watched() {
     let mut calls = call(CallSettings::default());
@@ -174,7 +174,7 @@ fn another_invite_replaces_no_call_that_is_watched() {
     assert_eq!(told(&mut calls), [bye(90, Side::Callee, 200, true)]);
 }
 
-/// Who goes on with a call until its time limit pays for all of it, if the other side says so by accepting our BYE.
+/// A party that continues a call until its time limit pays for all of it, if the other side accepts our BYE.
 #[test]
 fn a_watched_call_has_its_time_limit() {
     for (by, lives, went_on) in [
@@ -209,7 +209,7 @@ fn a_watched_call_has_its_time_limit() {
     }
 }
 
-/// Those that are watched keep nobody out, and there are not too many of them.
+/// Watched calls take no room of others, and their number is limited.
 #[test]
 fn watched_calls_take_nobodys_room() {
     let mut calls = calls(CallSettings { most: 8, ..CallSettings::default() });
@@ -230,7 +230,7 @@ fn watched_calls_take_nobodys_room() {
         calls.invited(at(50), call, &tests::invite(b"c")).expect("there is room");
     }
     assert_eq!((calls.counts().watched, calls.open), (2, 8));
-    // One is there after all, beside those that may be.
+    // One call is active after all, beyond the limit.
     calls.goes_on(at(51), key(7));
     assert_eq!((calls.counts().watched, calls.open), (1, 9));
     calls.failed(at(52), (100, &tests::invite(b"c")), 486, (None, b""));

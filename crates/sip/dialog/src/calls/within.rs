@@ -1,4 +1,4 @@
-//! Requests within dialogs, and their answers: what they say of where a call stands.
+//! Requests within dialogs, and their responses.
 
 use super::{Calls, DialogKey, ForwardedBye, Heard, Invited, begun, cut, ends_at};
 use crate::about::About;
@@ -9,7 +9,7 @@ use base::Instant;
 use core::time::Duration;
 
 impl Calls {
-    /// A request within a dialog comes by. Returns what is known of the dialog; `None`: nothing.
+    /// Reports a request within a dialog. Returns the state of the dialog; `None` if it is unknown.
     pub fn heard(&mut self, now: Instant, key: DialogKey, by: Side, cseq: u32) -> Option<Heard> {
         let at = self.find(key.call)?;
         let dialog = self.table[at].dialog(key.tag)?;
@@ -21,13 +21,13 @@ impl Calls {
         Some(heard)
     }
 
-    /// A request has come that belongs to a dialog from before a restart: its token says since when, in Unix seconds.
+    /// Enters the dialog of a request from before a restart; `began` is its start by the token, in Unix seconds.
     ///
     /// Returns whether there is room for it.
     pub fn found(&mut self, now: Instant, key: DialogKey, about: About, tag: &[u8], began: u32) -> bool {
         let has_failed = self.failed.get(&key.call).is_some_and(|&then| now < then + LATE);
         let at = match self.find(key.call) {
-            // What this process has seen begin it does not find: the dialog was not confirmed, or is another's.
+            // This process has seen the call start, so the dialog was not confirmed, or belongs to another call.
             Some(at) if matches!(self.table[at].began, Began::Seen(_)) => return true,
             Some(at) => at,
             None if has_failed => return true,
@@ -52,7 +52,7 @@ impl Calls {
         true
     }
 
-    /// A BYE comes by. What comes back is to be given to [`bye_answered`](Self::bye_answered).
+    /// Reports a BYE. The result is an argument of [`bye_answered`](Self::bye_answered).
     pub fn bye(
         &mut self,
         now: Instant,
@@ -67,14 +67,14 @@ impl Calls {
         bye.is_proved = dialog.is_led(by.other(), proof);
         let before = if let Phase::Watched(end) = dialog.phase { Some(end) } else { None };
         match &mut dialog.phase {
-            // Whether one that was watched had ended, the answer tells.
+            // The response will show whether a watched dialog had ended.
             Phase::Confirmed | Phase::Watched(_) => {
                 dialog.phase = Phase::Ending { by, since: now, status: 408, before };
                 dialog.reason = cut(reason).into();
             }
-            // Its INVITE gets its failure yet.
+            // Its INVITE will get its failure response.
             Phase::Early => self.cancelled(key.call, by, reason),
-            // It has crossed ours.
+            // It has crossed our BYE.
             Phase::Tested { alive, .. } => alive[Ends::index(by)] |= bye.is_proved,
             Phase::Over(_) => dialog.ends = None,
             Phase::Ending { .. } => {}
@@ -83,9 +83,9 @@ impl Calls {
         bye
     }
 
-    /// [15.1.1-1] The final response to a BYE goes back. With a 2xx to one that went to its target the dialog is
-    /// over. A challenge does not end it: the BYE comes again. After any other answer it is watched, for the two
-    /// sides may talk on.
+    /// [15.1.1-1] Reports the final response to a BYE. A 2xx to a BYE that went to its target ends the dialog. After a
+    /// challenge the BYE comes again. After any other response the dialog is watched, since both sides may keep
+    /// talking.
     pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16, bye: ForwardedBye) {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return };
@@ -103,15 +103,15 @@ impl Calls {
         };
         let ForwardedBye { by, since, is_proved } = bye;
         let is_accepted = (200..300).contains(&status);
-        // It ended when the BYE came, unless both sides have gone on after that.
+        // The end is the time of the BYE, unless both sides were active later.
         let end = End { at: since.max(dialog.alive), by: Some(by), cause: Cause::Bye, bye_status: status };
         match before {
             _ if is_accepted && is_proved => self.end((at, key.tag), now, end),
-            // The other side had hung up before: both have, whatever the answer is.
+            // The other side had hung up before, so both have, whatever the response is.
             Some(End { by: Some(earlier), .. }) if earlier != by && is_proved => {
                 self.end((at, key.tag), now, end);
             }
-            // It says again what it has said before, to as little effect.
+            // The same side repeats its unproved end, without new evidence.
             Some(earlier) if earlier.by == Some(by) && !is_accepted => {
                 dialog.phase = Phase::Watched(earlier);
             }
@@ -122,10 +122,10 @@ impl Calls {
         self.bound_watched();
     }
 
-    /// [8.2-4] A 2xx to a request that refreshes the session goes back: it lasts so long from now. `contacts` are
-    /// those of caller and callee, with their hashes as in [`DialogPath`](crate::DialogPath), where they are told:
-    /// [12.2.2-1] requests go there from now on, if this one of `by` went to its target. Whoever else has answered it
-    /// says nothing about the callee.
+    /// [8.2-4] Reports a 2xx to a session refresh request; `session` is the new interval from now. `contacts` are the
+    /// contacts of caller and callee, if given, with their hashes as in [`DialogPath`](crate::DialogPath). [12.2.2-1]
+    /// They become the remote targets if this request of `by` went to its target; a third party's response says nothing
+    /// about the callee.
     pub fn refreshed(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// A 2xx to a request within a dialog goes back: both sides go on with it. One that is watched is reopened.
+    /// Reports a 2xx to a request within a dialog, which shows that both sides are active. Reopens a watched dialog.
     pub fn goes_on(&mut self, now: Instant, key: DialogKey) {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return };
@@ -169,7 +169,7 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// A side has accepted the BYE of ours: it still had the call.
+    /// Reports that a side has accepted our BYE, so it still had the call.
     pub fn took_our_bye(&mut self, key: DialogKey, side: Side) {
         let Some(at) = self.find(key.call) else { return };
         if let Some(dialog) = self.table[at].dialog(key.tag)

@@ -1,4 +1,4 @@
-//! A client, and the server that it talks to.
+//! A client, and its server.
 
 use base::{Instant, UnixTime};
 use digest_auth::{
@@ -31,7 +31,7 @@ pub(crate) fn usual() -> Authenticator {
     server(Settings::new(REALM.as_bytes()))
 }
 
-/// A request with its credentials as a client writes them; tests change what they attack.
+/// A request with its credentials as a client writes them; tests change the attacked parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) method: String,
@@ -49,7 +49,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// What a client answers to these challenges with the first that it knows (RFC 8760 §2.4).
+    /// A client's answer to the first of these challenges that it supports (RFC 8760 §2.4).
     pub(crate) fn answer(challenges: &[Vec<u8>], known: &[Algorithm]) -> Self {
         let read = challenges.iter().map(|value| Challenge::parse(value).expect("our own"));
         let named = |c: &Challenge<'_>| Algorithm::of(c.algorithm.as_ref().map(AuthText::raw));
@@ -70,7 +70,7 @@ impl Sent {
         }
     }
 
-    /// The digest (RFC 7616 §3.4.1), without the code under test but for the hash, which has its own test.
+    /// Digest (RFC 7616 §3.4.1), without the code under test but for the hash, which has its own test.
     pub(crate) fn response(&self) -> String {
         let algorithm = self.algorithm.unwrap_or(Algorithm::Md5);
         let hash = |text: String| String::from_utf8(algorithm.hash(&[text.as_bytes()]).hex()).expect("text");
@@ -82,7 +82,7 @@ impl Sent {
         }
     }
 
-    /// The header value.
+    /// Header value.
     pub(crate) fn value(&self) -> Vec<u8> {
         let count = format!("{:08x}", self.count);
         let response = self.response();
@@ -117,7 +117,7 @@ pub(crate) fn examine(server: &mut Authenticator, secs: u64, sent: &Sent, values
     server.examine(now, date, request, values.iter().copied())
 }
 
-/// What comes out in the end. Alice's password is known, and nobody else's.
+/// Final result. Only Alice's password is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Refused(Refusal),

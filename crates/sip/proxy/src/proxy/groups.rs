@@ -1,5 +1,4 @@
-//! How a request begins: its targets group by group (RFC 3261 §16.6), and the part of Max-Breadth that each gets (RFC
-//! 5393 §5.3.3).
+//! Start of a request: its targets group by group (RFC 3261 §16.6), with their shares of Max-Breadth (RFC 5393 §5.3.3).
 
 use super::{Arrived, Proxy, kind_of};
 use crate::branch::Branch;
@@ -12,18 +11,18 @@ use base::Operation;
 use transaction::{New, TransactionKind};
 use wire::Method;
 
-/// A group of targets that is about to be tried.
+/// Group of targets that is about to be tried.
 #[derive(Clone, Copy)]
 struct Group {
     targets: u8,
-    /// Max-Breadth that nobody has, at least one for each target.
+    /// Free Max-Breadth, at least one for each target.
     breadth: u8,
-    /// Whether the next group, or another next hop, may begin while this one holds what it got.
+    /// Whether the next group, or another next hop, may start while this group holds its share.
     is_followed: bool,
 }
 
 impl Group {
-    /// What a target gets of Max-Breadth (RFC 5393 §5.3.3: as the proxy likes). The next group gets as much as a
+    /// Share of a target in Max-Breadth (RFC 5393 §5.3.3 leaves it to the proxy). The next group gets as much as a
     /// target, or has to wait for a final response.
     fn share(self, target: u8) -> u8 {
         if self.is_followed {
@@ -34,8 +33,8 @@ impl Group {
 }
 
 impl<F: Form> Proxy<F> {
-    /// §16.2 to §16.6: a new request gets its server transaction, its response context and its first group of
-    /// branches.
+    /// §16.2 to §16.6: creates the server transaction, the response context and the first group of branches of a new
+    /// request.
     pub(super) fn begin(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
         let invite = arrived.method == Method::Invite;
         let new = Self::server(arrived, Leg::Alone);
@@ -52,7 +51,7 @@ impl<F: Form> Proxy<F> {
             Err(refusal) => return self.answer(server, &request, refusal.0, step),
         };
         if invite && step.medium.tries_at_once(&request) {
-            // §16.2: at once, so that the previous hop stops sending. [17.2.1-2]
+            // §16.2: at once, so that the previous hop stops retransmitting. [17.2.1-2]
             self.answer(server, &request, 100, step);
         }
         let has_second = step.router.patience(&request).is_some();
@@ -74,7 +73,7 @@ impl<F: Form> Proxy<F> {
         self.watch_group(at, step);
     }
 
-    /// Begins the next group that has a target. What has to wait for Max-Breadth begins when a branch has ended.
+    /// Starts the next group that has a target. A group that lacks Max-Breadth starts when a branch has ended.
     pub(super) fn next_group(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         while self.table[at].context.may_go_on() {
             let has_memory = self.has_memory();
@@ -112,7 +111,7 @@ impl<F: Form> Proxy<F> {
         self.tell(at, ContextEvent::Exhausted, None, step);
     }
 
-    /// Sends a request to one more target. Whether that was possible.
+    /// Sends a request to one more target. Returns whether that was possible.
     pub(super) fn add_branch(&mut self, at: u32, breadth: u8, step: &mut ProxyStep<'_, F>) -> bool {
         if !self.has_memory() {
             return false;
@@ -129,8 +128,8 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// Sets the time of the group that has just begun, if another one is to follow, or another next hop to get the
-    /// request.
+    /// Sets the timer of the group that has just started, if another group follows, or if a further next hop may get
+    /// the request.
     fn watch_group(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         let request = entry.request.as_ref().expect("it is kept until it is answered");
@@ -143,11 +142,11 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// The group that is tried has had its time.
+    /// Handles the end of the current group's time.
     pub(super) fn ring_time_over(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         if let Some(request) = entry.request.as_ref() {
-            // Nobody is cancelled for targets that have gone meanwhile.
+            // No branch is cancelled for targets that have disappeared meanwhile.
             entry.context.set_more(step.router.has_group(request, entry.group));
         }
         self.counters.rung_out += u64::from(entry.context.may_go_on());

@@ -1,16 +1,16 @@
-//! What is kept, for a process that takes over from this one, and hands it what belongs here.
+//! Kept messages and calls, for the handover to another process.
 
 use super::Proxy;
 use crate::Form;
 use transaction::TransactionKey;
 
 impl<F: Form> Proxy<F> {
-    /// Whether a client transaction waits for this response, or has had it.
+    /// Whether a response with this key belongs to a client transaction.
     pub fn expects(&self, key: TransactionKey) -> bool {
         self.layer.find_client(key).is_some()
     }
 
-    /// The calls of the requests that wait for their answer, or for more 2xx.
+    /// Calls of the requests that wait for their response, or for more 2xx.
     pub fn calls(&self) -> impl Iterator<Item = F::Call> {
         self.table.calls()
     }
@@ -20,7 +20,7 @@ impl<F: Form> Proxy<F> {
         self.table.requests()
     }
 
-    /// The messages that are kept to be sent again.
+    /// Messages kept for retransmission.
     pub fn messages(&self) -> impl Iterator<Item = &F::Message> {
         self.layer.messages()
     }

@@ -1,5 +1,5 @@
-//! What comes of a request: events go to its branches, what these say goes to its response context, and what that
-//! says is done (RFC 3261 §16.7 to §16.10).
+//! Progress of a request: events go to its branches, results of these to its response context, which decides on actions
+//! (RFC 3261 §16.7 to §16.10).
 
 use super::Proxy;
 use crate::branch::{BranchAction, ProxyEvent};
@@ -11,11 +11,11 @@ use base::{Instant, Operation};
 use transaction::server::invite::ServerInviteState;
 use transaction::{KeptMessage, Machine, New, Sending, StatusClass, TransactionKind, TransportKind};
 
-/// The response in hand, with its status.
+/// The current response, with its status.
 pub(super) type InHand<'a, 'b, F> = Option<(u16, &'a <<F as Form>::Message as KeptMessage>::Response<'b>)>;
 
 impl<F: Form> Proxy<F> {
-    /// Gives an event to a branch, does what follows, and lets go of what is not needed any more.
+    /// Gives an event to a branch, carries out the actions, and frees unneeded memory.
     pub(super) fn feed(
         &mut self,
         place: Place,
@@ -27,7 +27,7 @@ impl<F: Form> Proxy<F> {
         self.table.settle(place.at);
     }
 
-    /// Gives an event to a branch and does what it says.
+    /// Gives an event to a branch and carries out the actions.
     fn give(
         &mut self,
         place: Place,
@@ -56,7 +56,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Tells the router once how an attempt has been answered.
+    /// Reports the first result of an attempt to the router.
     fn tell_router(&mut self, place: Place, event: ProxyEvent, last: bool, step: &mut ProxyStep<'_, F>) {
         if matches!(event, ProxyEvent::Response(100) | ProxyEvent::Cancelled) {
             return;
@@ -70,7 +70,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Tells a response context of something and does what it says.
+    /// Gives an event to a response context and carries out the actions.
     pub(super) fn tell(
         &mut self,
         at: u32,
@@ -111,7 +111,7 @@ impl<F: Form> Proxy<F> {
         } else if status >= 200
             && let Some(request) = self.table.take_request(at)
         {
-            // A final response without a way back: the previous hop is not left waiting.
+            // A final response that cannot be forwarded: the previous hop gets a 500.
             self.answer(server, &request, 500, step);
         }
     }
@@ -126,23 +126,22 @@ impl<F: Form> Proxy<F> {
         self.counters.relayed += 1;
         self.ledger.charge(Operation::Forward);
         let class = StatusClass::of(status);
-        // §16.7 step 5: a 2xx that comes after the server transaction has ended, or has a failure, goes back all the
-        // same.
+        // §16.7 step 5: a 2xx is forwarded even if the server transaction has ended, or has a failure.
         if class == StatusClass::Success && !self.takes_success(server) {
             return step.sink.send(&message, Sending::First);
         }
         self.layer.respond(step.now, server, class, message, &mut Collect::new(step.sink));
     }
 
-    /// Whether there is a server transaction that a 2xx can go by.
+    /// Whether a server transaction can send a 2xx.
     fn takes_success(&self, server: transaction::Id) -> bool {
         use ServerInviteState::{Completed, Confirmed};
         let machine = self.layer.machine(server);
         !matches!(machine, None | Some(Machine::ServerInvite(Completed | Confirmed)))
     }
 
-    /// §16.7 step 4: the best final response so far is kept as it will go back. Of a 503 only that there was one. Nor
-    /// is more kept where no memory is left: then we answer with its status.
+    /// §16.7 step 4: keeps the best final response so far, in its forwarded form. For a 503, or without memory, only
+    /// the status is kept, and we make the response.
     fn keep(&mut self, at: u32, response: InHand<'_, '_, F>, is_last: bool, step: &mut ProxyStep<'_, F>) {
         let has_memory = is_last || self.has_memory();
         let response = response.filter(|&(status, _)| status != 503 && has_memory);
@@ -159,7 +158,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.7 step 6: the best response goes back.
+    /// §16.7 step 6: forwards the best response.
     fn answer_best(&mut self, at: u32, status: u16, step: &mut ProxyStep<'_, F>) {
         let server = self.table[at].server;
         let Some(request) = self.table.take_request(at) else { return };
@@ -172,7 +171,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.7 step 10, §16.10: every branch that has no final response is cancelled, once; not the one that is `kept`.
+    /// §16.7 step 10, §16.10: cancels every branch without a final response once, but for the branch `kept`.
     pub(super) fn cancel_but(&mut self, at: u32, kept: Option<u8>, step: &mut ProxyStep<'_, F>) {
         for branch in 0..self.table[at].branches.len() {
             let place = Place { at, branch };
@@ -199,7 +198,7 @@ impl<F: Form> Proxy<F> {
         self.layer.request(step.now, new, message, &mut Collect::new(step.sink));
     }
 
-    /// RFC 3263 §4.3. `failure` is what happened to the attempt before.
+    /// RFC 3263 §4.3. `failure` is the result of the last attempt.
     fn try_next(&mut self, place: Place, failure: ProxyEvent, step: &mut ProxyStep<'_, F>) {
         let has_memory = self.has_memory();
         let entry = &mut self.table[place.at];
@@ -208,7 +207,7 @@ impl<F: Form> Proxy<F> {
         step.router.failed(request, branch.attempt, failure);
         branch.attempt.alternate += 1;
         branch.settled = false;
-        // Nobody is chosen for what is not sent.
+        // Without memory no next hop is chosen, as the request would not be sent.
         let hop = if has_memory { step.router.next_hop(request, branch.attempt).ok() } else { None };
         let alternate = step.router.has_alternate(request, branch.attempt);
         branch.state.set_alternate(alternate && hop.is_some());
@@ -222,7 +221,7 @@ impl<F: Form> Proxy<F> {
                 self.send_on(place, hop, step);
                 self.watch_silence(place.at, step);
             }
-            // No alternate after all: what happened stands.
+            // No alternate after all: the failure stands.
             None => self.give(place, failure, None, step),
         }
     }

@@ -1,12 +1,12 @@
-//! Another next hop for an INVITE that those before leave without a response ([`Router::patience`]): whoever answers
-//! first has it.
+//! Further next hops for an INVITE that earlier ones leave without a response ([`Router::patience`]): the first one to
+//! answer has the call.
 //!
 //! This is a hedged request. A silent next hop may have lost the INVITE, hang, or be about to answer. Its branch cannot
 //! be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So all next hops keep the
 //! INVITE until one of them answers anything but 503. Then the other branches are cancelled as in a fork: at once, or
-//! after their first provisional response. Their failures are dropped, and the response context does not wait for
-//! them. A 2xx that crosses the CANCEL goes back as every 2xx does (§16.7 step 5). If it is the first 2xx, its next hop
-//! has the request after all; otherwise the caller ends all dialogs but one (§13.2.2.4).
+//! after their first provisional response. Their failures are dropped, and the response context does not wait for them.
+//! A 2xx that crosses the CANCEL is forwarded like every 2xx (§16.7 step 5). If it is the first 2xx, its next hop has
+//! the request after all; otherwise the caller ends all dialogs but one (§13.2.2.4).
 
 use super::Proxy;
 use crate::branches::BranchEntry;
@@ -15,7 +15,7 @@ use crate::medium::{Form, ProxyStep, Router};
 use crate::table::{Place, Race};
 use transaction::TransactionKey;
 
-/// The only answer that decides nothing: it speaks of the next hop and not of the call (RFC 3261 §21.5.4).
+/// The only response that does not decide: it concerns the next hop and not the call (RFC 3261 §21.5.4).
 const UNAVAILABLE: u16 = 503;
 
 /// Copies of the request that a silent next hop still gets after another one has answered. Its provisional response may
@@ -23,7 +23,7 @@ const UNAVAILABLE: u16 = 503;
 const LOSERS_COPIES: u8 = 2;
 
 impl<F: Form> Proxy<F> {
-    /// The timer of a request that is none of its branches'.
+    /// Handles the timer of a request that belongs to none of its branches.
     pub(super) fn time_over(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let request = self.table[at].request.as_ref();
         if request.is_some_and(|request| step.router.patience(request).is_some()) {
@@ -33,14 +33,14 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// The last next hop that got an INVITE has been silent for as long as it may, and so are those before.
+    /// Sends the INVITE to a further next hop if all earlier ones have been silent too long.
     fn next_beside(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &self.table[at];
-        // A branch that has lost the request is cancelled.
+        // A branch that has lost the race is cancelled.
         let has_it = |place: &Place| !self.table[*place].state.is_cancelled();
         let places = (0..entry.branches.len()).map(|branch| Place { at, branch });
         let Some(last) = places.rev().find(has_it) else { return };
-        // RFC 5393 §5.3.3: the next one needs a part of Max-Breadth, too, and so do those after it.
+        // RFC 5393 §5.3.3: this next hop needs a share of Max-Breadth, and so do later ones.
         let breadth = (entry.breadth - entry.branches.breadth()).div_ceil(2);
         let is_heard = |BranchEntry { state, .. }: &BranchEntry| {
             !state.is_finished() && !state.is_silent() && !state.is_cancelled()
@@ -48,7 +48,7 @@ impl<F: Form> Proxy<F> {
         let are_silent = !matches!(entry.race, Race::Won(_)) && !entry.branches.iter().any(is_heard);
         let may_begin = entry.branches.len() < self.most_branches && entry.context.is_open() && breadth > 0;
         if are_silent && may_begin {
-            // Only the last one goes on to alternates, or one failure would have two follow.
+            // Only the last branch may try alternates, or one failure would cause two further attempts.
             self.table[last].state.set_alternate(false);
             if self.add_branch(at, breadth, step) {
                 (self.table[at].race, self.table[at].looks) = (Race::Open, 0);
@@ -60,7 +60,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A next hop has just got an INVITE: it has its time for the first answer.
+    /// Starts the timer for the first response of a next hop that has just got an INVITE.
     pub(super) fn watch_silence(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let request = self.table[at].request.as_ref();
         if let Some(patience) = request.and_then(|request| step.router.patience(request)) {
@@ -68,8 +68,7 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// There is no other next hop now; there may be one later. The longer all are silent, the less often one is looked
-    /// for: every other time after twice as long.
+    /// Schedules another search for a next hop, as there is none now. The interval doubles with every second search.
     fn look_again(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         let times = 1_u32 << (entry.looks / 2).min(20);
@@ -87,8 +86,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A response is about to be given to [`response`](Self::response), which does this first: the router is told if
-    /// it decides who has a request. By itself for whoever has to know that before he looks at the response.
+    /// Decides who has a request, if this response does, and tells the router. [`response`](Self::response) does it
+    /// first. To be called separately by callers that need the result before they inspect the response.
     pub fn decide(&mut self, key: TransactionKey, status: u16, step: &mut ProxyStep<'_, F>) {
         let found = self.layer.find_client(key).and_then(|id| Some((id, *self.layer.user(id)?)));
         let Some(place) = found.and_then(|(id, leg)| self.table.of_client(id, leg)) else { return };
@@ -121,17 +120,17 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Whether another branch has had the request before it went on to the alternate of that: this one is cancelled, and
-    /// not by the caller.
+    /// Whether this branch was cancelled because another one had won the request, and not by the caller. The winner may
+    /// have moved on to an alternate since.
     fn has_lost(&self, place: Place) -> bool {
         self.table[place].state.is_cancelled() && self.table[place.at].context.is_open()
     }
 
-    /// What the end of a branch with this failure means for the request.
+    /// Event of the response context for the end of a branch with this failure.
     pub(super) fn failure_of(&self, place: Place, status: u16) -> ContextEvent {
         match self.table[place.at].race {
             Race::Won(branch) if branch == place.branch => ContextEvent::Decided(status),
-            // RFC 3261 §16.7 step 5: a 6xx speaks of the call, whoever says it.
+            // RFC 3261 §16.7 step 5: a 6xx concerns the call, whichever next hop sends it.
             Race::Won(_) if status < 600 => ContextEvent::Silence,
             Race::Open if status < 600 && self.has_lost(place) => ContextEvent::Silence,
             Race::Won(_) | Race::None | Race::Open => ContextEvent::Failure(status),

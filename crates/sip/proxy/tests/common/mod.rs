@@ -9,12 +9,12 @@ use proxy::{
 use transaction::{KeptMessage, Sending, ServerKey, Side, Tag, TransactionKey, TransportKind};
 use wire::Method;
 
-/// The Max-Breadth of requests that say nothing else, and of what has none.
+/// Max-Breadth of requests by default, also of requests that name none.
 pub(crate) const WHOLE: u8 = 60;
 
-/// What the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller whose
-/// branch is 7; with `/20` where Max-Breadth is 20 and not 60, and with `+2` where two challenges of other branches
-/// were added.
+/// Message that the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller
+/// whose branch is 7. `/20` is added if Max-Breadth is 20 and not 60, and `+2` if two challenges of other branches were
+/// added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Msg {
     /// `below` is the caller's branch.
@@ -46,7 +46,7 @@ impl std::fmt::Display for Msg {
     }
 }
 
-/// A response of a next hop.
+/// Response of a next hop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -71,7 +71,7 @@ impl KeptMessage for Msg {
     }
 }
 
-/// A request as it came in.
+/// A received request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -84,25 +84,25 @@ impl KeptRequest for Request {
     fn back(&self) {}
 }
 
-/// Next hops a, b, ... in turn, one after the other for the branches, and for the alternates of a branch.
+/// Next hops a, b, ... in order for the branches, and for the alternates of a branch.
 pub(crate) struct Script {
-    /// Hops that a branch has; none refuses every request.
+    /// Number of hops of a branch; with none every request is refused.
     pub(crate) hops: u8,
-    /// How many targets each group has.
+    /// Number of targets of each group.
     pub(crate) groups: Vec<u8>,
     pub(crate) ring_time: Option<Duration>,
-    /// After which another next hop gets an INVITE as well, if there is one.
+    /// Time after which another next hop gets an INVITE as well, if there is one.
     pub(crate) patience: Option<Duration>,
-    /// How many others there are.
+    /// Number of other next hops.
     pub(crate) others: u8,
-    /// The branches that were the first to answer.
+    /// Branches that were the first to answer.
     pub(crate) won: Vec<u8>,
 }
 
-/// Branches of what is forwarded without a transaction.
+/// Branch numbers of requests forwarded without a transaction.
 pub(crate) const STATELESS: u64 = 1_000_000;
 
-/// Messages of the tests.
+/// Form of the messages in the tests.
 pub(crate) enum Scripted {}
 
 impl Form for Scripted {
@@ -200,14 +200,14 @@ pub(crate) struct Bed {
     pub(crate) proxy: Proxy<Scripted>,
     pub(crate) script: Script,
     pub(crate) now: Instant,
-    /// Max-Breadth of the requests that come in.
+    /// Max-Breadth of received requests.
     pub(crate) breadth: u8,
-    /// All that was sent first, and not again.
+    /// All first sendings, without retransmissions.
     pub(crate) log: Vec<Msg>,
     sent: Sent,
 }
 
-/// What was sent, and whether it was for the first time.
+/// Sent messages, and whether each was a first sending.
 #[derive(Default)]
 struct Sent(Vec<(Msg, bool)>);
 
@@ -230,7 +230,7 @@ impl Bed {
         Self::forking(hops, &[1], None)
     }
 
-    /// A request has groups of so many targets, which ring so long each.
+    /// Makes a bed whose requests have groups of these numbers of targets, with this ring time for each group.
     pub(crate) fn forking(hops: u8, groups: &[u8], ring_time: Option<Duration>) -> Self {
         Self {
             proxy: Proxy::new(ProxyTimers::default(), 1),
@@ -255,12 +255,12 @@ impl Bed {
         act(proxy, &mut ProxyStep { now: *now, medium, router: script, sink: sent })
     }
 
-    /// A request comes in; what is sent at once.
+    /// Receives a request; returns the messages sent at once.
     pub(crate) fn request(&mut self, method: Method, branch: u64) -> Vec<String> {
         self.request_as(method, branch, branch)
     }
 
-    /// The same; what answers it is known by another number.
+    /// Like [`Self::request`], with another number in the response.
     pub(crate) fn request_as(&mut self, method: Method, branch: u64, answered: u64) -> Vec<String> {
         let is_ack = method == Method::Ack;
         let arrived = Arrived {
@@ -274,7 +274,7 @@ impl Bed {
         self.sent()
     }
 
-    /// A next hop answers the request with this branch.
+    /// Receives a next hop's response to the request with this branch; returns the messages sent at once.
     pub(crate) fn answer(&mut self, method: Method, branch: u64, status: u16) -> Vec<String> {
         self.answer_below(method, branch, Reply { status, below: Some(CALL) })
     }
@@ -291,8 +291,8 @@ impl Bed {
         self.sent()
     }
 
-    /// Time passes; what is sent meanwhile, with its time in milliseconds since the beginning of the wait, rounded
-    /// down to halves of a second: the wheel is late by its ticks.
+    /// Lets time pass. Returns the messages sent meanwhile, with their times in milliseconds since the call, rounded
+    /// down to half seconds, as the wheel is late by its ticks.
     pub(crate) fn wait(&mut self, time: Duration) -> Vec<String> {
         let (begin, end) = (self.now, self.now + time);
         let mut all = Vec::new();
@@ -312,17 +312,17 @@ impl Bed {
         sent.into_iter().map(|(message, _)| message.to_string()).collect()
     }
 
-    /// Whether a client transaction of this branch is there.
+    /// Whether there is a client transaction of this branch.
     pub(crate) fn expects(&self, method: Method, branch: u64) -> bool {
         self.proxy.expects(TransactionKey::from_numbers(Side::Client, branch, method))
     }
 
-    /// Whether a server transaction of this request is there.
+    /// Whether there is a server transaction of this request.
     pub(crate) fn has_transaction(&self, method: Method, branch: u64) -> bool {
         self.proxy.knows(&key(branch, method, false))
     }
 
-    /// Nothing is left: no transaction, no request, no timer.
+    /// Checks that nothing remains: no transaction, no request, no timer.
     pub(crate) fn assert_empty(&self) {
         assert_eq!((self.proxy.transactions(), self.proxy.in_progress(), self.proxy.unanswered()), (0, 0, 0));
         assert_eq!(self.proxy.deadline(), None);

@@ -1,19 +1,19 @@
-//! The INVITE client transaction: RFC 3261 §17.1.1, figure 5 as RFC 6026 §8.4 has it.
+//! INVITE client transaction: RFC 3261 §17.1.1, figure 5 as corrected by RFC 6026 §8.4.
 
 use crate::machine::{MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransportKind};
 
-/// Where the transaction stands.
+/// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientInviteState {
-    /// Sent, not answered.
+    /// Sent, without a response so far.
     Calling,
     /// Answered with 1xx.
     Proceeding,
-    /// Answered with 1xx, then cancelled: the final response has 64*T1 to come (§9.1).
+    /// Cancelled after a 1xx: the final response must arrive within 64*T1 (§9.1).
     Cancelling,
     /// Answered with 300 to 699, acknowledged.
     Completed,
-    /// Answered with 2xx, of which more may come.
+    /// Answered with 2xx; more 2xx may arrive.
     Accepted,
     /// Over.
     Terminated,
@@ -29,7 +29,7 @@ pub fn start(transport: TransportKind) -> MachineStep<ClientInviteState> {
 }
 
 impl ClientInviteState {
-    /// What an event leads to.
+    /// Next state and actions for an event.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {
         match self {
@@ -41,7 +41,7 @@ impl ClientInviteState {
         }
     }
 
-    /// The INVITE is what the ACK and a CANCEL are made from; later the ACK is kept in its place.
+    /// Whether a message is kept: the INVITE, from which ACK and CANCEL are made, and later the ACK.
     pub(crate) fn keeps_message(self) -> bool {
         !matches!(self, Self::Accepted | Self::Terminated)
     }
@@ -49,21 +49,21 @@ impl ClientInviteState {
 
 fn calling(event: TransactionEvent, transport: TransportKind) -> MachineStep<ClientInviteState> {
     match event {
-        // [17.1.1.2-6] The request is sent again when A fires, [17.1.1.2-7] at intervals that double each time; only
-        // here, [17.1.1.2-8] so only while Calling, [17.1.1.2-9] and whatever T1 is.
+        // [17.1.1.2-6] The request is sent again when A fires, [17.1.1.2-7] at intervals that double each time.
+        // [17.1.1.2-8] This happens in Calling only, [17.1.1.2-9] for any value of T1.
         TransactionEvent::Timer(Timer::A) => {
             MachineStep::to(ClientInviteState::Calling).send(Send::Again).pace(Pace::Double)
         }
-        // [17.1.1.2-10] The user is told of the timeout, [17.1.1.2-11] and no ACK is made.
+        // [17.1.1.2-10] The user learns of the timeout, [17.1.1.2-11] and no ACK is made.
         TransactionEvent::Timer(Timer::B) => {
             MachineStep::to(ClientInviteState::Terminated).tell(Tell::Timeout)
         }
-        // [17.1.1.2-12] No more sending, [17.1.1.2-13] the response is passed on. B does not run in Proceeding.
+        // [17.1.1.2-12] No more retransmission, [17.1.1.2-13] the response is passed on. B does not run in Proceeding.
         TransactionEvent::Response(StatusClass::Trying | StatusClass::Provisional) => {
             MachineStep::to(ClientInviteState::Proceeding).tell(Tell::Message).no_timers()
         }
         TransactionEvent::Response(class) => answered(class, transport),
-        // [17.1.4-1] The user is told, [17.1.4-2] and the transaction is over.
+        // [17.1.4-1] The user learns of the error, [17.1.4-2] and the transaction ends.
         TransactionEvent::TransportError => {
             MachineStep::to(ClientInviteState::Terminated).tell(Tell::TransportError)
         }
@@ -72,7 +72,7 @@ fn calling(event: TransactionEvent, transport: TransportKind) -> MachineStep<Cli
     }
 }
 
-/// Proceeding, and Cancelling, which differs by its limit.
+/// Proceeding and Cancelling, which differ in their time limit.
 fn proceeding(
     state: ClientInviteState,
     event: TransactionEvent,
@@ -84,7 +84,7 @@ fn proceeding(
             MachineStep::to(state).tell(Tell::Message)
         }
         TransactionEvent::Response(class) => answered(class, transport),
-        // [9.1-7] A cancelled INVITE without final response is given up after 64*T1.
+        // [9.1-7] A cancelled INVITE without final response ends after 64*T1.
         TransactionEvent::Cancel if state == ClientInviteState::Proceeding => {
             MachineStep::to(ClientInviteState::Cancelling).life(Timer::Cancel)
         }
@@ -95,11 +95,11 @@ fn proceeding(
     }
 }
 
-/// The first final response.
+/// Handles the first final response.
 fn answered(class: StatusClass, transport: TransportKind) -> MachineStep<ClientInviteState> {
     if class == StatusClass::Success {
-        // [17.1.1.2-21] A 2xx leads to Accepted, where M runs 64*T1; [17.1.1.2-22] it is passed on, [17.1.1.2-23] and
-        // the ACK is the user's.
+        // [17.1.1.2-21] A 2xx leads to Accepted, where M runs 64*T1. [17.1.1.2-22] It is passed on, [17.1.1.2-23] and
+        // the user makes the ACK.
         return MachineStep::to(ClientInviteState::Accepted).tell(Tell::Message).no_timers().life(Timer::M);
     }
     // [17.1.1.2-16] The response is passed on, [17.1.1.2-17] and acknowledged over any transport.
@@ -107,18 +107,18 @@ fn answered(class: StatusClass, transport: TransportKind) -> MachineStep<ClientI
     match transport {
         // [17.1.1.2-15] 300 to 699 leads to Completed, [17.1.1.2-19] where D runs.
         TransportKind::Unreliable => step.life(Timer::D),
-        // D is zero: nothing will come again.
+        // D is zero: no retransmission will arrive.
         TransportKind::Reliable => MachineStep { next: ClientInviteState::Terminated, ..step },
     }
 }
 
 fn completed(event: TransactionEvent) -> MachineStep<ClientInviteState> {
     match event {
-        // [17.1.1.2-20] The ACK goes out again, and the response is not passed on.
+        // [17.1.1.2-20] The ACK is sent again, and the response is not passed on.
         TransactionEvent::Response(StatusClass::Failure | StatusClass::Timeout) => {
             MachineStep::to(ClientInviteState::Completed).send(Send::Again)
         }
-        // [17.1.1.2-24] D ends it.
+        // [17.1.1.2-24] D ends the transaction.
         TransactionEvent::Timer(Timer::D) => MachineStep::to(ClientInviteState::Terminated),
         // The ACK could not be delivered.
         TransactionEvent::TransportError => {
@@ -130,11 +130,11 @@ fn completed(event: TransactionEvent) -> MachineStep<ClientInviteState> {
 
 fn accepted(event: TransactionEvent) -> MachineStep<ClientInviteState> {
     match event {
-        // [17.1.1.2-25] Repetitions and the 2xx of other branches of a fork are passed on.
+        // [17.1.1.2-25] Retransmissions and the 2xx of other branches of a fork are passed on.
         TransactionEvent::Response(StatusClass::Success) => {
             MachineStep::to(ClientInviteState::Accepted).tell(Tell::Message)
         }
-        // [17.1.1.2-26] M ends it.
+        // [17.1.1.2-26] M ends the transaction.
         TransactionEvent::Timer(Timer::M) => MachineStep::to(ClientInviteState::Terminated),
         _ => MachineStep::to(ClientInviteState::Accepted),
     }

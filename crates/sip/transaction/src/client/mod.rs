@@ -1,4 +1,4 @@
-//! Client transactions (RFC 3261 §17.1): a request goes out, responses come in.
+//! Client transactions (RFC 3261 §17.1): send a request, receive responses.
 
 pub mod invite;
 pub mod non_invite;

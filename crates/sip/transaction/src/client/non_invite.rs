@@ -1,15 +1,15 @@
-//! The non-INVITE client transaction: RFC 3261 §17.1.2, figure 6.
+//! Non-INVITE client transaction: RFC 3261 §17.1.2, figure 6.
 
 use crate::machine::{MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransportKind};
 
-/// Where the transaction stands.
+/// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientNonInviteState {
-    /// Sent, not answered.
+    /// Sent, without a response so far.
     Trying,
     /// Answered with 1xx.
     Proceeding,
-    /// Answered with 200 to 699, which may come again.
+    /// Answered with 200 to 699; retransmissions may arrive.
     Completed,
     /// Over.
     Terminated,
@@ -24,7 +24,7 @@ pub fn start(transport: TransportKind) -> MachineStep<ClientNonInviteState> {
 }
 
 impl ClientNonInviteState {
-    /// What an event leads to.
+    /// Next state and actions for an event.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {
         match self {
@@ -35,7 +35,7 @@ impl ClientNonInviteState {
         }
     }
 
-    /// The request, until it is answered.
+    /// Whether the request is kept: until it is answered.
     pub(crate) fn keeps_message(self) -> bool {
         matches!(self, Self::Trying | Self::Proceeding)
     }
@@ -47,7 +47,8 @@ fn trying(event: TransactionEvent, transport: TransportKind) -> MachineStep<Clie
         TransactionEvent::Timer(Timer::E) => {
             MachineStep::to(ClientNonInviteState::Trying).send(Send::Again).pace(Pace::DoubleToT2)
         }
-        // [17.1.2.2-7] A provisional response is passed on, [17.1.2.2-8] and leads to Proceeding, where E goes on.
+        // [17.1.2.2-7] A provisional response is passed on, [17.1.2.2-8] and leads to Proceeding, where E keeps
+        // running.
         TransactionEvent::Response(StatusClass::Trying | StatusClass::Provisional) => {
             MachineStep::to(ClientNonInviteState::Proceeding).tell(Tell::Message)
         }
@@ -57,7 +58,7 @@ fn trying(event: TransactionEvent, transport: TransportKind) -> MachineStep<Clie
 
 fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<ClientNonInviteState> {
     match event {
-        // [17.1.2.2-10] The request goes out again, [17.1.2.2-11] from now on at intervals of T2.
+        // [17.1.2.2-10] The request is sent again, [17.1.2.2-11] from now on at intervals of T2.
         TransactionEvent::Timer(Timer::E) => {
             MachineStep::to(ClientNonInviteState::Proceeding).send(Send::Again).pace(Pace::T2)
         }
@@ -68,7 +69,7 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
     }
 }
 
-/// What Trying and Proceeding have in common.
+/// Events that Trying and Proceeding handle alike.
 fn waiting(
     state: ClientNonInviteState,
     event: TransactionEvent,
@@ -79,16 +80,16 @@ fn waiting(
             // [17.1.2.2-9] The final response is passed on.
             let step = MachineStep::to(ClientNonInviteState::Completed).tell(Tell::Message).no_timers();
             match transport {
-                // [17.1.2.2-13] K waits for repetitions; [17.1.2.2-12] zero seconds over a reliable transport.
+                // [17.1.2.2-13] K waits for retransmissions; [17.1.2.2-12] zero seconds over a reliable transport.
                 TransportKind::Unreliable => step.life(Timer::K),
                 TransportKind::Reliable => MachineStep { next: ClientNonInviteState::Terminated, ..step },
             }
         }
-        // [17.1.2.2-5] The user is told of the timeout, [17.1.2.2-6] and the transaction is over.
+        // [17.1.2.2-5] The user learns of the timeout, [17.1.2.2-6] and the transaction ends.
         TransactionEvent::Timer(Timer::F) => {
             MachineStep::to(ClientNonInviteState::Terminated).tell(Tell::Timeout)
         }
-        // [17.1.4-1] [17.1.4-2] The same for what could not be sent.
+        // [17.1.4-1] [17.1.4-2] The same if the request could not be sent.
         TransactionEvent::TransportError => {
             MachineStep::to(ClientNonInviteState::Terminated).tell(Tell::TransportError)
         }
@@ -98,7 +99,7 @@ fn waiting(
 
 fn completed(event: TransactionEvent) -> MachineStep<ClientNonInviteState> {
     match event {
-        // [17.1.2.2-14] K ends it. Repetitions of the response are absorbed until then.
+        // [17.1.2.2-14] K ends the transaction. Retransmissions of the response are absorbed until then.
         TransactionEvent::Timer(Timer::K) => MachineStep::to(ClientNonInviteState::Terminated),
         _ => MachineStep::to(ClientNonInviteState::Completed),
     }

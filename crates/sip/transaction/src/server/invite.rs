@@ -1,17 +1,17 @@
-//! The INVITE server transaction: RFC 3261 §17.2.1, figure 7 as RFC 6026 §8.6 has it.
+//! INVITE server transaction: RFC 3261 §17.2.1, figure 7 as corrected by RFC 6026 §8.6.
 
 use crate::machine::{MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransportKind};
 
-/// Where the transaction stands.
+/// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerInviteState {
-    /// Received, and nothing sent yet: the first part of the RFC's Proceeding.
+    /// Received, and nothing sent so far: the first part of the RFC's Proceeding.
     Received,
-    /// Answered with 1xx: the rest of it.
+    /// Answered with 1xx: the second part of the RFC's Proceeding.
     Proceeding,
     /// Answered with 300 to 699, the ACK is awaited.
     Completed,
-    /// The ACK is there, and may come again.
+    /// The ACK has arrived; retransmissions of it may arrive.
     Confirmed,
     /// Answered with 2xx.
     Accepted,
@@ -19,7 +19,7 @@ pub enum ServerInviteState {
     Terminated,
 }
 
-/// Takes the INVITE. The user gets it from whoever called: [17.2.1-3].
+/// Accepts the INVITE. The caller passes it to the user: [17.2.1-3].
 ///
 /// [17.2.1-1] A 100 is due after 200 ms.
 pub fn start() -> MachineStep<ServerInviteState> {
@@ -27,7 +27,7 @@ pub fn start() -> MachineStep<ServerInviteState> {
 }
 
 impl ServerInviteState {
-    /// What an event leads to.
+    /// Next state and actions for an event.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {
         match self {
@@ -40,7 +40,7 @@ impl ServerInviteState {
         }
     }
 
-    /// The last response, but for a 2xx, which is its user's to send again.
+    /// Whether the last response is kept. A 2xx is not, since the user retransmits it.
     pub(crate) fn keeps_message(self) -> bool {
         matches!(self, Self::Proceeding | Self::Completed)
     }
@@ -48,12 +48,12 @@ impl ServerInviteState {
 
 fn received(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerInviteState> {
     match event {
-        // [17.2.1-1] The user answers with a 100, unless it has something better: it has the request to copy from.
+        // [17.2.1-1] The user sends a 100, which it makes from the request, unless it has a better response.
         TransactionEvent::Timer(Timer::TryingInvite) => {
             MachineStep::to(ServerInviteState::Received).tell(Tell::TryingDue).no_timers()
         }
         TransactionEvent::Respond(_) => respond(event, transport),
-        // Not answered yet, so nothing to answer a repetition with, and nothing that could have failed.
+        // Nothing was sent so far, so no response can be repeated or have failed.
         _ => MachineStep::to(ServerInviteState::Received),
     }
 }
@@ -61,9 +61,9 @@ fn received(event: TransactionEvent, transport: TransportKind) -> MachineStep<Se
 fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerInviteState> {
     match event {
         TransactionEvent::Respond(_) => respond(event, transport),
-        // [17.2.1-5] A repetition gets the last provisional response.
+        // [17.2.1-5] A retransmission gets the last provisional response.
         TransactionEvent::Request => MachineStep::to(ServerInviteState::Proceeding).send(Send::Again),
-        // [17.2.4-1] The user is told, [17.2.4-2] and the state remains.
+        // [17.2.4-1] The user learns of the error, [17.2.4-2] and the state remains.
         TransactionEvent::TransportError => {
             MachineStep::to(ServerInviteState::Proceeding).tell(Tell::TransportError)
         }
@@ -71,15 +71,15 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
     }
 }
 
-/// The user answers, for the first time or after a provisional response.
+/// Handles a response of the user, the first one or one after a provisional response.
 fn respond(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerInviteState> {
     match event {
         // [17.2.1-6] A 2xx is passed to the transport, [17.2.1-7] leads to Accepted, [17.2.1-17] and L starts.
         TransactionEvent::Respond(StatusClass::Success) => {
             MachineStep::to(ServerInviteState::Accepted).send(Send::Pass).no_timers().life(Timer::L)
         }
-        // [17.2.1-8] 300 to 699 is passed to the transport, [17.2.1-9] leads to Completed, [17.2.1-10] and H starts,
-        // over any transport; G only where it is needed.
+        // [17.2.1-8] 300 to 699 is passed to the transport, [17.2.1-9] leads to Completed, [17.2.1-10] and H starts
+        // over any transport. G starts only over an unreliable one.
         TransactionEvent::Respond(StatusClass::Failure | StatusClass::Timeout) => {
             let step = MachineStep::to(ServerInviteState::Completed).send(Send::New).no_timers();
             step.start_pace(transport).life(Timer::H)
@@ -91,25 +91,25 @@ fn respond(event: TransactionEvent, transport: TransportKind) -> MachineStep<Ser
 
 fn completed(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerInviteState> {
     match event {
-        // [17.2.1-11] The response goes out again at intervals that double up to T2,
+        // [17.2.1-11] The response is sent again at intervals that double up to T2,
         TransactionEvent::Timer(Timer::G) => {
             MachineStep::to(ServerInviteState::Completed).send(Send::Again).pace(Pace::DoubleToT2)
         }
-        // [17.2.1-12] and to every repetition of the request.
+        // [17.2.1-12] and at every retransmission of the request.
         TransactionEvent::Request => MachineStep::to(ServerInviteState::Completed).send(Send::Again),
-        // [17.2.1-13] The ACK ends this; I waits for others over unreliable transports, and is zero over reliable
-        // ones.
+        // [17.2.1-13] The ACK ends this state. Over unreliable transports I waits for further ACKs, over reliable ones
+        // it is zero.
         TransactionEvent::Ack => match transport {
             TransportKind::Unreliable => {
                 MachineStep::to(ServerInviteState::Confirmed).no_timers().life(Timer::I)
             }
             TransportKind::Reliable => MachineStep::to(ServerInviteState::Terminated),
         },
-        // [17.2.1-14] Without it the transaction ends, [17.2.1-15] and the user is told.
+        // [17.2.1-14] Without ACK the transaction ends, [17.2.1-15] and the user learns of it.
         TransactionEvent::Timer(Timer::H) => {
             MachineStep::to(ServerInviteState::Terminated).tell(Tell::Timeout)
         }
-        // [17.2.4-1] [17.2.4-2] The user is told, and the state remains.
+        // [17.2.4-1] [17.2.4-2] The user learns of the error, and the state remains.
         TransactionEvent::TransportError => {
             MachineStep::to(ServerInviteState::Completed).tell(Tell::TransportError)
         }
@@ -119,7 +119,7 @@ fn completed(event: TransactionEvent, transport: TransportKind) -> MachineStep<S
 
 fn confirmed(event: TransactionEvent) -> MachineStep<ServerInviteState> {
     match event {
-        // [17.2.1-16] I ends it. ACKs are absorbed until then.
+        // [17.2.1-16] I ends the transaction. ACKs are absorbed until then.
         TransactionEvent::Timer(Timer::I) => MachineStep::to(ServerInviteState::Terminated),
         _ => MachineStep::to(ServerInviteState::Confirmed),
     }
@@ -127,20 +127,21 @@ fn confirmed(event: TransactionEvent) -> MachineStep<ServerInviteState> {
 
 fn accepted(event: TransactionEvent) -> MachineStep<ServerInviteState> {
     match event {
-        // [17.2.1-18] The user's repetitions of the 2xx are passed to the transport; [17.2.1-19] there are no others.
+        // [17.2.1-18] The user's retransmissions of the 2xx are passed to the transport; [17.2.1-19] there are no
+        // others.
         TransactionEvent::Respond(StatusClass::Success) => {
             MachineStep::to(ServerInviteState::Accepted).send(Send::Pass)
         }
-        // [17.2.1-20] The ACK to a 2xx is the user's, [6026-2] also when an RFC 2543 peer sent it and it thus
-        // matches.
+        // [17.2.1-20] The ACK to a 2xx goes to the user, [6026-2] also if it matches because it is from an RFC 2543
+        // peer.
         TransactionEvent::Ack => MachineStep::to(ServerInviteState::Accepted).tell(Tell::Message),
-        // [17.2.1-21] L ends it.
+        // [17.2.1-21] L ends the transaction.
         TransactionEvent::Timer(Timer::L) => MachineStep::to(ServerInviteState::Terminated),
-        // [17.2.4-1] [17.2.4-2] The user is told, and the state remains.
+        // [17.2.4-1] [17.2.4-2] The user learns of the error, and the state remains.
         TransactionEvent::TransportError => {
             MachineStep::to(ServerInviteState::Accepted).tell(Tell::TransportError)
         }
-        // [17.2.1-22] The INVITE again is absorbed: whoever accepted it sends the 2xx again already.
+        // [17.2.1-22] A retransmitted INVITE is absorbed: the UAS that accepted it retransmits the 2xx already.
         _ => MachineStep::to(ServerInviteState::Accepted),
     }
 }

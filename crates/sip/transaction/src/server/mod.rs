@@ -1,4 +1,4 @@
-//! Server transactions (RFC 3261 §17.2): a request comes in, responses go out.
+//! Server transactions (RFC 3261 §17.2): receive a request, send responses.
 
 pub mod invite;
 pub mod non_invite;

@@ -1,33 +1,33 @@
-//! The non-INVITE server transaction: RFC 3261 §17.2.2, figure 8 as RFC 4320 §4 and RFC 6026 §8.8 have it.
+//! Non-INVITE server transaction: RFC 3261 §17.2.2, figure 8 as corrected by RFC 4320 §4 and RFC 6026 §8.8.
 
 use crate::machine::{MachineStep, Send, StatusClass, Tell, Timer, TransactionEvent, TransportKind};
 
-/// Where the transaction stands.
+/// State of the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerNonInviteState {
     /// Received, and too early for a 100 over an unreliable transport: the first part of the RFC's Trying.
     Trying,
-    /// Received, and a 100 is due: the rest of it.
+    /// Received, and a 100 is due: the second part of the RFC's Trying.
     Late,
     /// Answered with 100.
     Proceeding,
     /// Answered with 200 to 699.
     Completed,
-    /// The user gave up, and nothing is sent (RFC 4320 §4.2); repetitions are absorbed as in Completed.
+    /// Ended without an answer by the user (RFC 4320 §4.2); retransmissions are absorbed as in Completed.
     Abandoned,
     /// Over.
     Terminated,
 }
 
-/// Takes the request. The user gets it from whoever called.
+/// Accepts the request. The caller passes it to the user.
 ///
-/// [4320-3] A 100 is due when the client's timer E has come to T2.
+/// [4320-3] A 100 is due when the client's timer E has reached T2.
 pub fn start() -> MachineStep<ServerNonInviteState> {
     MachineStep::to(ServerNonInviteState::Trying).life(Timer::TryingNonInvite)
 }
 
 impl ServerNonInviteState {
-    /// What an event leads to.
+    /// Next state and actions for an event.
     #[inline(always)]
     pub fn on(self, event: TransactionEvent, transport: TransportKind) -> MachineStep<Self> {
         match self {
@@ -40,7 +40,7 @@ impl ServerNonInviteState {
         }
     }
 
-    /// The last response.
+    /// Whether the last response is kept.
     pub(crate) fn keeps_message(self) -> bool {
         matches!(self, Self::Proceeding | Self::Completed)
     }
@@ -48,23 +48,23 @@ impl ServerNonInviteState {
 
 fn trying(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerNonInviteState> {
     match event {
-        // [4320-3] The user answers with a 100, unless it has something better.
+        // [4320-3] The user sends a 100, unless it has a better response.
         TransactionEvent::Timer(Timer::TryingNonInvite) => {
             MachineStep::to(ServerNonInviteState::Late).tell(Tell::TryingDue).life(Timer::Expire)
         }
-        // [4320-2] Over an unreliable transport a 100 this early is swallowed: it would slow the client's repetitions
-        // when the final response may be lost.
+        // [4320-2] Over an unreliable transport such an early 100 is not sent: it would slow down the client's
+        // retransmissions, and so the recovery of a lost final response.
         TransactionEvent::Respond(StatusClass::Trying) if transport == TransportKind::Unreliable => {
             MachineStep::to(ServerNonInviteState::Trying)
         }
-        // [17.2.2-1] Repetitions are discarded.
+        // [17.2.2-1] Retransmissions are discarded.
         _ => unanswered(ServerNonInviteState::Trying, event, transport),
     }
 }
 
 fn late(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerNonInviteState> {
     match event {
-        // The client has given up by now, and so would whoever is asked by us.
+        // The client has timed out by now, and a UAS that we forwarded to would be too late as well.
         TransactionEvent::Timer(Timer::Expire) => {
             MachineStep::to(ServerNonInviteState::Terminated).tell(Tell::Timeout)
         }
@@ -74,7 +74,7 @@ fn late(event: TransactionEvent, transport: TransportKind) -> MachineStep<Server
 
 fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<ServerNonInviteState> {
     match event {
-        // [17.2.2-5] A repetition gets the 100 again.
+        // [17.2.2-5] A retransmission gets the 100 again.
         TransactionEvent::Request => MachineStep::to(ServerNonInviteState::Proceeding).send(Send::Again),
         // [17.2.2-4] A further provisional response is passed to the transport.
         TransactionEvent::Respond(StatusClass::Trying) => {
@@ -83,7 +83,7 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
         TransactionEvent::Timer(Timer::Expire) => {
             MachineStep::to(ServerNonInviteState::Terminated).tell(Tell::Timeout)
         }
-        // [17.2.4-1] The user is told, [17.2.4-2] and the state remains.
+        // [17.2.4-1] The user learns of the error, [17.2.4-2] and the state remains.
         TransactionEvent::TransportError => {
             MachineStep::to(ServerNonInviteState::Proceeding).tell(Tell::TransportError)
         }
@@ -91,7 +91,7 @@ fn proceeding(event: TransactionEvent, transport: TransportKind) -> MachineStep<
     }
 }
 
-/// What the states before the final response have in common.
+/// Events that the states before the final response handle alike.
 fn unanswered(
     state: ServerNonInviteState,
     event: TransactionEvent,
@@ -106,7 +106,7 @@ fn unanswered(
         TransactionEvent::Respond(StatusClass::Success | StatusClass::Failure) => {
             MachineStep::to(ServerNonInviteState::Completed).send(Send::New)
         }
-        // [4320-4] A 408 is not sent: the client knows, and nothing else is to be said.
+        // [4320-4] A 408 is not sent: the client has timed out by itself.
         TransactionEvent::Respond(StatusClass::Timeout) => MachineStep::to(ServerNonInviteState::Abandoned),
         // [4320-1] 101 to 199 are not sent.
         _ => return MachineStep::to(state),
@@ -120,11 +120,11 @@ fn unanswered(
 
 fn completed(event: TransactionEvent) -> MachineStep<ServerNonInviteState> {
     match event {
-        // [17.2.2-9] A repetition gets the final response again.
+        // [17.2.2-9] A retransmission gets the final response again.
         TransactionEvent::Request => MachineStep::to(ServerNonInviteState::Completed).send(Send::Again),
-        // [17.2.2-11] J ends it.
+        // [17.2.2-11] J ends the transaction.
         TransactionEvent::Timer(Timer::J) => MachineStep::to(ServerNonInviteState::Terminated),
-        // [17.2.4-1] [17.2.4-2] The user is told, and the state remains.
+        // [17.2.4-1] [17.2.4-2] The user learns of the error, and the state remains.
         TransactionEvent::TransportError => {
             MachineStep::to(ServerNonInviteState::Completed).tell(Tell::TransportError)
         }

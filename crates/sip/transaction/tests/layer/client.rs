@@ -1,4 +1,4 @@
-//! Client transactions on virtual time: what is sent when, what the user learns, and when it ends.
+//! Client transactions on virtual time: times of sending, news for the user, and their end.
 
 use super::run::{Msg, Run, What, assert_times};
 use transaction::TransactionKind::{Invite, NonInvite};
@@ -17,7 +17,7 @@ fn an_unanswered_invite_is_sent_seven_times_in_32_s() {
     run.until(40.0);
     assert_times(&run.sent(Msg::Request), &[0.0, 0.5, 1.5, 3.5, 7.5, 15.5, 31.5]);
     assert_times(&[run.ended().unwrap()], &[32.0]);
-    // [17.1.1.2-10] [17.1.1.2-11] [17.1.1.2-27] The user learns of it, nothing is acknowledged, nothing is left.
+    // [17.1.1.2-10] [17.1.1.2-11] [17.1.1.2-27] The user learns of the timeout, no ACK is sent, nothing remains.
     assert!(run.sent(Msg::Ack).is_empty() && run.layer.is_empty() && run.layer.timers_set() == 0);
     assert_eq!(run.take()[7..], [What::Told(TransactionNews::Timeout(Timer::B)), What::Ended]);
 }
@@ -36,7 +36,7 @@ fn an_unanswered_non_invite_is_sent_eleven_times_in_32_s() {
     assert_eq!(run.take()[11..], [What::Told(TransactionNews::Timeout(Timer::F)), What::Ended]);
 }
 
-/// Whoever sends on for others may not know whether the next hop wants to hear of it.
+/// A proxy may not know whether the next hop wants this traffic.
 #[test]
 fn a_request_with_a_limit_is_sent_again_as_often_as_that_and_waits_as_long_as_any() {
     let nominal = [0.0, 0.5, 1.5, 3.5, 7.5];
@@ -130,7 +130,7 @@ fn every_2xx_of_a_fork_is_passed_on_and_none_acknowledged() {
         }
         run.take();
         run.response(Invite, 200);
-        // What the INVITE took is freed; the user has what the ACK is made from.
+        // The memory of the INVITE is freed; the user has the data for the ACK.
         assert!(run.layer.message(id).is_none());
         run.until(20.0);
         run.response(Invite, 200);
@@ -141,7 +141,7 @@ fn every_2xx_of_a_fork_is_passed_on_and_none_acknowledged() {
         run.until(60.0);
         assert_times(&[run.ended().unwrap()], &[32.0]);
         assert_eq!(run.take(), [What::Ended]);
-        // [6026-1] A 2xx that is too late is a stray.
+        // [6026-1] A late 2xx matches no transaction.
         assert!(run.response(Invite, 200).is_none());
         assert!(run.take().is_empty());
     }
@@ -155,7 +155,7 @@ fn a_non_invite_in_progress_is_sent_again_every_t2() {
     run.until(0.6);
     assert!(run.response(NonInvite, 100).is_some());
     run.until(40.0);
-    // The timer that ran when the 100 came runs on, to 1.5 s.
+    // The timer that was running when the 100 arrived continues, to 1.5 s.
     let nominal = [0.0, 0.5, 1.5, 5.5, 9.5, 13.5, 17.5, 21.5, 25.5, 29.5];
     assert_times(&run.sent(Msg::Request), &nominal);
     assert_eq!(run.take()[11..], [What::Told(TransactionNews::Timeout(Timer::F)), What::Ended]);
@@ -270,7 +270,7 @@ fn a_key_is_taken_once() {
 
 #[test]
 fn nothing_is_sent_at_the_instant_of_giving_up() {
-    // A whole number of the wheel's ticks, so that E and F meet exactly, after 64 intervals.
+    // A whole number of the wheel's ticks, so that E and F expire together, after 64 intervals.
     let t1 = core::time::Duration::from_nanos(10 << 24);
     let mut run = Run::new();
     run.layer = transaction::Layer::new(transaction::Timers { t1, t2: t1, ..Default::default() });

@@ -1,4 +1,4 @@
-//! Random sequences of events: what must hold for every one of them, whoever misbehaves.
+//! Random sequences of events: properties of all sequences, also with misbehaving peers.
 
 use super::run::{Msg, Run, What};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn transport() -> impl Strategy<Value = TransportKind> {
     prop::sample::select(vec![TransportKind::Unreliable, TransportKind::Reliable])
 }
 
-/// Runs the acts against one transaction, checks after each, and gives all that happened.
+/// Applies the acts to one transaction, checks after each, and returns all effects.
 fn play(kind: TransactionKind, transport: TransportKind, client: bool, acts: &[Act]) -> Vec<What> {
     let mut run = Run::new();
     let id = if client { run.request(kind, transport) } else { run.accept(kind, transport) };
@@ -73,7 +73,7 @@ fn play(kind: TransactionKind, transport: TransportKind, client: bool, acts: &[A
     all
 }
 
-/// One final response at most reaches the user, but for the 2xx of a fork.
+/// At most one final response is passed to the user, but for the 2xx of a fork.
 fn check_delivered(kind: TransactionKind, delivered: &[u16]) {
     let mut finals = delivered.iter().filter(|&&status| status >= 200);
     match finals.next() {
@@ -84,20 +84,20 @@ fn check_delivered(kind: TransactionKind, delivered: &[u16]) {
     }
 }
 
-/// What holds at any time.
+/// Properties that hold at any time.
 fn check(run: &Run, all: &[What]) {
     // A live transaction has at most one timer, an ended one has none.
     assert!(run.layer.timers_set() <= run.layer.len());
     let ends = all.iter().filter(|&&what| what == What::Ended).count();
     assert_eq!(ends + run.layer.len(), 1, "it ends once: {all:?}");
-    // After the end there is nothing.
+    // After the end there are no effects.
     assert!(ends == 0 || all.last() == Some(&What::Ended), "{all:?}");
     // Timers send a request or a failure at most ten times, so nothing is sent for ever.
     let by_timer = all.iter().filter(|what| matches!(what, What::Sent(_, Sending::Timer(_)))).count();
     assert!(by_timer <= 10, "{all:?}");
 }
 
-/// The users of INVITE transactions that ring decide how long: this one has had enough. All others end by themselves.
+/// Ends a transaction. An INVITE may ring without limit, so its user ends it; all others end by themselves.
 fn finish(run: &mut Run, kind: TransactionKind, id: transaction::Id, client: bool) {
     run.until(run.now.as_secs_f64() + 70.0);
     if run.layer.is_empty() {
@@ -118,8 +118,7 @@ proptest! {
         kind in kind(), transport in transport(), acts in prop::collection::vec(act(), 0..30),
     ) {
         let all = play(kind, transport, true, &acts);
-        // [17.1.1.2-11] [17.1.1.2-23] There are ACKs only to failures, so there is none without a message told
-        // before.
+        // [17.1.1.2-11] [17.1.1.2-23] An ACK is sent only to a failure, so a message was passed on before.
         let acked = all.contains(&What::Sent(Msg::Ack, Sending::First));
         prop_assert!(!acked || kind == TransactionKind::Invite && all.contains(&What::Told(TransactionNews::Message)));
     }

@@ -1,4 +1,4 @@
-//! A layer on virtual time, with everything it did and when.
+//! A layer on virtual time, with all effects and their times.
 
 use base::Instant;
 use core::time::Duration;
@@ -8,7 +8,7 @@ use transaction::{
 };
 use wire::Method;
 
-/// The smallest messages there are.
+/// Minimal messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Msg {
     Request,
@@ -112,7 +112,7 @@ impl Run {
         self.note(|layer, now, out| layer.transport_error(now, id, out));
     }
 
-    /// Lets time pass, in seconds from the start, timers firing as they come.
+    /// Lets time pass until `seconds` after the start; timers fire when they are due.
     pub(crate) fn until(&mut self, seconds: f64) {
         let end = Instant::ZERO + Duration::from_secs_f64(seconds);
         while let Some(deadline) = self.layer.deadline().filter(|&deadline| deadline <= end) {
@@ -123,24 +123,24 @@ impl Run {
         self.note(Layer::expire);
     }
 
-    /// Takes what happened since the last look, without the times.
+    /// Takes the effects since the last call, without the times.
     pub(crate) fn take(&mut self) -> Vec<What> {
         self.log.drain(..).map(|(_, effect)| What::of(&effect)).collect()
     }
 
-    /// When `message` was sent, in seconds.
+    /// Times at which `message` was sent, in seconds.
     pub(crate) fn sent(&self, message: Msg) -> Vec<f64> {
         let is = |effect: &TransactionEffect<u8, Msg>| matches!(effect, TransactionEffect::Send(_, m, _) if *m == message);
         self.log.iter().filter(|(_, effect)| is(effect)).map(|&(at, _)| at).collect()
     }
 
-    /// When the transaction ended.
+    /// Time at which the transaction ended.
     pub(crate) fn ended(&self) -> Option<f64> {
         self.log.iter().find(|(_, effect)| matches!(effect, TransactionEffect::Ended(..))).map(|&(at, _)| at)
     }
 }
 
-/// An effect without its transaction, to compare.
+/// Effect without its transaction, to compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Sent(Msg, Sending),
@@ -158,7 +158,7 @@ impl What {
     }
 }
 
-/// Each time is the nominal one: timers are not late by themselves.
+/// Checks that each time is nominal: timers are not late by themselves.
 pub(crate) fn assert_times(times: &[f64], nominal: &[f64]) {
     assert_eq!(times.len(), nominal.len(), "{times:?}");
     for (time, nominal) in times.iter().zip(nominal) {

@@ -1,4 +1,4 @@
-//! Server transactions on virtual time: what is answered when, what the user learns, and when it ends.
+//! Server transactions on virtual time: times of responses, news for the user, and their end.
 
 use super::run::{Msg, Run, What, assert_times};
 use base::Instant;
@@ -20,7 +20,7 @@ fn repeated(status: u16) -> What {
 
 const FAILED: What = What::Told(TransactionNews::TransportError);
 
-/// Memory for a message to be sent again may be bounded; what is sent once needs none.
+/// Memory for retransmissions may be bounded; a message sent once needs none.
 #[test]
 fn what_finds_no_memory_is_sent_once() {
     for (most, repetitions) in [(900, 0), (2_000, 1)] {
@@ -78,7 +78,7 @@ fn a_repeated_invite_gets_the_last_provisional_response() {
     assert!(run.take().is_empty(), "provisional responses are not sent again by themselves");
 }
 
-/// The death of a process: no word, no timer, and what comes again begins anew.
+/// The death of a process: no effects, no timer, and a retransmission counts as new.
 #[test]
 fn what_is_forgotten_says_nothing_more() {
     let mut run = Run::new();
@@ -165,7 +165,7 @@ fn an_accepted_invite_stays_to_absorb_its_repetitions() {
         assert_eq!(run.take(), [sent(200)]);
         run.until(10.0);
         assert!(run.take().is_empty(), "no 2xx is sent but the user's");
-        // A repetition of the user, and the 2xx of another branch.
+        // A retransmission of the user, and the 2xx of another branch.
         assert!(run.respond(id, 200) && run.respond(id, 200));
         assert!(!run.respond(id, 486) && !run.respond(id, 180), "nothing but 2xx");
         assert_eq!(run.take(), [sent(200), sent(200)]);
@@ -276,7 +276,7 @@ fn a_non_invite_gets_no_408() {
     let id = run.accept(NonInvite, Reliable);
     run.respond(id, 408);
     assert_eq!(run.take(), [What::Ended]);
-    // An INVITE may get one.
+    // A 408 to an INVITE is allowed.
     let id = run.accept(Invite, Unreliable);
     assert!(run.respond(id, 408));
 }

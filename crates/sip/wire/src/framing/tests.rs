@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const LONGEST: usize = 64 << 10;
 
-/// What a framer gave, with bytes of its own.
+/// Result of a framer, with owned bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Given {
     Message(String),
@@ -21,7 +21,7 @@ fn message(number: usize, body: &str) -> String {
     )
 }
 
-/// All that is there now. Behind a fault nothing follows.
+/// All items available now. Nothing follows a fault.
 fn drain(framer: &mut Framer) -> Vec<Given> {
     let mut given = Vec::new();
     loop {
@@ -60,7 +60,7 @@ fn fault(stream: &[u8]) -> FramingFault {
     }
 }
 
-/// Parts of streams, sound and not.
+/// Parts of streams, well formed and malformed.
 fn part() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => (0..100_usize, "[a-zIA: /\r\n]{0,40}").prop_map(|(number, body)| message(number, &body).into_bytes()),
@@ -78,7 +78,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Sound or not, the stream is divided alike, up to and including the fault.
+    /// A stream, well formed or not, is divided in the same way, up to and including the fault.
     #[test]
     fn any_pieces_give_the_same_sequence(stream in stream(), cuts in prop::collection::vec(1..50_usize, 1..60)) {
         let (at_once, _) = in_pieces(&stream, &[stream.len()]);
@@ -121,7 +121,7 @@ proptest! {
         }
     }
 
-    /// What is given out is a message to the scan, and whole.
+    /// Each message of the framer is a message to the scan, and complete.
     #[test]
     fn the_scan_finds_the_same_end(stream in stream()) {
         for given in in_pieces(&stream, &[stream.len()]).0 {
@@ -135,7 +135,7 @@ proptest! {
     }
 }
 
-/// RFC 5626 §3.5.1: a ping is two CRLFs, also where they come apart.
+/// RFC 5626 §3.5.1: a ping is two CRLFs, even if they arrive apart.
 #[test]
 fn keep_alives_between_messages() {
     let mut framer = Framer::new(LONGEST);
@@ -167,7 +167,7 @@ fn a_message_has_begun_until_its_last_byte() {
     assert!(!framer.is_within_message());
 }
 
-/// A peer that sends much and then little does not keep the room of the much.
+/// A peer that sends much and then little does not keep the memory of the former.
 #[test]
 fn what_was_given_out_takes_no_memory() {
     let mut framer = Framer::new(LONGEST);
@@ -212,7 +212,7 @@ fn content_length_in_every_spelling() {
     }
 }
 
-/// A header that comes byte by byte costs linear time: what was searched is not looked at again.
+/// A header that arrives byte by byte costs linear time: searched bytes are not searched again.
 #[test]
 fn no_byte_is_searched_twice() {
     let first = b"BYE sip:b@x SIP/2.0\r\nl: 0\r\nX: 1234567890".to_vec();

@@ -4,15 +4,15 @@ use crate::header::Name;
 use crate::line::{self, Next};
 use crate::message;
 
-/// Whether `value` can be a Call-ID: one word, so without white space; beyond that it is only ever compared.
+/// Whether `value` can be a Call-ID: not empty and without white space. Its text is only compared.
 pub(crate) fn is_valid(value: &[u8]) -> bool {
     !value.is_empty() && !value.iter().any(|&b| b <= b' ')
 }
 
-/// Looks only for the Call-ID of a datagram, to steer it to the thread that has the call.
+/// Finds the Call-ID of a datagram without a scan, to steer the datagram to the thread that has the call.
 ///
-/// Stops at the first match; `None` when there is none. On any datagram that [`crate::scan()`] accepts the answer is
-/// the scan's [`crate::Message::call_id`], with nothing found for an empty one.
+/// Stops at the first match; `None` if there is none or it is empty. For any datagram that [`crate::scan()`] accepts,
+/// the result equals the scan's [`crate::Message::call_id`].
 pub fn peek_call_id(datagram: &[u8]) -> Option<&[u8]> {
     let bytes = message::without_leading_crlf(datagram);
     let mut pos = line::physical_end(bytes, 0)?.next;

@@ -6,13 +6,13 @@ use crate::cursor::{Cursor, Malformed, Param};
 use crate::header::name_addr;
 use crate::uri;
 
-/// What an interval counts for that is no number of 32 bits (RFC 3261 §10.2.1.1: SHOULD be one hour).
+/// Seconds that a malformed interval counts for (RFC 3261 §10.2.1.1: SHOULD be one hour).
 pub const MALFORMED_EXPIRES: u32 = 3600;
 
 /// One value of Contact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContactValue<'a> {
-    /// `*`: all contacts there are.
+    /// `*`: all contacts.
     Star,
     /// An address.
     Address(ContactAddress<'a>),
@@ -21,17 +21,17 @@ pub enum ContactValue<'a> {
 /// An address with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContactAddress<'a> {
-    /// Without angle brackets; no byte in it that a URI cannot have, but its parts are unchecked.
+    /// URI without angle brackets. Its bytes are legal in a URI, but its parts are unchecked.
     pub uri: &'a [u8],
-    /// Preference in thousandths, 0 to 1000; 1000 where none is given.
+    /// Preference in thousandths, 0 to 1000; 1000 if none is given.
     pub q: u16,
     /// Requested interval in seconds.
     pub expires: Option<u32>,
-    /// All parameters as they are written, with the semicolon before each.
+    /// All parameters as written, with the semicolon before each.
     pub params: &'a [u8],
 }
 
-/// A Contact that cannot be read.
+/// Error: a Contact that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadContact;
 
@@ -52,7 +52,7 @@ impl<'a> ContactAddress<'a> {
     }
 }
 
-/// Reads the first value in `span`, and gives the start of the next one.
+/// Reads the first value in `span`, and returns it with the start of the next one.
 pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<(ContactValue<'_>, Option<u32>), BadContact> {
     let mut cursor = Cursor::new(bytes, span);
     // `*` may also begin a display name; alone it is the wildcard.
@@ -76,7 +76,7 @@ fn address<'a>(cursor: &mut Cursor<'a>) -> Result<ContactAddress<'a>, Malformed>
     while let Some(param) = cursor.param()? {
         let value = param.value.map(|value| value.of(bytes));
         if is_named(bytes, param, "q") {
-            // Twice, nobody could say which one holds.
+            // Of two q values it would be unknown which one holds.
             let read = value.and_then(thousandths).filter(|_| q.is_none());
             q = Some(read.ok_or(Malformed)?);
         } else if is_named(bytes, param, "expires") {
@@ -94,7 +94,7 @@ fn is_named(bytes: &[u8], param: Param, name: &str) -> bool {
     param.name.of(bytes).eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// An interval in seconds, of Expires or of a Contact.
+/// Interval in seconds of Expires or of a Contact.
 pub(crate) fn seconds(digits: &[u8]) -> u32 {
     chars::number(digits, u32::MAX).unwrap_or(MALFORMED_EXPIRES)
 }
@@ -110,7 +110,7 @@ fn thousandths(text: &[u8]) -> Option<u16> {
     }
     let mut padded = *b"000";
     padded[..decimals.len()].copy_from_slice(decimals);
-    // `.5` is common, though the grammar wants a digit before the point.
+    // `.5` is common, though the grammar requires a digit before the point.
     let whole = if whole.is_empty() && !decimals.is_empty() { 0 } else { chars::number(whole, 1)? };
     let q = whole * 1000 + chars::number(&padded, 999)?;
     (q <= 1000).then_some(q as u16)

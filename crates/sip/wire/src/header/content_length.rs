@@ -3,7 +3,7 @@
 use crate::chars;
 use crate::cursor::Malformed;
 
-/// Octets of body.
+/// Length of the body, in octets.
 pub(crate) fn parse(value: &[u8]) -> Result<u32, Malformed> {
     chars::number(value, u32::MAX).ok_or(Malformed)
 }

@@ -9,9 +9,9 @@ use crate::{Method, Span};
 pub struct CSeq {
     /// Less than 2^31 (RFC 3261 §8.1.1.5).
     pub number: u32,
-    /// The method, also in responses, where it is the request's.
+    /// The method; in a response, that of the request.
     pub method: Method,
-    /// The method's text.
+    /// Text of the method.
     pub method_name: Span,
 }
 

@@ -8,28 +8,28 @@ use crate::chars::{self, VALUE};
 use crate::cursor::Cursor;
 use crate::text::push_unfolded;
 
-/// Longest value that is read, in bytes. Real ones have 200 to 500.
+/// Longest value that is read, in bytes. Real values have 200 to 500.
 pub const DIGEST_MAX: usize = 4096;
 
-/// Why a value is not read.
+/// Reason why a value cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadDigest {
     /// Another scheme, such as Basic.
     OtherScheme,
     /// Longer than [`DIGEST_MAX`].
     TooLong,
-    /// Not what the grammar allows, or a parameter is missing that has to be there.
+    /// Violates the grammar, or lacks a required parameter.
     Malformed,
-    /// A parameter that stands there twice: two elements could follow different ones (RFC 7616 §3.3, §3.4).
+    /// Has a parameter twice: two elements could follow different ones (RFC 7616 §3.3, §3.4).
     Duplicate,
 }
 
-/// The text of a parameter, kept as it stands between quotes, with its escapes.
+/// Text of a parameter, stored as between quotes, with its escapes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthText<'a>(Cow<'a, [u8]>);
 
 impl<'a> AuthText<'a> {
-    /// Any text: what has to be escaped is.
+    /// Makes a text from any bytes, and escapes them where necessary.
     pub fn quote(text: &'a [u8]) -> Self {
         if !text.iter().any(|b| matches!(b, b'"' | b'\\')) {
             return Self(Cow::Borrowed(text));
@@ -44,12 +44,12 @@ impl<'a> AuthText<'a> {
         Self(Cow::Owned(raw))
     }
 
-    /// The bytes between the quotes.
+    /// Bytes between the quotes.
     pub fn raw(&self) -> &[u8] {
         &self.0
     }
 
-    /// What the text says: RFC 3261 §25.1 has each quoted pair stand for its second byte.
+    /// The text without escapes: each quoted pair stands for its second byte (RFC 3261 §25.1).
     pub fn text(&self) -> Cow<'_, [u8]> {
         if !self.0.contains(&b'\\') {
             return Cow::Borrowed(&self.0);
@@ -70,48 +70,48 @@ impl<'a> AuthText<'a> {
 /// A value of WWW-Authenticate or Proxy-Authenticate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Challenge<'a> {
-    /// Whose users are asked for.
+    /// Realm of the users.
     pub realm: AuthText<'a>,
-    /// The server nonce, which the response has to be about.
+    /// Server nonce, which the response must use.
     pub nonce: AuthText<'a>,
-    /// To be sent back unchanged.
+    /// Text that the client sends back unchanged.
     pub opaque: Option<AuthText<'a>>,
-    /// The hash; MD5 where none is named (RFC 7616 §3.3).
+    /// Hash; MD5 if none is named (RFC 7616 §3.3).
     pub algorithm: Option<AuthText<'a>>,
-    /// The qualities of protection that are offered, with commas.
+    /// Offered qualities of protection, separated by commas.
     pub qop: Option<AuthText<'a>>,
-    /// The credentials were right, and only their nonce is too old.
+    /// Whether the credentials were right and only their nonce is too old.
     pub stale: bool,
 }
 
 /// A value of Authorization or Proxy-Authorization.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials<'a> {
-    /// Who claims to send the request.
+    /// User name that the sender claims.
     pub username: AuthText<'a>,
-    /// Whose user that is.
+    /// Realm of the user.
     pub realm: AuthText<'a>,
-    /// The server nonce.
+    /// Server nonce.
     pub nonce: AuthText<'a>,
-    /// What the request was about when it left its sender.
+    /// Request-URI of the request when it left its sender.
     pub uri: AuthText<'a>,
-    /// The digest in hexadecimal.
+    /// Digest in hexadecimal.
     pub response: AuthText<'a>,
-    /// The hash; MD5 where none is named.
+    /// Hash; MD5 if none is named.
     pub algorithm: Option<AuthText<'a>>,
-    /// The client nonce.
+    /// Client nonce.
     pub cnonce: Option<AuthText<'a>>,
-    /// What the challenge had.
+    /// Text of the challenge's `opaque`.
     pub opaque: Option<AuthText<'a>>,
-    /// The quality of protection that the client chose. Absent in what RFC 2069 had.
+    /// Quality of protection that the client chose. Absent in the form of RFC 2069.
     pub qop: Option<AuthText<'a>>,
-    /// How often the client has used the nonce, as its eight hexadecimal digits.
+    /// Count of the client's uses of the nonce, as eight hexadecimal digits.
     pub nc: Option<AuthText<'a>>,
-    /// The user name is a hash (RFC 7616 §3.4.4).
+    /// Whether the user name is a hash (RFC 7616 §3.4.4).
     pub userhash: bool,
 }
 
-/// Names of the parameters that are read; all others are passed over (RFC 7616 §3.3: MUST be ignored).
+/// Names of the parameters that are read; others are skipped (RFC 7616 §3.3: MUST be ignored).
 const NAMES: [&str; 13] = [
     "realm",
     "nonce",
@@ -128,7 +128,7 @@ const NAMES: [&str; 13] = [
     "domain",
 ];
 
-/// The parameters by their place in [`NAMES`], and whether each stood in quotes.
+/// Parameters by their place in [`NAMES`], and whether each was quoted.
 type Found<'a> = [Option<(&'a [u8], bool)>; NAMES.len()];
 
 fn read(value: &[u8]) -> Result<Found<'_>, BadDigest> {
@@ -172,8 +172,8 @@ fn read(value: &[u8]) -> Result<Found<'_>, BadDigest> {
     }
 }
 
-/// The parameter of that name. Most senders quote as the grammar wants; some quote `qop`, `nc` or `algorithm`, which
-/// says the same.
+/// The parameter with this name. Most senders quote as the grammar requires; some quote `qop`, `nc` or `algorithm`,
+/// which is read in the same way.
 fn text<'a>(found: &Found<'a>, name: &str) -> Option<AuthText<'a>> {
     let place = NAMES.iter().position(|known| *known == name)?;
     found[place].map(|(text, _)| AuthText(Cow::Borrowed(text)))
@@ -193,7 +193,7 @@ impl<'a> Challenge<'a> {
         })
     }
 
-    /// Appends the value. No text can end the line that it stands in.
+    /// Appends the value. No text can end the header line.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut writer = Writer::new(out);
         writer.quoted("realm", Some(&self.realm));
@@ -212,8 +212,8 @@ impl<'a> Credentials<'a> {
     pub fn parse(value: &'a [u8]) -> Result<Self, BadDigest> {
         let found = read(value)?;
         let needed = |name| text(&found, name).ok_or(BadDigest::Malformed);
-        // RFC 3261 §22.4 (2), RFC 8760 §2.6 (2): the URI MUST stand in quotes, else its parameters would not be its
-        // own. [22.4-2] [2.6-2]
+        // RFC 3261 §22.4 (2), RFC 8760 §2.6 (2): the URI MUST be quoted, else its parameters would be read as
+        // parameters of the header field. [22.4-2] [2.6-2]
         let uri_place = NAMES.iter().position(|name| *name == "uri");
         if uri_place.and_then(|place| found[place]).is_some_and(|(_, quoted)| !quoted) {
             return Err(BadDigest::Malformed);
@@ -252,7 +252,7 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// Writes parameters one after the other.
+/// Writer of parameters.
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
     separator: &'static [u8],
@@ -279,7 +279,7 @@ impl<'o> Writer<'o> {
         self.out.push(b'"');
     }
 
-    /// A token. What is none is written in quotes, so that it cannot become a parameter of its own.
+    /// Writes a token. A text that is not a token is quoted, so that it cannot become a parameter of its own.
     fn bare(&mut self, name: &str, text: Option<&AuthText<'_>>) {
         let Some(token) = text else { return };
         if token.raw().is_empty() || !token.raw().iter().all(|&b| chars::is(b, chars::TOKEN)) {

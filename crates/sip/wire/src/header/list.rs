@@ -1,15 +1,15 @@
-//! Values of header fields that may hold several: comma lists, and several lines in a row or apart.
+//! Values of header fields that may hold several: comma lists, and several lines, adjacent or not.
 
 use crate::Span;
 use crate::header::Name;
 use crate::line::{Line, Lines};
 
-/// The lines of one header field, as the scan met them.
+/// Lines of one header field, as found by the scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Group {
     /// Start of the first line.
     pub(crate) first: u32,
-    /// How many lines; nothing is looked for when it is 0, nor behind the last one.
+    /// Number of lines. Searches stop after the last one; with 0 nothing is searched.
     pub(crate) lines: u32,
 }
 
@@ -21,13 +21,13 @@ impl Group {
         self.lines += 1;
     }
 
-    /// The lines of field `name`, first to last.
+    /// Lines of field `name`, first to last.
     pub(crate) fn lines(self, bytes: &[u8], name: Name) -> impl Iterator<Item = Line> + Clone {
         Lines::new(bytes, self.first).named(name).take(self.lines as usize)
     }
 
-    /// The values of field `name`, read one after the other by `read`, which gets what is left of a line's value and
-    /// gives the value it read and the start of the next one. A line is given up after an error.
+    /// Values of field `name`, read one after the other by `read`. It gets the rest of a line's value, and returns the
+    /// value and the start of the next one. The rest of a line is skipped after an error.
     pub(crate) fn values<T, E>(
         self,
         bytes: &[u8],

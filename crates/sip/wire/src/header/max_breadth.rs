@@ -3,7 +3,7 @@
 use crate::chars;
 use crate::cursor::Malformed;
 
-/// The number; a larger one than there is room for is the largest there is.
+/// The number; a number above `u32::MAX` becomes `u32::MAX`.
 pub(crate) fn parse(value: &[u8]) -> Result<u32, Malformed> {
     match chars::number(value, u32::MAX) {
         None if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => Ok(u32::MAX),

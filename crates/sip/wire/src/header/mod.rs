@@ -1,4 +1,4 @@
-//! Header fields, one file each: those that forwarding reads, and those of registrars and of authentication.
+//! Header fields, one file for each: those that forwarding reads, and those of registrars and of authentication.
 
 pub(crate) mod call_id;
 pub(crate) mod contact;

@@ -1,6 +1,6 @@
 //! Header field names: case-insensitive, long or compact (RFC 3261 §7.3.1, §7.3.3).
 
-/// A header field that the scanner or the edits look at.
+/// Header field that the scan or the edits read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
     Via,
@@ -21,7 +21,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The field that `name` names. Told apart by length first: most fields need no comparison at all.
+    /// The field with this name. Compares lengths first, so that most fields need no comparison of text.
     pub(crate) fn of(name: &[u8]) -> Self {
         let is = |long: &[u8], field| if name.eq_ignore_ascii_case(long) { field } else { Self::Other };
         match name.len() {
@@ -60,9 +60,9 @@ impl Name {
     }
 }
 
-/// The field that a line begins with, and the length of its name, if it is spelled as nearly every message spells it,
-/// with the colon right behind: the first letter leaves a few, told apart by comparisons of fixed length, each a load
-/// or two. Every other spelling takes the long way to the same answer.
+/// Field and length of the name at the start of a line, if the name has its most common spelling and the colon directly
+/// follows. After the first letter a few fixed-length comparisons remain, each a load or two. Other spellings take the
+/// slower way to the same result.
 #[inline]
 pub(crate) fn spelled_as_usual(line: &[u8]) -> Option<(Name, usize)> {
     Some(match line.first()? {
@@ -106,7 +106,7 @@ const COMPACT: [(u8, &str); 20] = [
     (b'y', "Identity"),
 ];
 
-/// Whether `written` names the field whose long name is `long`, in either form.
+/// Whether `written` is the name `long`, or its compact form.
 pub fn matches(written: &[u8], long: &str) -> bool {
     if let [letter] = *written
         && let Some((_, name)) = COMPACT.iter().find(|(compact, _)| *compact == letter.to_ascii_lowercase())

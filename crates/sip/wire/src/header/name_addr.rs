@@ -7,26 +7,26 @@ use crate::cursor::{Cursor, Malformed};
 /// Display name, URI and header parameters of a From, To or Contact value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameAddr<'a> {
-    /// With its quotes, if it has some; empty when absent.
+    /// Display name with its quotes, if any; empty if absent.
     pub display: &'a [u8],
-    /// Without angle brackets.
+    /// URI without angle brackets.
     pub uri: &'a [u8],
     /// The `tag` parameter.
     pub tag: Option<&'a [u8]>,
 }
 
-/// The same by position.
+/// The parts by position.
 pub(crate) struct Parsed {
     pub(crate) display: Span,
     pub(crate) uri: Span,
-    /// The URI stood in angle brackets.
+    /// Whether the URI stood in angle brackets.
     pub(crate) bracketed: bool,
 }
 
 impl<'a> NameAddr<'a> {
-    /// Reads the first value of `value`; further values of a list are left alone.
+    /// Reads the first value of `value`; further values of a list are ignored.
     ///
-    /// `None` when it cannot be read, for example because of an open quote.
+    /// `None` if it cannot be read, for example because of an open quote.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let value = chars::trim(value);
         let mut cursor = Cursor::new(value, Span::new(0, value.len()));
@@ -40,13 +40,13 @@ impl<'a> NameAddr<'a> {
     }
 }
 
-/// Reads display name, URI and parameters, and gives the tag. The cursor stands behind the last parameter.
+/// Reads display name, URI and parameters, and returns the tag. The cursor then stands after the last parameter.
 pub(crate) fn party(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), Malformed> {
     let parsed = address(cursor)?;
     let mut tag = None;
     while let Some(param) = cursor.param()? {
         if param.name.of(cursor.bytes).eq_ignore_ascii_case(b"tag") {
-            // Two tags would be two dialogs, unless both say the same.
+            // Two tags would be two dialogs, unless they are equal.
             let text = |span: Span| span.of(cursor.bytes);
             if param.value.is_none() || tag.is_some() && tag.map(text) != param.value.map(text) {
                 return Err(Malformed);
@@ -57,14 +57,14 @@ pub(crate) fn party(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), M
     Ok((parsed, tag))
 }
 
-/// Reads a From or To value to its end and gives its tag.
+/// Reads a From or To value to its end and returns its tag.
 pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
     let mut cursor = Cursor::new(bytes, value);
     let (_, tag) = party(&mut cursor)?;
     if cursor.pos == cursor.end { Ok(tag) } else { Err(Malformed) }
 }
 
-/// The URI of the first value in `value`, whatever follows it.
+/// URI of the first value in `value`; the text after it is not checked.
 pub(crate) fn uri(bytes: &[u8], value: Span) -> Option<&[u8]> {
     let mut cursor = Cursor::new(bytes, crate::line::trim(bytes, value));
     address(&mut cursor).ok().map(|parsed| parsed.uri.of(bytes))
@@ -79,14 +79,14 @@ pub(crate) fn address(cursor: &mut Cursor<'_>) -> Result<Parsed, Malformed> {
         cursor.skip_lws();
         return bracketed(cursor, display);
     }
-    // Tokens and white space up to `<` are a display name; anything else that stops them is in a bare URI.
+    // Tokens and white space before `<` are a display name; otherwise they begin a bare URI.
     cursor.run(TOKEN | LWS);
     if cursor.peek() == Some(b'<') {
         let display = Span::new(start, cursor.pos);
         return bracketed(cursor, display);
     }
-    // Names in other alphabets are often sent without the quotes they need (`Müller <sip:m@example.com>`); there is
-    // nothing to take them for but a name.
+    // Names in other alphabets are often sent without the quotes that they need (`Müller <sip:m@example.com>`). Such
+    // text can only be a name.
     if cursor.peek().is_some_and(|b| !b.is_ascii()) {
         while cursor.peek().is_some_and(|b| !b.is_ascii() || chars::is(b, TOKEN | LWS)) {
             cursor.pos += 1;
@@ -109,8 +109,8 @@ fn bracketed(cursor: &mut Cursor<'_>, display: Span) -> Result<Parsed, Malformed
     Ok(Parsed { display, uri, bracketed: true })
 }
 
-/// A URI without brackets: what follows `;` are header parameters, and it holds neither comma nor question mark
-/// (RFC 3261 §20.10).
+/// A URI without brackets: parameters after `;` belong to the header field, and the URI holds neither comma nor
+/// question mark (RFC 3261 §20.10).
 fn bare(cursor: &mut Cursor<'_>, start: usize) -> Result<Parsed, Malformed> {
     cursor.pos = start;
     while cursor.peek().is_some_and(|b| chars::is(b, chars::VALUE) && b != b'?') {

@@ -1,4 +1,4 @@
-//! What a Via says of overload control: `oc`, `oc-algo`, `oc-validity` and `oc-seq` (RFC 7339 §4 and §9, RFC 7415 §5).
+//! Overload control parameters of a Via: `oc`, `oc-algo`, `oc-validity` and `oc-seq` (RFC 7339 §4 and §9, RFC 7415 §5).
 
 use crate::Span;
 use crate::chars::number;
@@ -7,23 +7,23 @@ use crate::line::{self, Lines};
 use crate::text::push_decimal;
 use crate::{Via, ViaParam};
 
-/// What a client that supports overload control appends to its Via (RFC 7339 §4.1 and §4.2): it prefers a rate.
+/// Parameters that a client with overload control appends to its Via (RFC 7339 §4.1 and §4.2); it prefers `rate`.
 pub const OVERLOAD_OFFER: &[u8] = b";oc;oc-algo=\"rate,loss\"";
 
-/// The validity of feedback that names none, in milliseconds (RFC 7339 §4.3).
+/// Default validity of feedback, in milliseconds (RFC 7339 §4.3).
 pub const OVERLOAD_VALIDITY: u32 = 500;
 
-/// A class of algorithms that limit what a client sends.
+/// Class of algorithms that limit the requests of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverloadAlgorithm {
-    /// `loss`: `oc` is the percentage of requests that are not to be sent (RFC 7339 §7).
+    /// `loss`: `oc` is the percentage of requests that the client must not send (RFC 7339 §7).
     Loss,
-    /// `rate`: `oc` is how many requests may be sent a second (RFC 7415 §3).
+    /// `rate`: `oc` is the number of requests that the client may send in a second (RFC 7415 §3).
     Rate,
 }
 
 impl OverloadAlgorithm {
-    /// Its token in `oc-algo`.
+    /// Token in `oc-algo`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loss => "loss",
@@ -32,16 +32,16 @@ impl OverloadAlgorithm {
     }
 }
 
-/// What a server says of overload control in the topmost Via of a response.
+/// Feedback of a server on overload, in the topmost Via of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverloadFeedback {
-    /// What `value` counts.
+    /// Algorithm, which gives the unit of `value`.
     pub algorithm: OverloadAlgorithm,
-    /// `oc`: of `loss` 0 to 100, of `rate` requests a second.
+    /// `oc`: 0 to 100 for `loss`, requests a second for `rate`.
     pub value: u32,
-    /// `oc-validity` in milliseconds. 0 asks for no limit, whatever the value is (RFC 7339 §5.7).
+    /// `oc-validity` in milliseconds. 0 means no limit, whatever the value (RFC 7339 §5.7).
     pub validity: u32,
-    /// `oc-seq` in units of its fifth decimal. `None`: there is none that could be read.
+    /// `oc-seq` in units of its fifth decimal. `None`: absent or malformed.
     pub sequence: Option<u64>,
 }
 
@@ -69,23 +69,23 @@ impl OverloadFeedback {
 /// Decimals of `oc-seq` at most (RFC 7339 §9).
 const SEQUENCE_DECIMALS: u32 = 5;
 const SEQUENCE_UNITS: u64 = 10_u64.pow(SEQUENCE_DECIMALS);
-/// Digits before its point at most.
+/// Maximum number of digits before the point of `oc-seq`.
 const SEQUENCE_DIGITS: usize = 12;
 const WHOLE: u64 = 10_u64.pow(SEQUENCE_DIGITS as u32);
 
-/// The parameter `oc`.
+/// State of the parameter `oc`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Oc {
     #[default]
     Absent,
-    /// Without a value: of a client that supports overload control.
+    /// Without a value: the client supports overload control.
     Flag,
     Value(u32),
-    /// More than one, or no number.
+    /// Repeated, or not a number.
     Malformed,
 }
 
-/// The algorithms that an `oc-algo` lists.
+/// Algorithms that an `oc-algo` lists.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Listed {
     loss: bool,
@@ -93,7 +93,7 @@ struct Listed {
     all: u32,
 }
 
-/// The parameters of overload control of a Via. One that is malformed or repeated is ignored.
+/// Overload control parameters of a Via. A malformed or repeated parameter is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OverloadParams {
     oc: Oc,
@@ -103,7 +103,7 @@ pub struct OverloadParams {
 }
 
 impl OverloadParams {
-    /// Those of a Via of the message with these bytes.
+    /// Reads the parameters of a Via; `bytes` is its message.
     pub fn of(via: &Via<'_>, bytes: &[u8]) -> Self {
         let mut seen = [0_u8; 4];
         let mut params = Self::default();
@@ -119,7 +119,7 @@ impl OverloadParams {
                 Field::Sequence => params.sequence = param.value.and_then(sequence),
             }
         }
-        // Elements would differ in which of two they follow.
+        // With two values, elements would differ in which value they follow.
         if seen[Field::Oc as usize] > 1 {
             params.oc = Oc::Malformed;
         }
@@ -130,8 +130,9 @@ impl OverloadParams {
         params
     }
 
-    /// The algorithm to be used with a client that has sent this, the first of `preferred` that it supports. `None`:
-    /// it does not support overload control, or none of them. Every client supports `loss` (RFC 7339 §4.2).
+    /// Algorithm for the client that sent these parameters: the first of `preferred` that it supports. `None`: it does
+    /// not support overload control, or none of `preferred`. Every client with overload control supports `loss` (RFC
+    /// 7339 §4.2).
     pub fn common(&self, preferred: &[OverloadAlgorithm]) -> Option<OverloadAlgorithm> {
         if self.oc == Oc::Absent {
             return None;
@@ -144,7 +145,7 @@ impl OverloadParams {
         preferred.iter().copied().find(is_listed)
     }
 
-    /// What a server says in a response; `None` where it says nothing, as one that knows no overload control.
+    /// Feedback of the server; `None` if the response has none, as from a server without overload control.
     pub fn feedback(&self) -> Option<OverloadFeedback> {
         let Self { oc, algorithms, validity, sequence } = *self;
         // RFC 7339 §4.2: the server returns one algorithm; `loss` is the default.
@@ -156,7 +157,7 @@ impl OverloadParams {
         };
         let value = match oc {
             Oc::Value(value) => value,
-            // §5.7: then the value of `oc` does not matter.
+            // §5.7: the value of `oc` then does not matter.
             Oc::Absent | Oc::Flag | Oc::Malformed if validity == Some(0) => 0,
             Oc::Absent | Oc::Flag | Oc::Malformed => return None,
         };
@@ -166,7 +167,7 @@ impl OverloadParams {
     }
 }
 
-/// The parameters.
+/// The overload control parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Field {
     Oc,
@@ -177,7 +178,7 @@ enum Field {
 
 impl Field {
     fn of(name: &[u8]) -> Option<Self> {
-        // Nearly no other parameter begins so.
+        // Almost no other parameter begins with `oc`.
         if !name.get(..2)?.eq_ignore_ascii_case(b"oc") {
             return None;
         }
@@ -192,7 +193,7 @@ impl Field {
     }
 }
 
-/// `"loss,rate"`; the quotes may be missing where there is one.
+/// Reads `"loss,rate"`; the quotes may be missing.
 fn listed(value: &[u8]) -> Option<Listed> {
     let inner = match value {
         [b'"', inner @ .., b'"'] => inner,
@@ -210,7 +211,7 @@ fn listed(value: &[u8]) -> Option<Listed> {
     Some(listed)
 }
 
-/// `1282321615.782`; RFC 7339 §4.4 calls it an unsigned integer, so one without a point is taken as well.
+/// Reads `1282321615.782`. RFC 7339 §4.4 calls it an unsigned integer, so a number without a point is accepted, too.
 fn sequence(value: &[u8]) -> Option<u64> {
     let mut parts = value.splitn(2, |byte| *byte == b'.');
     let (whole, decimals) = (parts.next()?, parts.next());
@@ -228,20 +229,20 @@ fn sequence(value: &[u8]) -> Option<u64> {
     Some(digits(whole, SEQUENCE_DIGITS)? * SEQUENCE_UNITS + decimals)
 }
 
-/// What becomes of the parameters of overload control in the topmost Via of a response.
+/// Change of the overload control parameters in the topmost Via of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverloadEdit {
-    /// They stay as they are.
+    /// Leaves the parameters unchanged.
     Keep,
-    /// What a server may write there is removed: what a client offers stays.
+    /// Removes the parameters that a server may write, and keeps those that a client offers.
     Withdraw,
-    /// The feedback takes their place.
+    /// Replaces the parameters by this feedback.
     Set(OverloadFeedback),
 }
 
-/// Changes what the topmost Via of a response says of overload control. The response is what `out` holds from `start`
-/// on; `decide` is asked what becomes of the parameters that are there. A response without a Via stays as it is, and
-/// so does one whose topmost Via is malformed: text behind its last readable parameter could join what is left.
+/// Edits the overload control parameters in the topmost Via of a response, the bytes of `out` from `start` on. `decide`
+/// gets the present parameters and returns the edit. A response without a Via stays unchanged. So does one with a
+/// malformed topmost Via: text after its last readable parameter could join the rest.
 pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&OverloadParams) -> OverloadEdit) {
     let bytes = &out[start..];
     let Some(via) = top_via(bytes) else { return };
@@ -270,7 +271,7 @@ pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&Overl
     out.splice(start + via.value.start as usize..start + via.value.end as usize, text);
 }
 
-/// The topmost Via of a message, read without the rest. `None`: there is none, or it is malformed.
+/// Reads only the topmost Via of a message. `None`: absent or malformed.
 fn top_via(bytes: &[u8]) -> Option<Via<'_>> {
     let first = line::physical_end(bytes, 0)?.next;
     let line = Lines::new(bytes, first as u32).named(Name::Via).next()?;

@@ -2,7 +2,7 @@
 
 use crate::chars;
 
-/// The seconds; the comment and parameters after them are not read. `None` when no number of 32 bits stands there.
+/// Seconds of the value; its comment and parameters are not read. `None` if it does not start with a number of 32 bits.
 pub(crate) fn parse(value: &[u8]) -> Option<u32> {
     let digits = value.iter().position(|b| !b.is_ascii_digit()).unwrap_or(value.len());
     chars::number(&value[..digits], u32::MAX)

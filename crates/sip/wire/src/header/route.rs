@@ -10,13 +10,13 @@ use crate::uri;
 pub struct RouteValue<'a> {
     /// The whole value: name, `<URI>`, parameters.
     pub value: Span,
-    /// The URI, without angle brackets; no white space in it, but its parts are unchecked.
+    /// URI without angle brackets. It has no white space, but its parts are unchecked.
     pub uri: &'a [u8],
 }
 
-/// Reads the first value in `span`, and gives the start of the next one.
+/// Reads the first value in `span`, and returns it with the start of the next one.
 ///
-/// Angle brackets are required: without them a `;lr` would belong to the header, not to the URI.
+/// Angle brackets are required: without them `;lr` would be a parameter of the header field, not of the URI.
 pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<(RouteValue<'_>, Option<u32>), Malformed> {
     let mut cursor = Cursor::new(bytes, span);
     let parsed = name_addr::address(&mut cursor)?;

@@ -15,18 +15,18 @@ use crate::uri;
 pub enum Rport {
     /// No parameter.
     Absent,
-    /// Without a value: the sender asks for it to be filled in.
+    /// No value: the sender asks for the parameter to be filled in.
     Flag,
-    /// The port that the request came from.
+    /// Source port of the request.
     Port(u16),
 }
 
 /// One value of a Via header field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Via<'a> {
-    /// The whole value, without commas and white space around it.
+    /// The whole value, without surrounding commas and white space.
     pub value: Span,
-    /// From the sent-protocol, if it is one that we know. Protocol name and version may be any tokens.
+    /// Transport of the sent-protocol, if known. Protocol name and version may be any tokens.
     pub transport: Option<Transport>,
     /// Host of the sent-by.
     pub host: Host<'a>,
@@ -34,30 +34,30 @@ pub struct Via<'a> {
     pub port: Option<u16>,
     /// Absent in RFC 2543 messages; may lack the `z9hG4bK` cookie.
     pub branch: Option<&'a [u8]>,
-    /// The address that the request came from.
+    /// Source address of the request.
     pub received: Option<IpAddr>,
-    /// The port that the request came from, or the wish for it.
+    /// Source port of the request, or the request to fill it in.
     pub rport: Rport,
-    /// Where responses go if not to the source.
+    /// Destination of responses that overrides the source.
     pub maddr: Option<Host<'a>>,
-    /// Of a multicast `maddr`.
+    /// TTL of a multicast `maddr`.
     pub ttl: Option<u8>,
-    /// The value of `received`, for its replacement.
+    /// Position of the value of `received`, for its replacement.
     pub(crate) received_at: Option<Span>,
-    /// What follows the name `rport`: empty, or `=` and the port.
+    /// Position after the name `rport`: empty, or `=` and the port.
     pub(crate) rport_at: Option<Span>,
 }
 
-/// A Via value, and how the reading of it went.
+/// A Via value, and whether all of it could be read.
 pub(crate) struct Parsed<'a> {
     pub(crate) via: Via<'a>,
     /// Start of the next value on the line.
     pub(crate) next: Option<u32>,
-    /// The whole value is well formed. If not, the sent-by still is: enough to answer by.
+    /// Whether the whole value is well formed. If not, the sent-by still is, which suffices to answer.
     pub(crate) clean: bool,
 }
 
-/// Reads the first value in `span`; an error when not even its sent-by can be read.
+/// Reads the first value in `span`; an error if not even its sent-by can be read.
 pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<Parsed<'_>, Malformed> {
     let mut cursor = Cursor::new(bytes, span);
     let transport = sent_protocol(&mut cursor)?;
@@ -87,7 +87,7 @@ pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<Parsed<'_>, Malformed> {
     Ok(Parsed { via, next: None, clean: false })
 }
 
-/// Reads a value of which every part must be well formed, and gives the start of the next one.
+/// Reads a value of which every part must be well formed, and returns it with the start of the next one.
 pub(crate) fn parse_strict(bytes: &[u8], span: Span) -> Result<(Via<'_>, Option<u32>), BadVia> {
     match parse(bytes, span) {
         Ok(Parsed { via, next, clean: true }) => Ok((via, next)),
@@ -95,13 +95,13 @@ pub(crate) fn parse_strict(bytes: &[u8], span: Span) -> Result<(Via<'_>, Option<
     }
 }
 
-/// A Via value that cannot be read.
+/// Error: a Via value that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadVia;
 
-/// `SIP/2.0/UDP` and the white space behind it.
+/// Reads `SIP/2.0/UDP` and the white space after it.
 fn sent_protocol(cursor: &mut Cursor<'_>) -> Result<Option<Transport>, Malformed> {
-    // What nearly every Via starts with.
+    // Nearly every Via starts like this.
     if cursor.bytes[cursor.pos..cursor.end].starts_with(b"SIP/2.0/UDP ") {
         cursor.pos += 12;
         cursor.skip_lws();
@@ -132,21 +132,21 @@ fn sent_by_host<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>, Malformed> {
     Host::parse(&bytes[start..cursor.pos]).ok_or(Malformed)
 }
 
-/// A parameter of a Via value.
+/// Parameter of a Via value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ViaParam<'a> {
-    /// All of it, with the semicolon and the white space in front.
+    /// The whole parameter, with the semicolon and the white space before it.
     pub whole: Span,
-    /// Its name, as it is written.
+    /// Name as written.
     pub name: &'a [u8],
-    /// A quoted string keeps its quotes.
+    /// Value; a quoted string with its quotes.
     pub value: Option<&'a [u8]>,
 }
 
 impl<'a> Via<'a> {
-    /// All parameters in order, up to the first that is malformed. `bytes` are those of the message.
+    /// All parameters in order, up to the first malformed one. `bytes` is the message.
     pub fn params(&self, bytes: &'a [u8]) -> impl Iterator<Item = ViaParam<'a>> + use<'a> {
-        // Nothing before the first of them has a semicolon in it.
+        // No text before the first parameter contains a semicolon.
         let text = self.value.of(bytes);
         let before = text.iter().position(|&byte| byte == b';').map_or(text, |semicolon| &text[..semicolon]);
         let space = before.iter().rev().take_while(|&&byte| chars::is(byte, LWS)).count();
@@ -160,12 +160,12 @@ impl<'a> Via<'a> {
         })
     }
 
-    /// The port of the sent-by, or else that of its transport (RFC 3261 §18.2.2); of one that we do not know, 5060.
+    /// Port of the sent-by, or else the default port of its transport (RFC 3261 §18.2.2): 5060 if that is unknown.
     pub fn sent_by_port(&self) -> u16 {
         self.port.unwrap_or(self.transport.unwrap_or_default().default_port())
     }
 
-    /// Port and parameters.
+    /// Reads port and parameters.
     fn rest(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
         if cursor.eat_spaced(b':') {
             let digits = cursor.run(TOKEN);
@@ -177,7 +177,7 @@ impl<'a> Via<'a> {
         Ok(())
     }
 
-    /// Takes one parameter. One that matters must not come twice: elements would differ in which one they follow.
+    /// Reads one parameter. A known parameter must not be repeated: elements would differ in which value they follow.
     fn param(&mut self, bytes: &'a [u8], param: Param) -> Result<(), Malformed> {
         fn once<T>(slot: &mut Option<T>, value: Option<T>) -> Result<(), Malformed> {
             if slot.is_some() || value.is_none() {

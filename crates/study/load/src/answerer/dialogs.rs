@@ -1,41 +1,41 @@
-//! The dialogs of an answerer, found by Call-ID and tags.
+//! Dialogs of an answerer, found by Call-ID and tags.
 
 use crate::user_agent::Uas;
 use base::{Rng, Slab};
 use rand_distr::{Distribution, StandardUniform};
 
-/// Names a dialog for good: keys are used again, serial numbers are not.
+/// Permanent identity of a dialog: keys are reused, serial numbers are not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DialogId {
     key: u32,
     serial: u32,
 }
 
-/// A call that this answerer takes part in. Small, for it is all that is left of an established call.
+/// A call of this answerer. Small, because it is the only state of an established call.
 #[derive(Debug)]
 pub(super) struct Dialog {
     serial: u32,
     /// Hash of the Call-ID.
     call_id: u64,
-    /// The transaction that still concerns it: of an INVITE that is not answered or not acknowledged, or of the BYE
-    /// that ends it for want of an ACK.
+    /// The transaction that still concerns the dialog: an INVITE without final response or ACK, or the BYE after a
+    /// missing ACK.
     pub(super) transaction: Option<u32>,
     pub(super) callee: Uas,
 }
 
-/// Whose dialog a To tag names.
+/// Owner of the dialog of a To tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// This answerer's.
+    /// A live dialog of this answerer.
     Known(DialogId),
-    /// This answerer's, but it is over.
+    /// A dialog of this answerer that is over.
     Ended,
-    /// Somebody else's.
+    /// Another agent.
     Foreign,
 }
 
-/// All dialogs. A To tag of ours is 32 hex digits: 16 for the answerer, 8 for the dialog's key, 8 for its serial
-/// number, so that requests find their dialog without a table, and those of another answerer are recognized.
+/// All dialogs. A To tag of this answerer has 32 hex digits: 16 for the answerer, 8 for the dialog's key, 8 for its
+/// serial number. Requests thus find their dialog without a table, and tags of other answerers are recognized.
 #[derive(Debug)]
 pub(super) struct Dialogs {
     agent: u64,
@@ -48,7 +48,7 @@ impl Dialogs {
         Self { agent: StandardUniform.sample(&mut rng), serials: 0, slab: Slab::default() }
     }
 
-    /// A new early dialog and its tag.
+    /// Creates an early dialog and its tag.
     pub(super) fn create(&mut self, call_id: u64) -> (DialogId, String) {
         self.serials = self.serials.wrapping_add(1);
         let serial = self.serials;
@@ -56,12 +56,12 @@ impl Dialogs {
         (DialogId { key, serial }, format!("{:016x}{key:08x}{serial:08x}", self.agent))
     }
 
-    /// The tag of a request outside dialogs, the same for each repetition.
+    /// Tag of a request outside dialogs, the same for each retransmission.
     pub(super) fn tag_of(&self, transaction: u64) -> String {
         format!("{:016x}{transaction:016x}", self.agent)
     }
 
-    /// The dialog, unless it is over.
+    /// Returns the dialog, unless it is over.
     pub(super) fn get_mut(&mut self, id: DialogId) -> Option<&mut Dialog> {
         self.slab.get_mut(id.key).filter(|dialog| dialog.serial == id.serial)
     }
@@ -72,7 +72,7 @@ impl Dialogs {
         self.slab.remove(id.key)
     }
 
-    /// Whose dialog a request is in.
+    /// Returns the owner of the dialog that a request belongs to.
     pub(super) fn owner(&self, tag: &[u8], call_id: u64) -> Owner {
         let Some((agent, key, serial)) = read_tag(tag) else { return Owner::Foreign };
         match self.slab.get(key) {
@@ -86,7 +86,7 @@ impl Dialogs {
 }
 
 fn read_tag(tag: &[u8]) -> Option<(u64, u32, u32)> {
-    // `from_str_radix` would take a sign as well.
+    // `from_str_radix` would accept a sign as well.
     let text = core::str::from_utf8(tag).ok().filter(|_| tag.iter().all(u8::is_ascii_hexdigit))?;
     let (agent, rest) = text.split_at_checked(16)?;
     let (key, serial) = rest.split_at_checked(8)?;

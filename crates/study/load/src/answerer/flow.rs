@@ -1,7 +1,6 @@
-//! What becomes of a request once it is in: service, ringing, final responses, the end.
+//! The course of a received request: service, ringing, final responses, end.
 //!
-//! What a call does on which event is its [`Callee`](crate::user_agent::Callee)'s, what is sent again and when the
-//! transactions'. Here acts become messages.
+//! [`Uas`](crate::user_agent::Uas) decides the acts, the transactions retransmit. This file turns acts into messages.
 use super::dialogs::DialogId;
 use super::texts::Text;
 use super::transactions::Transaction;
@@ -14,13 +13,13 @@ use transaction::{Send, StatusClass, Tell, TransactionEvent as Happening, Transa
 use wire::Method;
 
 impl Answerer {
-    /// Does what the processor has made time for.
+    /// Handles a request that the processor has served.
     pub(super) fn serve(&mut self, now: Instant, slot: u32, job: Job, out: &mut Outbox<AgentEvent>) {
         let (dialog, event, otherwise) = match job {
             Job::Respond(status) => return self.answer(now, slot, status, out),
-            // RFC 3261 §15.1.2: the dialog may have ended while this was queued.
+            // RFC 3261 §15.1.2: the dialog may have ended while the request was queued.
             Job::Call(event) => (self.transactions[slot].dialog, event, 481),
-            // 200 even if it comes too late (RFC 3261 §9.2).
+            // 200 even if the CANCEL is too late (RFC 3261 §9.2).
             Job::Cancel(invite) => (self.invited(invite), UasEvent::Cancel, 200),
         };
         match dialog.filter(|&id| self.dialogs.get_mut(id).is_some()) {
@@ -29,14 +28,14 @@ impl Answerer {
         }
     }
 
-    /// The dialog that waits for this INVITE to be answered or acknowledged.
+    /// Returns the dialog whose INVITE still waits for an answer or an ACK.
     fn invited(&mut self, invite: u64) -> Option<DialogId> {
         let slot = *self.index.get(&invite)?;
         let id = self.transactions[slot].dialog?;
         (self.dialogs.get_mut(id)?.transaction == Some(slot)).then_some(id)
     }
 
-    /// Tells a dialog's callee what happens, with the request that did it, and does what it wants.
+    /// Passes an event and the request that caused it to a dialog's callee, and carries out its acts.
     pub(super) fn tell(
         &mut self,
         now: Instant,
@@ -53,7 +52,7 @@ impl Answerer {
         let acts = dialog.callee.on(now, event, &self.plan);
         let before = dialog.transaction;
         if event == UasEvent::Reinvited && dialog.callee.awaits_ack() {
-            // This ACK is awaited from now on.
+            // From now on the ACK to this INVITE is awaited.
             dialog.transaction = this;
         }
         let slot = dialog.transaction;
@@ -85,13 +84,13 @@ impl Answerer {
                         self.end(slot);
                     }
                 }
-                // Only while it is set up or hung up there is something to answer, to wait for and to end.
+                // These acts occur only while the call is set up or hung up, and then there is a transaction.
                 (_, None) => {}
             }
         }
     }
 
-    /// Responds to an INVITE as its callee wants.
+    /// Sends the callee's response to an INVITE.
     fn respond(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<AgentEvent>) {
         match (status, self.transactions[slot].status) {
             (200, 200) => self.results.retransmissions_sent += 1,
@@ -108,7 +107,7 @@ impl Answerer {
         self.answer(now, slot, status, out);
     }
 
-    /// Gives a transaction its response.
+    /// Sends the response of a transaction.
     fn answer(&mut self, now: Instant, slot: u32, status: u16, out: &mut Outbox<AgentEvent>) {
         let transaction = &mut self.transactions[slot];
         let event = Happening::Respond(StatusClass::of(status));
@@ -123,7 +122,7 @@ impl Answerer {
         self.set_alarm(slot);
     }
 
-    /// The call is over, and so is its own BYE; an INVITE whose ACK was lost may still come again.
+    /// Ends the transaction of a call that is over. The BYE is dropped; an INVITE whose ACK was lost may be repeated.
     fn end(&mut self, slot: Option<u32>) {
         let Some(slot) = slot else { return };
         if self.transactions[slot].method == Method::Invite {
@@ -133,13 +132,13 @@ impl Answerer {
         }
     }
 
-    /// Nothing more is to be sent, but the request may come again.
+    /// Drops the text and the alarm of a transaction: nothing more is sent, but the request may be repeated.
     pub(super) fn silence(&mut self, slot: u32) {
         let transaction = &mut self.transactions[slot];
         (transaction.text, transaction.wake) = (Text::default(), NEVER);
     }
 
-    /// Does what is due for a transaction.
+    /// Handles the alarm and the timers of a transaction that are due.
     pub(super) fn expire(&mut self, now: Instant, slot: u32, out: &mut Outbox<AgentEvent>) {
         let transaction = &mut self.transactions[slot];
         if now >= transaction.wake {
@@ -166,7 +165,7 @@ impl Answerer {
         }
     }
 
-    /// No ACK to a refusal came, or no answer to a BYE.
+    /// Handles a timeout: no ACK to a refusal, or no response to a BYE.
     fn timed_out(&mut self, now: Instant, slot: u32, out: &mut Outbox<AgentEvent>) {
         let &Transaction { method, dialog, .. } = &self.transactions[slot];
         if method == Method::Invite {
@@ -176,7 +175,7 @@ impl Answerer {
         }
     }
 
-    /// Ends the call of an INVITE whose 2xx nobody acknowledged (RFC 3261 §13.3.1.4).
+    /// Ends the call of an INVITE whose 2xx got no ACK (RFC 3261 §13.3.1.4).
     fn hang_up(&mut self, now: Instant, id: DialogId, slot: u32, out: &mut Outbox<AgentEvent>) {
         self.results.ack_timeouts += 1;
         let transaction = &mut self.transactions[slot];
@@ -206,7 +205,7 @@ impl Answerer {
         });
     }
 
-    /// Sets the alarm if the one that stands rings too late; one that rings too early is set again then.
+    /// Sets an earlier alarm if the current one is too late. An alarm that is too early is set again when it fires.
     pub(super) fn set_alarm(&mut self, slot: u32) {
         let transaction = &mut self.transactions[slot];
         let deadline = transaction.deadline();

@@ -1,4 +1,4 @@
-//! The answering side (UAS) of many calls at a time.
+//! The answering side (UAS) of many concurrent calls.
 mod dialogs;
 mod flow;
 mod texts;
@@ -21,55 +21,55 @@ use transaction::{Pace, Send, StatusClass, Tell, TransactionEvent as Happening};
 use transactions::{Transaction, call_id_hash, key};
 use wire::{Message, Method};
 
-/// What an [`Answerer`] does.
+/// Configuration of an [`Answerer`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct AnswererConfig {
-    /// What carries the messages.
+    /// Transport of all messages.
     pub transport: Transport,
-    /// Index of the port that is sent from.
+    /// Index of the local port.
     pub listener: u16,
-    /// Address of the port, for Contact.
+    /// Address of the port, used in Contact.
     pub local: SocketAddr,
-    /// Name in the Server header and the Contact of its responses; a caller tells servers apart by it.
+    /// Name in the Server header and the Contact of responses. A caller distinguishes servers by it.
     pub name: String,
-    /// How long a call rings.
+    /// Ringing time of a call.
     pub ring: RandomTime,
-    /// Answer each INVITE with 100 (Trying) before it is served, as a stack does that sees its server busy.
+    /// Answers each INVITE with 100 (Trying) before serving it, as a SIP stack does when its server is busy.
     pub trying: bool,
-    /// How fast it is.
+    /// Speed of the processor and limit of its queue.
     pub service: ServiceModel,
     /// Retransmission timers.
     pub timers: Timers,
 }
 
-/// What is to be done when the processor has served a request.
+/// Action after the processor has served a request.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    /// The callee of its dialog is told.
+    /// Pass the event to the callee of the request's dialog.
     Call(UasEvent),
     /// CANCEL of the INVITE with this key.
     Cancel(u64),
-    /// Anything else gets this status.
+    /// Answer with this status.
     Respond(u16),
 }
 
-/// A request with what was found out about it.
+/// A request and its parsed properties.
 struct Incoming<'a> {
     request: &'a Message<'a>,
     from: Flow,
-    /// Where responses go.
+    /// Destination of responses.
     to: Flow,
     method: Method,
-    /// Of its transaction.
+    /// Key of its transaction.
     key: u64,
 }
 
-/// An agent that takes calls: 180, 200 after the ringing time, 200 to BYE, CANCEL and every other method, each after
-/// the time that its [`ServiceModel`] takes. What comes again is answered again or absorbed, as RFC 3261 §17.2 has
-/// it. A call whose 2xx nobody acknowledges is ended by a BYE.
+/// An agent that takes calls: 180, then 200 after the ringing time; 200 to BYE, CANCEL and every other method. Each
+/// response is sent after the service time of its [`ServiceModel`]. Retransmissions are answered again or absorbed (RFC
+/// 3261 §17.2). A call whose 2xx gets no ACK is ended by a BYE.
 ///
-/// - Make: [`new`](Self::new).
-/// - Run: [`handle`](Self::handle) for every message, and when [`deadline`](Self::deadline) has come.
+/// - Create: [`new`](Self::new).
+/// - Run: call [`handle`](Self::handle) for every message and at each [`deadline`](Self::deadline).
 /// - Read: [`results`](Self::results).
 ///
 /// A request within a call that was set up with another answerer gets 481 and is counted as a wrong server.
@@ -80,17 +80,17 @@ pub struct Answerer {
     ring_rng: Rng,
     processor: Processor<(u32, Job)>,
     transactions: Slab<Transaction>,
-    /// Transactions by their key. A tree, because a hash table stops to grow and the calls of that moment see it.
+    /// Transactions by their key. A tree, because growing a hash table delays the calls of that moment.
     index: BTreeMap<u64, u32>,
     dialogs: Dialogs,
     alarms: Alarms,
-    /// Of all callees, but for the time that each of them rings: the 180 goes out once the INVITE is served.
+    /// Plan of all callees, without the ringing time of each call. The 180 leaves as soon as the INVITE is served.
     plan: UasPlan,
     results: AnswererResults,
 }
 
 impl Answerer {
-    /// An answerer. Same config, same seed, same input: same output.
+    /// Returns an answerer. The same configuration, seed and input give the same output.
     pub fn new(config: AnswererConfig, rng: Rng) -> Self {
         Self {
             texts: Texts::new(&config),
@@ -111,7 +111,7 @@ impl Answerer {
         }
     }
 
-    /// Takes a message, or does what is due.
+    /// Handles a message, or the alarms that are due.
     pub fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
         if let AgentInput::Message { from, bytes } = input
             && self.receive(now, from, bytes, out).is_none()
@@ -132,12 +132,12 @@ impl Answerer {
         }
     }
 
-    /// When to [`Tick`](AgentInput::Tick) next, at the latest; there may be nothing to do then.
+    /// Latest time of the next [`Tick`](AgentInput::Tick). There may be nothing to do then.
     pub fn deadline(&self) -> Option<Instant> {
         [self.processor.deadline(), self.alarms.deadline()].into_iter().flatten().min()
     }
 
-    /// When the request in service is done, if there is one.
+    /// Time at which the request in service is done; `None` if there is none.
     pub fn service_ends(&self) -> Option<Instant> {
         self.processor.deadline()
     }
@@ -147,7 +147,7 @@ impl Answerer {
         &self.results
     }
 
-    /// `None` for what cannot be answered.
+    /// Handles a received message; `None` if it cannot be answered.
     fn receive(
         &mut self,
         now: Instant,
@@ -184,7 +184,7 @@ impl Answerer {
         Some(())
     }
 
-    /// A request that has not been seen: queues it.
+    /// Queues a request that is not a retransmission.
     fn accept(&mut self, now: Instant, incoming: &Incoming<'_>, out: &mut Outbox<AgentEvent>) {
         let &Incoming { request, from, to, method, key } = incoming;
         *self.results.requests.entry(method.name()).or_default() += 1;
@@ -235,7 +235,7 @@ impl Answerer {
         self.processor.push(now, method, (slot, job));
     }
 
-    /// RFC 3261 §9.2: a CANCEL is about the INVITE that is the same but for the method.
+    /// RFC 3261 §9.2: a CANCEL belongs to the INVITE that is equal except for the method.
     fn cancel_job(&mut self, cancel: &Message<'_>, out: &mut Outbox<AgentEvent>) -> Job {
         let invite = key(cancel, Method::Invite);
         if self.index.contains_key(&invite) {
@@ -260,7 +260,7 @@ impl Answerer {
         });
     }
 
-    /// A repeated request gets the last response again, or is absorbed (RFC 3261 §17.2.1, §17.2.2, RFC 6026 §7.1).
+    /// Answers a retransmission with the last response, or absorbs it (RFC 3261 §17.2.1, §17.2.2, RFC 6026 §7.1).
     fn repeat(&mut self, now: Instant, slot: u32, incoming: &Incoming<'_>, out: &mut Outbox<AgentEvent>) {
         self.results.retransmissions_received += 1;
         let &Incoming { request, from, method, key, .. } = incoming;
@@ -272,7 +272,7 @@ impl Answerer {
         if transaction.status == 100 {
             self.send_trying(incoming, out);
         } else if transaction.text.is_empty() {
-            // The text was dropped, but the request brings all of it again.
+            // The text was dropped, but the retransmission contains all of it.
             transaction.text = Text::of_request(request, from.peer, method, &self.dialogs.tag_of(key));
             self.send(slot, out);
             self.silence(slot);
@@ -281,9 +281,9 @@ impl Answerer {
         }
     }
 
-    /// An ACK ends the retransmission of a final response: of a 2xx by its dialog and the CSeq number of the INVITE,
-    /// for that of an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4); of a refusal, whose dialog is
-    /// gone or never was, by its transaction (§17.2.1).
+    /// Stops the retransmission of a final response. The ACK to a 2xx is matched by its dialog and the CSeq number of
+    /// the INVITE, because the ACK to an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4). The ACK to a
+    /// refusal is matched by its transaction (§17.2.1), because its dialog is gone or never existed.
     fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<AgentEvent>) {
         let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
         match owner {
@@ -304,14 +304,14 @@ impl Answerer {
         }
     }
 
-    /// Whether an INVITE of this number is what the dialog has accepted last, and nobody acknowledged yet.
+    /// Whether the dialog's last accepted INVITE has this CSeq number and still waits for its ACK.
     fn awaits_ack(&mut self, id: DialogId, cseq: u32) -> bool {
         let accepted = self.dialogs.get_mut(id).filter(|dialog| dialog.callee.awaits_ack());
         let slot = accepted.and_then(|dialog| dialog.transaction);
         slot.is_some_and(|slot| self.transactions[slot].cseq == cseq)
     }
 
-    /// Takes the response to a BYE of its own; `None` for any other.
+    /// Handles the response to a BYE of this answerer; `None` for any other response.
     fn receive_response(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! What an answerer writes in its responses and requests.
+//! Texts of an answerer's responses and requests.
 
 use super::AnswererConfig;
 use super::transactions::Transaction;
@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 use wire::build::ResponseBuilder;
 use wire::{Message, Method};
 
-/// What follows the head of a response, by kind.
+/// Lines after the head of a response, by kind.
 #[derive(Debug)]
 pub(super) struct Texts {
     plain: Vec<u8>,
-    /// With the Contact that requests of the dialog go to.
+    /// With the Contact for requests within the dialog.
     contact: Vec<u8>,
     /// With the Contact and an answer to the offer.
     answer: Vec<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Texts {
 
 const OK_LINE: &[u8] = b"SIP/2.0 200 OK\r\n";
 
-/// Methods that an answerer takes (RFC 3261 §20.5).
+/// Methods that an answerer accepts (RFC 3261 §20.5).
 const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE, SUBSCRIBE, NOTIFY, PUBLISH, \
     REFER, INFO, UPDATE, PRACK\r\n";
 
@@ -63,8 +63,7 @@ impl Texts {
         out.extend_from_slice(line);
         out.extend_from_slice(text.head());
         if status == 500 {
-            // RFC 3261 §14.2: a time from 0 to 10 s drawn at random. The key is as good, and the same when this is
-            // repeated.
+            // RFC 3261 §14.2: a random time from 0 to 10 s. Derived from the key, so that repeats are equal.
             write!(out, "Retry-After: {}\r\n", key % 11).expect("a Vec takes any text");
         }
         out.extend_from_slice(tail);
@@ -76,7 +75,7 @@ fn creates_dialog(method: Method) -> bool {
     matches!(method, Method::Invite | Method::Subscribe | Method::Refer)
 }
 
-/// What the messages of a transaction are made of.
+/// Text from which the messages of a transaction are made.
 #[derive(Default, Debug)]
 pub(super) struct Text {
     text: Box<[u8]>,
@@ -84,8 +83,8 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The lines from Via to CSeq of all responses to a request, and the Record-Route where it is needed. An INVITE
-    /// is kept as well: few calls end by a BYE of this side, so its Contact is looked for then.
+    /// Returns the lines from Via to CSeq of all responses to a request, and the Record-Route where it is needed. An
+    /// INVITE is kept as well: its Contact is parsed only when this side sends a BYE, which is rare.
     pub(super) fn of_request(request: &Message<'_>, source: SocketAddr, method: Method, tag: &str) -> Self {
         let mut text = Vec::with_capacity(512 + request.bytes().len());
         let reply = ResponseBuilder::reply(&mut text, request, source, 200, "OK", tag);
@@ -103,18 +102,18 @@ impl Text {
         &self.text[..self.head_end as usize]
     }
 
-    /// Whether there is none (any more).
+    /// Whether the text is empty or was dropped.
     pub(super) fn is_empty(&self) -> bool {
         self.head_end == 0
     }
 
-    /// Of a request that is sent: all of it.
+    /// Returns the whole request, for a request of this side.
     pub(super) fn request(&self) -> &[u8] {
         self.head()
     }
 
-    /// Of an accepted INVITE: the BYE that ends the call, and where it goes (RFC 3261 §12.2.1.1, §15.1.1). `None`
-    /// when what it would be made of is gone. `fallback` stands in for what the INVITE's Contact does not say.
+    /// Returns the BYE that ends the call of an accepted INVITE, and its destination (RFC 3261 §12.2.1.1, §15.1.1).
+    /// `None` when the text was dropped. `fallback` is used if the INVITE's Contact is unusable or has no address.
     pub(super) fn bye(&self, config: &AnswererConfig, fallback: SocketAddr) -> Option<(Self, SocketAddr)> {
         let like_a_response = [OK_LINE, self.head(), b"\r\n"].concat();
         let message = wire::scan(&like_a_response).ok()?;
@@ -122,7 +121,7 @@ impl Text {
         let instead = format!("sip:{fallback}");
         let target = contact(&invite).unwrap_or(instead.as_bytes());
         let dialog = Dialog::of_callee(&message, target, fallback);
-        // The branch names the dialog, so that the response finds it.
+        // The branch identifies the dialog, so that the response is matched.
         let AnswererConfig { transport, local, .. } = config;
         let via = format!("Via: SIP/2.0/{} {local};rport;branch={COOKIE}", transport.name());
         let mut text = Vec::with_capacity(512);
@@ -147,7 +146,7 @@ impl Text {
     }
 }
 
-/// A name as the user part of a URI.
+/// Escapes a name for the user part of a URI.
 fn escaped(name: &str) -> String {
     let mut user = String::new();
     for byte in name.bytes() {

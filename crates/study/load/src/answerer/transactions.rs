@@ -1,4 +1,4 @@
-//! The server transactions of an answerer: requests that may come again.
+//! Server transactions of an answerer: requests that may be repeated.
 
 use super::dialogs::DialogId;
 use super::texts::Text;
@@ -9,34 +9,34 @@ use std::hash::DefaultHasher;
 use transaction::TransactionKind;
 use wire::{Host, Message, Method};
 
-/// A request that was received, kept for as long as it may come again.
+/// A received request, kept for as long as it may be repeated.
 ///
-/// That of an INVITE whose 2xx nobody acknowledged becomes that of the BYE which ends the call: it is over at the
-/// same instant (RFC 6026 §7.1, timer L), and what comes to it again is absorbed either way.
+/// The transaction of an INVITE whose 2xx got no ACK becomes the transaction of the BYE that ends the call. The former
+/// is over at the same instant (RFC 6026 §7.1, timer L), and repeated INVITEs are absorbed in both cases.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) key: u64,
-    /// Of what was received, or BYE for one that is sent.
+    /// Method of the received request, or BYE for a request of this side.
     pub(super) method: Method,
-    /// CSeq number of what was received.
+    /// CSeq number of the received request.
     pub(super) cseq: u32,
-    /// The last response sent; 0 before the first, and for one that is sent.
+    /// Last response sent; 0 before the first, and for a request of this side.
     pub(super) status: u16,
-    /// Where responses go, or the BYE.
+    /// Destination of the responses, or of the BYE.
     pub(super) to: Flow,
-    /// What its messages are made of, emptied as soon as none can follow but to a repeated request.
+    /// Text of its messages. Dropped when only a retransmission can still need it.
     pub(super) text: Text,
     pub(super) timed: Timed,
-    /// When the dialog's callee is to be woken.
+    /// Time of the callee's next alarm.
     pub(super) wake: Instant,
-    /// The alarm that is set for it.
+    /// Time of the alarm that is set for this transaction.
     pub(super) alarm: Instant,
     /// The dialog that it creates or belongs to.
     pub(super) dialog: Option<DialogId>,
 }
 
 impl Transaction {
-    /// A transaction whose request is about to be queued.
+    /// Returns a transaction whose request is about to be queued.
     pub(super) fn new(
         key: u64,
         request: &Message<'_>,
@@ -51,17 +51,17 @@ impl Transaction {
         Self { key, method, cseq, status: 0, to, text, timed, wake: NEVER, alarm: NEVER, dialog }
     }
 
-    /// When something is to be done; [`NEVER`] while the processor has it.
+    /// Time of the next action; [`NEVER`] while the processor has the request.
     pub(super) fn deadline(&self) -> Instant {
         self.wake.min(self.timed.deadline())
     }
 }
 
-/// What requests of one transaction have in common, hashed; `method` is INVITE for its ACK, and for the INVITE that
-/// a CANCEL is about.
+/// Hash of the properties that all requests of one transaction share. `method` is INVITE for an ACK and for a CANCEL's
+/// INVITE.
 ///
-/// RFC 3261 §17.2.3 compares branch, sent-by and method. Call-ID and CSeq number are the same too, and tell requests
-/// without a branch of RFC 3261 apart. With 64 bits, two of a million live transactions collide once in 10^7 runs.
+/// RFC 3261 §17.2.3 compares branch, sent-by and method. Call-ID and CSeq number are equal too, and distinguish
+/// requests whose branch does not follow RFC 3261. With 64 bits, a million live transactions collide once in 10^7 runs.
 pub(super) fn key(request: &Message<'_>, method: Method) -> u64 {
     let mut hasher = DefaultHasher::new();
     let via = request.top_via();
@@ -82,7 +82,7 @@ pub(super) fn key(request: &Message<'_>, method: Method) -> u64 {
     hasher.finish()
 }
 
-/// A Call-ID, hashed.
+/// Hash of the Call-ID.
 pub(super) fn call_id_hash(request: &Message<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     request.call_id().hash(&mut hasher);

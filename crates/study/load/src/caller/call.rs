@@ -1,7 +1,7 @@
-//! One call of a caller on bytes: a [`user_agent::Caller`], its transactions and its dialog.
+//! One call of a caller on bytes: a [`user_agent::Uac`], its transactions and its dialog.
 //!
-//! What a call does on which event is the party's, what is sent again and when the transactions'. Here messages
-//! become events, and acts messages.
+//! [`user_agent::Uac`] decides the reaction to each event, the transactions decide retransmissions. This file turns
+//! messages into events, and acts into messages.
 use super::CallerConfig;
 use super::texts::{Leg, Texts};
 use super::token::Token;
@@ -14,20 +14,20 @@ use core::time::Duration;
 use transaction::{Send, StatusClass, Tell, Timer, TransactionEvent as Happening, TransactionKind};
 use wire::{Message, Method};
 
-/// What a call acts on besides itself.
+/// Everything that a step of a call uses besides the call itself.
 pub(super) struct Step<'a> {
     pub(super) now: Instant,
     pub(super) token: Token,
     pub(super) config: &'a CallerConfig,
     pub(super) texts: &'a Texts,
-    /// The Server names met so far.
+    /// Server names found in responses so far.
     pub(super) servers: &'a [Box<str>],
     pub(super) results: &'a mut CallResults,
     pub(super) out: &'a mut Outbox<AgentEvent>,
 }
 
 impl Step<'_> {
-    /// Sends to where calls are sent.
+    /// Sends a request to the configured target.
     fn send(&mut self, write: impl FnOnce(&Texts, Token, &mut Vec<u8>)) {
         let (texts, token) = (self.texts, self.token);
         self.out.send(self.config.flow(token.slot, self.config.target), |bytes| write(texts, token, bytes));
@@ -50,31 +50,30 @@ impl Step<'_> {
     }
 }
 
-/// A call from its INVITE until nothing more can come of it.
+/// A call, from its INVITE until no message of it can arrive any more.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) id: u64,
     number: u64,
-    /// When it should have started.
+    /// Scheduled start.
     scheduled: Instant,
-    /// The alarm that is set for it.
+    /// Time of the alarm that is set for this call.
     pub(super) alarm: Instant,
-    /// Index of the Server name that its responses carry.
+    /// Index of the Server name in its responses.
     pub(super) server: Option<u32>,
     uac: user_agent::Uac,
-    /// When the party is to be woken; once the call is over, when it need not answer any more what comes again or
-    /// late.
+    /// Time of the UAC's next alarm. Once the call is over: time until which it answers repeated and late messages.
     wake: Instant,
     invite: Timed,
-    /// That of CANCEL before there is a dialog, that of BYE then.
+    /// Transaction of the CANCEL before there is a dialog, of the BYE afterwards.
     other: Timed,
-    /// When the BYE was due.
+    /// Time at which the BYE was due.
     bye_due: Instant,
     dialog: Option<Dialog>,
 }
 
 impl Call {
-    /// A call that has yet to [`start`](Self::start).
+    /// Returns a call that [`start`](Self::start) has yet to start.
     pub(super) fn new(id: u64, number: u64, scheduled: Instant, holding: Duration) -> Self {
         Self {
             id,
@@ -102,13 +101,13 @@ impl Call {
         self.wake = self.scheduled + step.config.answer_wait;
     }
 
-    /// When [`expire`](Self::expire) has something to do; `None` when the call can be forgotten.
+    /// Time of the next [`expire`](Self::expire); `None` when the call can be dropped.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadline = self.wake.min(self.invite.deadline()).min(self.other.deadline());
         (deadline != NEVER).then_some(deadline)
     }
 
-    /// Ends it as soon as it may be ended. Whether [`deadline`](Self::deadline) has come closer.
+    /// Ends the call as soon as possible. Returns whether [`deadline`](Self::deadline) is now earlier.
     pub(super) fn end_at(&mut self, now: Instant) -> bool {
         self.uac.hurry();
         let sooner = now < self.wake && !self.uac.is_over();
@@ -118,7 +117,7 @@ impl Call {
         sooner
     }
 
-    /// Does what is due.
+    /// Handles the alarm and the timers that are due.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let (now, timers) = (step.now, &step.config.timers);
         if now >= self.wake {
@@ -151,7 +150,7 @@ impl Call {
         }
     }
 
-    /// Takes a response to one of the call's requests.
+    /// Handles a response to one of the call's requests.
     pub(super) fn receive(&mut self, step: &mut Step<'_>, leg: Leg, response: &Message<'_>, status: u16) {
         let (now, timers) = (step.now, &step.config.timers);
         let event = Happening::Response(StatusClass::of(status));
@@ -163,7 +162,7 @@ impl Call {
                     step.send(|texts, token, bytes| texts.refusal_ack(token, response, bytes));
                 }
                 match status {
-                    // The core gets each of them, also when the transaction is over (RFC 3261 §13.2.2.4, §18.1.2).
+                    // The UAC gets each 2xx, even after the transaction is over (RFC 3261 §13.2.2.4, §18.1.2).
                     200..=299 => self.answered(step, response),
                     _ if did.tell != Tell::Message => {}
                     100..=199 => self.tell(step, UacEvent::Provisional, now),
@@ -180,7 +179,7 @@ impl Call {
                     self.hung_up(step, UacEvent::ByeAnswered(status));
                 }
             }
-            // The BYE of a fork is sent for each 2xx that the fork repeats: its own responses change nothing.
+            // The BYE of a fork is sent for each 2xx that the fork repeats: responses to that BYE change nothing.
             _ => {}
         }
     }
@@ -215,7 +214,7 @@ impl Call {
         }
     }
 
-    /// The other side's BYE: whether the call knows it, to be answered with 200 then.
+    /// Handles the other side's BYE. Returns whether it belongs to this call and gets a 200.
     pub(super) fn receive_bye(&mut self, step: &mut Step<'_>, request: &Message<'_>) -> bool {
         let known = self.dialog.as_ref().is_some_and(|dialog| dialog.has_remote_tag(request.from_tag()));
         if known {
@@ -224,20 +223,20 @@ impl Call {
         known
     }
 
-    /// The BYE is answered or lost: nothing comes any more that would need an answer but a 2xx, again or of another
-    /// party. The INVITE's transaction knows until when (RFC 3261 §13.2.2.4, RFC 6026 §7.2, timer M).
+    /// The BYE is answered or lost. From now on only a 2xx needs a reaction, repeated or from another party. The
+    /// INVITE's transaction has the time limit (RFC 3261 §13.2.2.4, RFC 6026 §7.2, timer M).
     fn hung_up(&mut self, step: &mut Step<'_>, event: UacEvent) {
         self.tell(step, event, step.now);
         self.wake = NEVER;
     }
 
-    /// Tells the party what happens, which was due at `due`.
+    /// Passes an event to the UAC. `due` is the instant at which the event was due.
     fn tell(&mut self, step: &mut Step<'_>, event: UacEvent, due: Instant) {
         let acts = self.uac.on(step.now, event);
         self.act(step, acts, due, None);
     }
 
-    /// Does what the party wants, in the dialog of a 2xx that is not the call's or in the call's.
+    /// Carries out the acts of the UAC: in the dialog `fork` of a second 2xx, otherwise in the call's own dialog.
     fn act(&mut self, step: &mut Step<'_>, acts: UacActs, due: Instant, fork: Option<&Dialog>) {
         for act in acts {
             match (act, fork.or(self.dialog.as_ref())) {
@@ -248,7 +247,7 @@ impl Call {
                     (self.bye_due, self.wake) = (due, NEVER);
                     self.other = step.client(TransactionKind::NonInvite);
                 }
-                // Acknowledged and hung up is only what was answered.
+                // ACK and BYE need an answer, and an answer creates a dialog.
                 (UacAct::Ack | UacAct::Bye, None) => {}
                 (UacAct::Cancel, _) => {
                     step.send(Texts::cancel);
@@ -279,7 +278,7 @@ impl Call {
         }
         step.out.event(AgentEvent::CallEnded { call: self.number, outcome });
         self.other = Timed::over();
-        // The other side's BYE may come again (timer J, RFC 3261 §17.2.2), a 2xx after the INVITE was given up.
+        // The other side's BYE may be repeated (timer J, RFC 3261 §17.2.2), and a 2xx may come late.
         self.wake = step.now + step.config.timers.value(Timer::J);
     }
 }

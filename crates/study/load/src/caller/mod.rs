@@ -1,4 +1,4 @@
-//! The calling side (UAC) of many calls at a time.
+//! The calling side (UAC) of many concurrent calls.
 mod call;
 mod texts;
 mod token;
@@ -16,57 +16,55 @@ use texts::{Texts, read_branch};
 use token::Token;
 use wire::{Message, Method};
 
-/// Server names that are told apart; the calls of further ones are not checked.
+/// Maximum of Server names that are told apart. Calls of further servers are not checked.
 const SERVERS_MAX: usize = 1_000;
 
-/// What a [`Caller`] does.
+/// Configuration of a [`Caller`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct CallerConfig {
-    /// What carries the messages.
+    /// Transport of all messages.
     pub transport: Transport,
-    /// Index of the port that everything is sent from, the first of as many as there are connections.
+    /// Index of the first local port; there are as many ports as connections.
     pub listener: u16,
-    /// Connections to the target, or 1 over UDP: each call has one of them, by the port that it is sent from.
+    /// Connections to the target, or 1 over UDP. Each call uses one of them, chosen by its local port.
     pub connections: u16,
-    /// Address of the port, for Via, Contact and From.
+    /// Address of the port, used in Via, Contact and From.
     pub local: SocketAddr,
-    /// Where INVITEs are sent: a proxy, a balancer or an answerer.
+    /// Destination of INVITEs: a proxy, a balancer or an answerer.
     pub target: SocketAddr,
-    /// Whether ACK and BYE go there, too, when an answer has no Record-Route, as to an outbound proxy (RFC 3261
-    /// §12.2.1.1): there are answerers that leave it out. Otherwise they go to the Contact then.
+    /// Whether ACK and BYE also go to the target when an answer has no Record-Route, as with an outbound proxy (RFC
+    /// 3261 §12.2.1.1). Otherwise they go to the Contact. Some answerers omit the Record-Route.
     pub outbound: bool,
     /// Request-URI and To of the calls, such as `sip:service@192.0.2.1`.
     pub uri: String,
     /// When calls start.
     pub arrivals: ArrivalPlan,
-    /// How long answered calls last before they are hung up.
+    /// Duration of answered calls until the caller hangs up.
     pub holding: RandomTime,
-    /// A call that is not answered so long after its start is given up by CANCEL. RFC 3261 §16.6 step 11 has
-    /// proxies wait three minutes.
+    /// Time from the start of a call to its CANCEL. Proxies wait over three minutes (RFC 3261 §16.6 step 11).
     pub answer_wait: Duration,
     /// Retransmission timers.
     pub timers: Timers,
 }
 
 impl CallerConfig {
-    /// The way of the requests of the call in this place.
+    /// Flow of the requests of the call in this slot.
     fn flow(&self, slot: u32, peer: SocketAddr) -> Flow {
         let connection = (slot % u32::from(self.connections.max(1))) as u16;
         Flow { transport: self.transport, listener: self.listener + connection, peer, connection: None }
     }
 }
 
-/// An agent that makes calls: INVITE with an offer, ACK, hold, BYE, or CANCEL when nobody answers in time.
+/// An agent that makes calls: INVITE with an offer, ACK, hold, BYE; or CANCEL when no answer comes in time.
 ///
-/// - Make: [`new`](Self::new).
-/// - Run: [`handle`](Self::handle) for every message, and when [`deadline`](Self::deadline) has come, until
-///   [`finished`](Self::finished).
-/// - End early: [`stop`](Self::stop), and run on until it has finished.
+/// - Create: [`new`](Self::new).
+/// - Run: [`handle`](Self::handle) every message and [`deadline`](Self::deadline), until [`finished`](Self::finished).
+/// - End early: [`stop`](Self::stop), then run until it has finished.
 /// - Read: [`results`](Self::results).
 ///
-/// It requires nothing of what it calls but RFC 3261. Where responses carry a Server header, all of one call must
-/// carry the same, as an [`Answerer`](crate::Answerer)'s do; another one is counted as a wrong server. Only
-/// 100 (Trying) may carry another one, being the next hop's own.
+/// Works with any UAS of RFC 3261. If responses have a Server header, all responses of one call must have the same
+/// value, as an [`Answerer`](crate::Answerer)'s do; another value counts as a wrong server. A 100 (Trying) may have any
+/// value, because the next hop sends it.
 ///
 /// A call that is over keeps half a kilobyte until 64*T1 after its first 2xx: another party may answer until then.
 #[derive(Debug)]
@@ -74,9 +72,9 @@ pub struct Caller {
     config: CallerConfig,
     texts: Texts,
     arrivals: Arrivals,
-    /// Draws holding times, one a call as it starts, so that they do not depend on what the network does.
+    /// Draws the holding time of each call at its start, so that it does not depend on the network.
     holding_rng: Rng,
-    /// Makes the ids of calls differ from those of other agents.
+    /// Makes the ids of calls differ from the ids of other agents.
     agent: u64,
     calls: Slab<Call>,
     alarms: Alarms,
@@ -85,7 +83,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A caller whose schedule starts at `now`. Same config, same seed: same calls.
+    /// Returns a caller whose schedule starts at `now`. The same configuration and seed give the same calls.
     pub fn new(config: CallerConfig, now: Instant, rng: Rng) -> Self {
         Self {
             texts: Texts::new(&config),
@@ -100,8 +98,7 @@ impl Caller {
         }
     }
 
-    /// Takes a message, or does what is due. After a message more may be due at once: see
-    /// [`deadline`](Self::deadline).
+    /// Handles a message, or the alarms that are due. Then [`deadline`](Self::deadline) may be due at once.
     pub fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
         match input {
             AgentInput::Message { from, bytes } => {
@@ -113,19 +110,19 @@ impl Caller {
         }
     }
 
-    /// When to [`Tick`](AgentInput::Tick) next, at the latest; there may be nothing to do then.
+    /// Latest time of the next [`Tick`](AgentInput::Tick). There may be nothing to do then.
     pub fn deadline(&self) -> Option<Instant> {
         [self.arrivals.peek(), self.alarms.deadline()].into_iter().flatten().min()
     }
 
-    /// Whether all calls have started and ended. The agent may still have repeated refusals to acknowledge.
+    /// Whether all calls have started and ended. Repeated refusals may still need an ACK.
     pub fn finished(&self) -> bool {
         self.arrivals.peek().is_none() && self.results.calls_in_progress == 0
     }
 
-    /// Starts no more calls and ends those in progress: by BYE where they are answered, by CANCEL where they ring,
-    /// and the others as soon as a response allows one of the two (RFC 3261 §9.1). What that sends is sent at the
-    /// next [`Tick`](AgentInput::Tick)s, which are due at once.
+    /// Starts no more calls and ends the calls in progress: answered calls by BYE, ringing calls by CANCEL, others as
+    /// soon as a response allows BYE or CANCEL (RFC 3261 §9.1). The requests leave at the next
+    /// [`Tick`](AgentInput::Tick)s, which are due at once.
     pub fn stop(&mut self, now: Instant) {
         self.arrivals.end();
         let slots: Vec<_> = self.calls.iter().map(|(slot, _)| slot).collect();
@@ -166,7 +163,7 @@ impl Caller {
         self.step(now, slot, out, Call::start);
     }
 
-    /// Lets a call act, and sees to its alarm.
+    /// Runs one step of a call and updates its alarm.
     fn step<R>(
         &mut self,
         now: Instant,
@@ -184,13 +181,13 @@ impl Caller {
                 call.alarm = deadline;
                 self.alarms.set(deadline, slot);
             }
-            // The alarm rings too early and is set again then.
+            // The alarm is too early; it is set again when it fires.
             Some(_) => {}
         }
         done
     }
 
-    /// `None` for what belongs to no call.
+    /// Handles a received message; `None` if it belongs to no call.
     fn receive(
         &mut self,
         now: Instant,
@@ -203,8 +200,8 @@ impl Caller {
             self.receive_request(now, from, &message, out);
             return Some(());
         };
-        // RFC 3261 §17.1.3: the branch of the top Via and the method in CSeq decide. A response with more Vias
-        // was meant for somebody else (§8.1.3.3).
+        // RFC 3261 §17.1.3: the branch of the top Via and the method in CSeq decide. A response with more Vias was
+        // meant for another element (§8.1.3.3).
         let (token, leg) = read_branch(message.top_via().branch?)?;
         if message.second_via().is_some() || self.calls.get(token.slot)?.id != token.id {
             return None;
@@ -235,7 +232,7 @@ impl Caller {
         }
     }
 
-    /// The other side hangs up, or wants something that a caller does not do.
+    /// Handles a request of the other side: a BYE, or a method that a caller does not support.
     fn receive_request(
         &mut self,
         now: Instant,
@@ -251,7 +248,7 @@ impl Caller {
             (None, Some(Method::Bye)) if self.hung_up(now, request, out) => (200, "OK"),
             // RFC 3261 §15.1.2.
             (None, Some(Method::Bye)) => (481, "Call/Transaction Does Not Exist"),
-            // RFC 3261 §8.2.1: with the methods that are allowed.
+            // RFC 3261 §8.2.1: the response lists the allowed methods.
             (None, _) => (405, "Method Not Allowed"),
         };
         let allow = [("Allow", "ACK, BYE")];

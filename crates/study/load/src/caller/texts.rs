@@ -1,4 +1,4 @@
-//! What a caller writes in its requests.
+//! Texts of a caller's requests.
 
 use super::CallerConfig;
 use super::token::{HOLE, Pattern, Token};
@@ -17,7 +17,7 @@ pub(super) enum Leg {
     Ack,
     /// BYE.
     Bye,
-    /// The BYE of another dialog that a forked INVITE made. There may be several: the tag of the other side follows.
+    /// The BYE of another dialog that a forked INVITE created. There may be several: the remote tag follows.
     ForkBye,
 }
 
@@ -29,7 +29,7 @@ impl Leg {
     }
 }
 
-/// Token and leg of a branch of ours.
+/// Returns token and leg of a branch that this agent created.
 pub(super) fn read_branch(branch: &[u8]) -> Option<(Token, Leg)> {
     let (token, rest) = Token::split(branch.strip_prefix(COOKIE.as_bytes())?)?;
     let (letter, tag) = rest.split_first()?;
@@ -37,10 +37,10 @@ pub(super) fn read_branch(branch: &[u8]) -> Option<(Token, Leg)> {
     (tag.is_empty() || leg == Leg::ForkBye).then_some((token, leg))
 }
 
-/// What follows the Via.
+/// Lines after the Via.
 const FORWARDS: &str = "\r\nMax-Forwards: 70\r\n";
 
-/// The messages of a caller, ready but for the tokens and for what the other side decides.
+/// Messages of a caller, complete except for the tokens and the parts that the other side decides.
 #[derive(Debug)]
 pub(super) struct Texts {
     invite: Pattern,
@@ -49,7 +49,7 @@ pub(super) struct Texts {
     refusal_ack: Pattern,
     /// Via of requests in a dialog, by leg, up to the end of the branch.
     vias: [Pattern; Leg::ALL.len()],
-    /// From to the end of these requests.
+    /// Lines from From to the end of an ACK in a dialog.
     ack_end: Pattern,
     bye_end: Pattern,
 }
@@ -74,7 +74,7 @@ impl Texts {
         self.invite.write(token, out);
     }
 
-    /// RFC 3261 §9.1: everything as in the INVITE but the method.
+    /// RFC 3261 §9.1: equal to the INVITE except for the method.
     pub(super) fn cancel(&self, token: Token, out: &mut Vec<u8>) {
         self.cancel.write(token, out);
     }
@@ -104,7 +104,7 @@ impl Texts {
             out.extend_from_slice(part);
         }
         self.vias[leg as usize].write(token, out);
-        // RFC 3261 §8.1.1.7: no two requests share a branch, and the forks' BYEs share all else.
+        // RFC 3261 §8.1.1.7: no two requests share a branch, and the BYEs to forks are equal otherwise.
         if leg == Leg::ForkBye {
             out.extend_from_slice(dialog.remote_tag());
         }
@@ -113,7 +113,7 @@ impl Texts {
     }
 }
 
-/// RFC 3261 §8.1.1.7: the branch starts with the cookie. `rport` is RFC 3581's.
+/// RFC 3261 §8.1.1.7: the branch starts with the cookie. `rport` is defined in RFC 3581.
 fn via(config: &CallerConfig, leg: Leg) -> String {
     let CallerConfig { transport, local, .. } = config;
     format!("SIP/2.0/{} {local};rport;branch={COOKIE}{HOLE}{}", transport.name(), leg.letter())
@@ -123,7 +123,7 @@ fn from(local: SocketAddr) -> String {
     format!("<sip:caller@{local}>;tag={HOLE}")
 }
 
-/// An INVITE or CANCEL.
+/// Returns an INVITE or CANCEL.
 fn whole(config: &CallerConfig, method: &str) -> Vec<u8> {
     let CallerConfig { transport, local, uri, .. } = config;
     let mut text = Vec::new();

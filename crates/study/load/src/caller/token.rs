@@ -1,10 +1,10 @@
-//! The name of a call in its Call-ID, From tag and branches.
+//! The token of a call in its Call-ID, From tag and branches.
 
 /// Text length of a token.
 const LENGTH: usize = 24;
 
-/// What names a call in its Call-ID, From tag and branches: 16 hex digits that differ from call to call as random
-/// ones do (a hash policy in the path sees them), then 8 that say where the call is kept, so that responses are
+/// Identifies a call in its Call-ID, From tag and branches. The first 16 hex digits differ between calls like random
+/// numbers, because a hash policy in the path reads them. The last 8 are the slot of the call, so that responses are
 /// matched without a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token {
@@ -13,7 +13,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// The id of an agent's call: distinct for distinct numbers, because each step can be undone
+    /// Returns the id of an agent's call. Distinct call numbers give distinct ids, because each step is invertible
     /// (finalizer of splitmix64, Steele, Lea and Flood, OOPSLA 2014).
     pub(super) fn id(agent: u64, call: u64) -> u64 {
         let mut z = agent ^ call.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -22,7 +22,7 @@ impl Token {
         z ^ (z >> 31)
     }
 
-    /// The token that `text` starts with, and what follows it.
+    /// Returns the token at the start of `text`, and the rest of the text.
     pub(super) fn split(text: &[u8]) -> Option<(Self, &[u8])> {
         let (token, rest) = text.split_at_checked(LENGTH)?;
         let (id, slot) = token.split_at(16);
@@ -50,10 +50,10 @@ fn hex(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Marks the place of a token in a [`Pattern`]'s text; no other text of ours holds it.
+/// Placeholder of a token in a [`Pattern`]'s text. No other text of a caller contains it.
 pub(super) const HOLE: &str = "########################";
 
-/// A piece of a message that is the same for every call but for the tokens in it.
+/// Part of a message that is the same for every call except for the tokens in it.
 #[derive(Debug)]
 pub(super) struct Pattern {
     text: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern of a text with [`HOLE`]s.
+    /// Returns the pattern of a text with [`HOLE`]s.
     pub(super) fn new(text: Vec<u8>) -> Self {
         let holes = text.windows(LENGTH).enumerate();
         let holes = holes.filter(|(_, window)| *window == HOLE.as_bytes()).map(|(at, _)| at).collect();

@@ -1,9 +1,8 @@
-//! What the two parties of a call do, on typed events: the users of the transactions (RFC 3261 §13, §14, §15).
+//! State machines of the two parties of a call, on typed events: the transaction users (RFC 3261 §13, §14, §15).
 //!
-//! Neither knows what a message looks like, nor when it is sent again before it is answered; that is the
-//! transactions' business. So they are written once for both representations of a message: [`crate::Caller`] and
-//! [`crate::Answerer`] run them on bytes, the simulator's model on a few numbers. What each keeps is a few bytes, so
-//! millions of calls fit.
+//! Parsing, rendering and retransmission by transactions happen elsewhere. The machines therefore serve both
+//! representations of a message: [`crate::Caller`] and [`crate::Answerer`] run them on bytes, the simulator's model on
+//! a few numbers. Each machine takes a few bytes, so millions of calls fit into memory.
 
 mod uac;
 mod uas;

@@ -1,43 +1,43 @@
-//! The caller of one call: what it does on which event.
+//! The caller of one call: a state machine from events to acts.
 
 use crate::CallOutcome;
 use arrayvec::ArrayVec;
 use base::Instant;
 use core::time::Duration;
 
-/// What happens to a caller.
+/// An event of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UacEvent {
     /// A provisional response to its INVITE.
     Provisional,
     /// A 2xx to its INVITE from the party that answered first, for the first time or again.
     Answered,
-    /// A 2xx to its INVITE from another party: somebody forked it on its way.
+    /// A 2xx to its INVITE from another party: a proxy forked the INVITE.
     ForkAnswered,
     /// A final response of 300 or more to its INVITE.
     Refused(u16),
-    /// The INVITE's transaction gave up, or could not send.
+    /// The INVITE's transaction timed out or could not send.
     InviteLost,
     /// A final response to its BYE.
     ByeAnswered(u16),
-    /// The BYE's transaction gave up, or could not send.
+    /// The BYE's transaction timed out or could not send.
     ByeLost,
     /// The other side's BYE.
     Bye,
-    /// The time it asked for has come.
+    /// The requested alarm is due.
     Alarm,
 }
 
-/// What a caller does.
+/// An act of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UacAct {
-    /// Acknowledge the 2xx that just came (RFC 3261 §13.2.2.4: each of them).
+    /// Acknowledge the 2xx that just came (RFC 3261 §13.2.2.4: each 2xx).
     Ack,
-    /// Send BYE: in the dialog of the 2xx that just came, if one did, which may be another one than the call's.
+    /// Send BYE: in the dialog of the 2xx that just came, if there is one, otherwise in the call's dialog.
     Bye,
     /// Send CANCEL.
     Cancel,
-    /// Wake me at this time.
+    /// Deliver [`UacEvent::Alarm`] at this time.
     Alarm(Instant),
     /// The call is over.
     Ended(CallOutcome),
@@ -52,7 +52,7 @@ enum Stage {
     Calling,
     /// INVITE answered provisionally.
     Ringing,
-    /// The caller has had enough before anybody answered: the CANCEL waits for a provisional response (§9.1).
+    /// The caller gave up before an answer: the CANCEL waits for a provisional response (§9.1).
     Leaving,
     /// CANCEL sent.
     Cancelling,
@@ -66,7 +66,7 @@ enum Stage {
     Over,
 }
 
-/// The caller of one call, from its INVITE on, which has been sent.
+/// The caller of one call whose INVITE has been sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uac {
     stage: Stage,
@@ -75,8 +75,8 @@ pub struct Uac {
 }
 
 impl Uac {
-    /// A caller that has sent its INVITE, will give up when [`UacEvent::Alarm`] comes before an answer, and talk for
-    /// `holding` after one.
+    /// Returns a caller that has sent its INVITE. It gives up if [`UacEvent::Alarm`] precedes an answer; an answered
+    /// call lasts `holding`.
     pub fn new(holding: Duration) -> Self {
         Self { stage: Stage::Calling, holding, has_given_up: false }
     }
@@ -86,22 +86,22 @@ impl Uac {
         matches!(self.stage, Stage::Unanswered | Stage::Over)
     }
 
-    /// Whether it gave up before it was answered: what comes now is no call to it.
+    /// Whether it gave up before an answer. A later answer does not count as a completed call.
     pub fn has_given_up(self) -> bool {
         self.has_given_up
     }
 
-    /// Lets it hang up as soon as it is answered. One that talks already waits for its [`UacEvent::Alarm`].
+    /// Makes the caller hang up as soon as it is answered. An established call still waits for its [`UacEvent::Alarm`].
     pub fn hurry(&mut self) {
         self.holding = Duration::ZERO;
     }
 
-    /// One bounded step.
+    /// Handles one event in a bounded step.
     pub fn on(&mut self, now: Instant, event: UacEvent) -> UacActs {
         match event {
             UacEvent::Provisional => self.provisional(),
             UacEvent::Answered => self.answered(now),
-            // §13.2.2.4: every 2xx is acknowledged, and the dialogs that are not wanted are ended.
+            // §13.2.2.4: every 2xx is acknowledged, and unwanted dialogs are ended.
             UacEvent::ForkAnswered => UacActs::from_iter([UacAct::Ack, UacAct::Bye]),
             UacEvent::Refused(status) => self.refused(status),
             UacEvent::InviteLost => self.invite_lost(),
@@ -133,13 +133,13 @@ impl Uac {
                 self.stage = Stage::Talking;
                 UacActs::from_iter([UacAct::Ack, UacAct::Alarm(now + self.holding)])
             }
-            // Nothing to say, or the 2xx crossed the CANCEL: there is a call now, and nobody wants it (§9.1).
+            // No holding time, or the 2xx crossed the CANCEL: the call exists now, but the caller has given up (§9.1).
             Stage::Calling | Stage::Ringing | Stage::Leaving | Stage::Cancelling => {
                 self.stage = Stage::Closing;
                 UacActs::from_iter([UacAct::Ack, UacAct::Bye])
             }
             Stage::Talking | Stage::Closing | Stage::Over => UacActs::from_iter([UacAct::Ack]),
-            // Too late: the call has been counted as over, and the dialog that there is now is not wanted.
+            // Too late: the call has been counted as over, and the new dialog is unwanted.
             Stage::Unanswered => UacActs::from_iter([UacAct::Ack, UacAct::Bye]),
         }
     }
@@ -152,7 +152,7 @@ impl Uac {
         }
     }
 
-    /// §9.1: with or without a CANCEL, nobody has answered.
+    /// §9.1: no final response came, with or without a CANCEL.
     fn invite_lost(&mut self) -> UacActs {
         match self.stage {
             Stage::Calling | Stage::Ringing | Stage::Leaving | Stage::Cancelling => {
@@ -162,7 +162,7 @@ impl Uac {
         }
     }
 
-    /// §15.1.2: both may hang up at once.
+    /// §15.1.2: both sides may send a BYE at the same time.
     fn bye(&mut self) -> UacActs {
         match self.stage {
             Stage::Talking | Stage::Closing => self.end(self.hung_up()),
@@ -170,7 +170,7 @@ impl Uac {
         }
     }
 
-    /// What a call is that was answered and has ended properly.
+    /// Outcome of a call that was answered and ended properly.
     fn hung_up(self) -> CallOutcome {
         if self.has_given_up { CallOutcome::AnsweredLate } else { CallOutcome::Completed }
     }

@@ -1,17 +1,17 @@
-//! The callee of one call: what it does on which event.
+//! The callee of one call: a state machine from events to acts.
 
 use arrayvec::ArrayVec;
 use base::Instant;
 use core::time::Duration;
 
-/// What happens to a callee.
+/// An event of a callee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UasEvent {
-    /// Its INVITE: it begins to ring. Before that it is [`Uas::CALLED`].
+    /// The INVITE is served and ringing starts. Before this event the callee is [`Uas::CALLED`].
     Invited,
-    /// Another INVITE in the dialog. Responses to an INVITE are now responses to this one.
+    /// Another INVITE in the dialog. From now on, responses to "the INVITE" answer this one.
     Reinvited,
-    /// The time it asked for has come.
+    /// The requested alarm is due.
     Alarm,
     /// The ACK to its 2xx.
     Ack,
@@ -19,22 +19,22 @@ pub enum UasEvent {
     Cancel,
     /// The caller's BYE.
     Bye,
-    /// The INVITE's transaction, refused, ended without an ACK; or its own BYE was answered or lost.
+    /// The transaction of the refused INVITE ended without an ACK, or the callee's BYE was answered or lost.
     Done,
 }
 
-/// What a callee does.
+/// An act of a callee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UasAct {
     /// Answer the INVITE.
     Respond(u16),
-    /// Answer the request that just came: a CANCEL, a BYE, another INVITE.
+    /// Answer the request that just came: a CANCEL, a BYE, or another INVITE.
     RespondToThis(u16),
     /// Send BYE.
     Bye,
-    /// Wake me at this time.
+    /// Deliver [`UasEvent::Alarm`] at this time.
     Alarm(Instant),
-    /// The call stands: the ACK came.
+    /// The call is established: the ACK came.
     Established,
     /// Nothing is left to do.
     Ended,
@@ -43,16 +43,16 @@ pub enum UasAct {
 /// The acts of one step, in order.
 pub type UasActs = ArrayVec<UasAct, 3>;
 
-/// How a callee answers.
+/// Timing of a callee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UasPlan {
-    /// From INVITE to 180.
+    /// Time from INVITE to 180.
     pub ring: Duration,
-    /// From 180 to 200.
+    /// Time from 180 to 200.
     pub answer: Duration,
-    /// T1 and T2 of RFC 3261, for the 2xx that the callee itself sends again.
+    /// T1 of RFC 3261: the callee itself retransmits the 2xx.
     pub t1: Duration,
-    /// See [`Self::t1`].
+    /// T2 of RFC 3261.
     pub t2: Duration,
 }
 
@@ -62,17 +62,17 @@ enum Stage {
     Called,
     /// 180 sent.
     Ringing,
-    /// 2xx sent, so many times again; given up at this time.
+    /// 2xx sent, `again` times repeated; given up at `until`.
     Answered { again: u8, until: Instant },
     /// Acknowledged.
     Talking,
-    /// BYE sent: nobody acknowledged.
+    /// BYE sent because no ACK came.
     Closing,
-    /// Refused, after a CANCEL, or hung up.
+    /// Refused after a CANCEL, or hung up.
     Over,
 }
 
-/// T1 need not be doubled more often: at 64*T1 the ACK is given up.
+/// Maximum of doublings of T1: the ACK is given up at 64*T1.
 const DOUBLINGS_MAX: u8 = 6;
 
 /// The callee of one call.
@@ -80,7 +80,7 @@ const DOUBLINGS_MAX: u8 = 6;
 pub struct Uas(Stage);
 
 impl Uas {
-    /// A callee that has got an INVITE, and has done nothing yet.
+    /// A callee that has received an INVITE and done nothing yet.
     pub const CALLED: Self = Self(Stage::Called);
 
     /// Whether nothing is left to do.
@@ -88,22 +88,22 @@ impl Uas {
         self.0 == Stage::Over
     }
 
-    /// Whether it waits for nothing but a BYE, or for nothing at all.
+    /// Whether it waits only for a BYE, or for nothing.
     pub fn is_settled(self) -> bool {
         matches!(self.0, Stage::Talking | Stage::Over)
     }
 
-    /// Whether there is a session: it has answered, and the call is not over.
+    /// Whether there is a session: the callee has answered, and the call is not over.
     pub fn is_answered(self) -> bool {
         matches!(self.0, Stage::Answered { .. } | Stage::Talking | Stage::Closing)
     }
 
-    /// Whether it has answered an INVITE that nobody acknowledged yet.
+    /// Whether an answered INVITE still waits for its ACK.
     pub fn awaits_ack(self) -> bool {
         matches!(self.0, Stage::Answered { .. })
     }
 
-    /// One bounded step.
+    /// Handles one event in a bounded step.
     pub fn on(&mut self, now: Instant, event: UasEvent, plan: &UasPlan) -> UasActs {
         match event {
             UasEvent::Invited if plan.ring.is_zero() => self.alarm(now, plan),
@@ -127,16 +127,16 @@ impl Uas {
                     self.0 = Stage::Over;
                     UasActs::from_iter([UasAct::RespondToThis(200), UasAct::Ended])
                 }
-                // §15.1.2: the dialog is an early one, and what is pending in it gets 487.
+                // §15.1.2: the dialog is early, and its pending INVITE gets 487.
                 Stage::Ringing => self.terminated(),
-                // The same section: there is no dialog.
+                // §15.1.2: there is no dialog.
                 Stage::Called | Stage::Over => UasActs::from_iter([UasAct::RespondToThis(481)]),
             },
             UasEvent::Done => self.end(),
         }
     }
 
-    /// By a request that takes the INVITE back.
+    /// Ends the call by a request that withdraws the INVITE.
     fn terminated(&mut self) -> UasActs {
         self.0 = Stage::Over;
         UasActs::from_iter([UasAct::RespondToThis(200), UasAct::Respond(487), UasAct::Ended])
@@ -145,7 +145,7 @@ impl Uas {
     /// §14.2.
     fn reinvited(&mut self, now: Instant, plan: &UasPlan) -> UasActs {
         match self.0 {
-            // Who asks for another session has seen the 2xx, with or without an ACK.
+            // A caller that sends a re-INVITE has received the 2xx, even if the ACK is missing.
             Stage::Answered { .. } | Stage::Talking => {
                 UasActs::from_iter([UasAct::RespondToThis(200), self.answer(now, plan)])
             }
@@ -154,7 +154,7 @@ impl Uas {
         }
     }
 
-    /// What is to be done besides the 2xx.
+    /// Returns the act that accompanies the 2xx.
     fn answer(&mut self, now: Instant, plan: &UasPlan) -> UasAct {
         self.0 = Stage::Answered { again: 0, until: now + plan.t1 * 64 };
         UasAct::Alarm(now + plan.t1)
@@ -180,7 +180,7 @@ impl Uas {
                 self.0 = Stage::Answered { again, until };
                 UasActs::from_iter([UasAct::Respond(200), UasAct::Alarm((now + interval).min(until))])
             }
-            // §13.3.1.4: without an ACK the session is to be ended.
+            // §13.3.1.4: without an ACK the session is ended.
             Stage::Answered { .. } => {
                 self.0 = Stage::Closing;
                 UasActs::from_iter([UasAct::Bye])

@@ -1,4 +1,4 @@
-//! What calls look like when nothing goes wrong, and when they are not answered.
+//! Calls without faults, and calls without an answer.
 use crate::net::{Net, answerer_config, caller_config};
 use load::{AgentEvent, AnswererConfig, CallOutcome, CallerConfig, RandomTime};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn a_plain_call_is_six_messages() {
     }
     assert!(header(text(1), "To").contains(";tag="));
     assert_eq!([0, 3, 4].map(|index| header(text(index), "CSeq")), ["1 INVITE", "1 ACK", "2 BYE"]);
-    // A 2xx's ACK is a transaction of its own, a BYE another one.
+    // The ACK to a 2xx is a transaction of its own, the BYE another one.
     let mut branches = [0, 3, 4].map(|index| header(text(index), "Via"));
     branches.sort_unstable();
     assert!(branches[0] != branches[1] && branches[1] != branches[2]);
@@ -85,7 +85,7 @@ fn a_call_that_is_not_answered_in_time_is_cancelled() {
     assert_eq!(cancel.0 - invite.0, Duration::from_secs(3));
     let ack = &net.sent(false, "ACK")[0];
     for other in [cancel, ack] {
-        // RFC 3261 §9.1 and §17.1.1.3: what the three have in common.
+        // RFC 3261 §9.1 and §17.1.1.3: the properties that the three requests share.
         assert_eq!(other.2.lines().next().unwrap().split(' ').nth(1), Some("sip:service@127.0.0.1:20001"));
         for name in ["Via", "From", "Call-ID"] {
             assert_eq!(header(&other.2, name), header(&invite.2, name));
@@ -105,7 +105,7 @@ fn an_answer_that_crosses_the_cancel_is_hung_up() {
     net.run();
     let results = net.caller.results();
     assert_eq!((results.calls_answered, results.calls_answered_late), (5, 5));
-    // Nobody wanted these calls any more.
+    // The caller had given up these calls.
     assert_eq!((results.calls_completed, results.calls_abandoned, results.calls_failed()), (0, 0, 0));
     assert!(net.events.contains(&AgentEvent::CallEnded { call: 0, outcome: CallOutcome::AnsweredLate }));
     let (answer, bye) = (&net.sent(true, "SIP/2.0 200 OK")[0], &net.sent(false, "BYE")[0]);
@@ -143,7 +143,7 @@ fn the_other_side_may_hang_up() {
 
 #[test]
 fn a_stopped_caller_ends_what_it_has_begun() {
-    // Half of the calls are answered by then, the others ring.
+    // Half of the calls are answered when the caller stops, the others ring.
     let ring = RandomTime::Fixed(Duration::from_secs(2));
     let holding = RandomTime::Fixed(Duration::from_mins(10));
     let config = CallerConfig { holding, ..caller_config(50.0, 10_000) };

@@ -1,4 +1,4 @@
-//! Loss, misrouting, silence: every call ends, and what went wrong is counted as what it was.
+//! Loss, misrouting and silence: every call ends, and each fault is counted under its own name.
 use crate::net::{Net, address, answerer_config, caller_config};
 use load::{AgentEvent, AnswererConfig, CallOutcome, CallerConfig, RandomTime};
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn a_cancelled_call_that_nobody_answers_has_timed_out() {
     let cancels = net.sent(false, "CANCEL");
     let times: Vec<_> = cancels.iter().map(|(at, _, _)| (*at - start).as_millis()).collect();
     assert_eq!(times, [3_000, 3_500, 4_500, 6_500, 10_500, 14_500, 18_500, 22_500, 26_500, 30_500, 34_500]);
-    // What comes after the end is acknowledged and hung up.
+    // A 2xx after the end of the call is acknowledged and hung up.
     let ringing = net.sent(true, "SIP/2.0 180")[0].2.clone();
     net.inject(address(20_001), address(20_000), &ringing.replace("180 Ringing", "200 OK"));
     net.loss = 0.0;
@@ -106,7 +106,7 @@ fn an_answer_without_ack_is_repeated_up_to_t2_and_given_up() {
     assert_eq!(times, [0, 500, 1_500, 3_500, 7_500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500]);
     assert_eq!(net.sent(false, "ACK").len(), 11, "each repetition is acknowledged again");
     assert_eq!(net.answerers[1].results().wrong_server, 11);
-    // RFC 3261 §13.3.1.4: then the session is ended.
+    // RFC 3261 §13.3.1.4: the session is ended after that.
     let byes = net.sent(true, "BYE");
     assert_eq!(byes.iter().map(|(at, ..)| (*at - answers[0].0).as_millis()).collect::<Vec<_>>(), [32_000]);
     assert_eq!(net.events[11..], [AgentEvent::CallEnded { call: 0, outcome: CallOutcome::Completed }]);
@@ -163,7 +163,7 @@ fn garbage_harms_nobody() {
         net.inject(caller, answerer, text);
     }
     net.inject(answerer, caller, &own_answer.replace("z9hG4bK", "z9hG4bKffff"));
-    // The place of a call that is known, but another one's id.
+    // The slot of a known call with another call's id.
     let at = own_answer.find("z9hG4bK").map_or(0, |at| at + 7);
     let digit = if own_answer.as_bytes()[at] == b'0' { "1" } else { "0" };
     let mut other_call = own_answer.clone();

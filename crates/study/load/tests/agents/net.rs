@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Port of the caller; answerer `n` has the one `n + 1` higher.
+/// Port of the caller; answerer `n` has port `CALLER_PORT + n + 1`.
 const CALLER_PORT: u16 = 20_000;
 
-/// A time in which an agent neither reads nor does anything.
+/// A period in which an agent neither reads nor acts.
 #[derive(Clone, Copy)]
 pub(crate) struct Stall {
     pub(crate) from: Instant,
@@ -22,15 +22,15 @@ pub(crate) struct Net {
     pub(crate) caller: Caller,
     pub(crate) answerers: Vec<Answerer>,
     pub(crate) now: Instant,
-    /// One way.
+    /// One-way delay.
     pub(crate) delay: Duration,
-    /// Share of the datagrams that are lost, each way.
+    /// Share of the datagrams that are lost, in each direction.
     pub(crate) loss: f64,
     pub(crate) caller_stall: Option<Stall>,
     pub(crate) answerer_stall: Option<Stall>,
     /// Changes the destination of a datagram.
     pub(crate) redirect: fn(&[u8], SocketAddr) -> SocketAddr,
-    /// Everything sent: when, whereto, what.
+    /// Everything sent: time, destination, text.
     pub(crate) trace: Vec<(Instant, SocketAddr, String)>,
     pub(crate) events: Vec<AgentEvent>,
     rng: Rng,
@@ -96,7 +96,7 @@ impl Net {
         }
     }
 
-    /// Runs until the caller has finished, then until all else has calmed down.
+    /// Runs until the caller has finished, then until no event is left.
     pub(crate) fn run(&mut self) {
         while let Some(at) = self.next() {
             assert!(
@@ -111,7 +111,7 @@ impl Net {
         assert_eq!(self.caller.deadline(), None);
     }
 
-    /// Runs for a time, counted from the start.
+    /// Runs until this time, counted from the start.
     pub(crate) fn run_until(&mut self, seconds: f64) {
         let end = Instant::ZERO + Duration::from_secs_f64(seconds);
         while let Some(at) = self.next().filter(|&at| at <= end) {
@@ -121,12 +121,12 @@ impl Net {
         self.now = end;
     }
 
-    /// Puts a datagram on the way.
+    /// Sends a datagram.
     pub(crate) fn inject(&mut self, from: SocketAddr, to: SocketAddr, text: &str) {
         self.transmit(from, to, text.as_bytes());
     }
 
-    /// What was sent to the caller (`true`) or to answerers, by start line.
+    /// Messages sent to the caller (`true`) or to answerers, by start line.
     pub(crate) fn sent(&self, to_caller: bool, start: &str) -> Vec<&(Instant, SocketAddr, String)> {
         let caller = address(CALLER_PORT);
         self.trace
@@ -135,7 +135,7 @@ impl Net {
             .collect()
     }
 
-    /// When something happens next, not before a stalled agent wakes up.
+    /// Time of the next event; a stalled agent has none before the stall ends.
     fn next(&self) -> Option<Instant> {
         let caller = self.caller.deadline().map(|at| awake(self.caller_stall, at));
         let answerers = self.answerers.iter().filter_map(Answerer::deadline);
@@ -153,7 +153,7 @@ impl Net {
             let index = usize::from(to.port() - CALLER_PORT);
             let stall = if index == 0 { self.caller_stall } else { self.answerer_stall };
             if awake(stall, self.now) > self.now {
-                // It lies in the socket's buffer.
+                // The datagram waits in the socket's buffer.
                 let at = (awake(stall, self.now), self.trace.len() + self.in_flight.len());
                 self.in_flight.insert(at, (from, to, bytes));
                 return;

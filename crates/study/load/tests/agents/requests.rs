@@ -1,4 +1,4 @@
-//! What an answerer says to single requests, and a caller to odd responses.
+//! Reactions of an answerer to single requests, and of a caller to unusual responses.
 use crate::net::{Net, address, answerer_config, caller_config};
 use base::{Connection, Flow, Instant, Outbox, Rng, Transport};
 use core::num::NonZeroU32;
@@ -18,7 +18,7 @@ impl Bench {
         Self { answerer: Answerer::new(config, Rng::from_seed(1)), now: Instant::ZERO }
     }
 
-    /// The responses that a request gets at once, and where they go.
+    /// Returns the responses that a request gets at once, and their destinations.
     fn ask(&mut self, request: &str) -> Vec<(SocketAddr, String)> {
         let from = address(30_000);
         let mut out = Outbox::default();
@@ -46,7 +46,7 @@ fn request(method: &str, branch: &str, to: &str, more: &str) -> String {
     more.lines().fold(request.with("Via", "SIP/2.0/UDP c"), TestRequest::line).text()
 }
 
-/// One with this CSeq number instead of 7.
+/// The same request with this CSeq number instead of 7.
 fn numbered(cseq: u32, method: &str, branch: &str, to: &str) -> String {
     request(method, branch, to, "").replace("CSeq: 7", &format!("CSeq: {cseq}"))
 }
@@ -80,7 +80,7 @@ fn every_method_gets_200_and_a_repetition_the_same_again() {
         let new = bench.ask(&request(method, "b2", "<sip:b@h>", ""));
         assert_ne!(to(&new[0].1), to(text), "another transaction, another tag");
     }
-    // Two unknown methods are not the same one.
+    // Two different unknown methods are different transactions.
     bench.ask(&request("XYZZY", "b3", "<sip:b@h>", ""));
     bench.ask(&request("QUUX", "b3", "<sip:b@h>", ""));
     let results = bench.answerer.results();
@@ -112,14 +112,14 @@ fn an_invite_gets_its_record_route_back_and_its_last_response_again() {
     bench.now += Duration::from_secs(2);
     let answer = bench.ask("");
     assert_eq!((start(&answer[0].1), to(&answer[0].1)), ("SIP/2.0 200 OK", to(ringing)));
-    // RFC 6026 §7.1: an INVITE that is accepted is absorbed; the 2xx comes again by itself until it is acknowledged.
+    // RFC 6026 §7.1: repeats of an accepted INVITE are absorbed. The 2xx is repeated by itself until the ACK.
     assert_eq!(bench.ask(&invite), []);
     bench.now += Duration::from_millis(500);
     assert_eq!(bench.ask(""), answer);
     assert_eq!(bench.ask(&request("ACK", "b9", to(ringing), "")), []);
     bench.now += Duration::from_secs(1);
     assert_eq!(bench.ask(&invite), []);
-    // Within the call: a re-INVITE is answered at once, UPDATE and INFO too; BYE ends it, and it stays known.
+    // Within the call, re-INVITE, UPDATE and INFO are answered at once. BYE ends the call, and the dialog stays known.
     let start_of = |responses: Vec<(SocketAddr, String)>| {
         responses.iter().map(|(_, text)| start(text).to_owned()).collect::<Vec<_>>()
     };
@@ -152,7 +152,7 @@ fn another_invite_in_a_call_waits_for_the_first_and_is_answered_until_its_own_ac
     assert_eq!(bench.ask(&request("ACK", "b2", dialog, "")), []);
     bench.now += Duration::from_secs(2);
     assert_eq!(start(&bench.ask("")[0].1), "SIP/2.0 200 OK", "the first one's, and no more 500");
-    // The ACK to the first is late: the second 2xx takes its place, and is not what that ACK is about.
+    // The ACK to the first is late: the second 2xx takes its place, and the late ACK does not acknowledge it.
     let second = bench.ask(&numbered(8, "INVITE", "b3", dialog));
     assert_eq!(start(&second[0].1), "SIP/2.0 200 OK");
     assert_eq!(bench.ask(&request("ACK", "b4", dialog, "")), []);
@@ -235,7 +235,7 @@ fn a_cancelled_call_leaves_no_dialog() {
     let late = bench.ask(&request("BYE", "b2", to(&ringing[0].1), ""));
     assert_eq!(start(&late[0].1), "SIP/2.0 481 Call/Transaction Does Not Exist");
     assert_eq!((bench.answerer.results().late_requests, bench.answerer.results().wrong_server), (1, 0));
-    // Again after the final response: 200, and nothing else happens (RFC 3261 §9.2).
+    // A repetition after the final response gets 200 and has no other effect (RFC 3261 §9.2).
     let again = request("CANCEL", "b1", "<sip:b@h>", "").replace("To: ", "X: y\r\nTo: ");
     assert_eq!(bench.ask(&again).len(), 1);
 }
@@ -268,7 +268,7 @@ fn a_second_party_that_answers_is_hung_up() {
     assert_eq!((results.forks_hung_up, results.calls_completed, results.bye_refused.len()), (1, 1, 0));
 }
 
-/// RFC 3261 §8.1.1.7: a proxy would take two requests of one branch for one that is repeated, and swallow the second.
+/// RFC 3261 §8.1.1.7: a proxy would take two requests with one branch for a retransmission, and absorb the second.
 #[test]
 fn the_byes_to_two_forks_have_branches_of_their_own() {
     let config =
@@ -289,7 +289,7 @@ fn the_byes_to_two_forks_have_branches_of_their_own() {
     assert_ne!(branch(first), branch(other));
 }
 
-/// The 2xx of answerer 1 to the INVITE that answerer 0 has answered with this one.
+/// Returns the 2xx of answerer 1 to the INVITE that answerer 0 answered with `answer`.
 fn fork(answer: &str) -> String {
     let fork = answer.replace("sip:answerer-0@127.0.0.1:20001", "sip:answerer-1@127.0.0.1:20002");
     let fork = fork.replace("Server: answerer-0\r\n", "").replacen("\r\nFrom", "\r\nX: y\r\nFrom", 1);
@@ -327,7 +327,7 @@ fn a_second_party_may_answer_until_64_t1_after_the_first() {
 #[test]
 fn a_refusal_is_acknowledged_each_time_and_counted_once() {
     let mut net = Net::new(caller_config(10.0, 1), Vec::new(), 3);
-    // Nobody is at the other end: the response is made by hand.
+    // No answerer runs: the test writes the response.
     net.loss = 1.0;
     net.run_until(0.4);
     net.loss = 0.0;
@@ -378,7 +378,7 @@ fn a_provisional_response_slows_the_bye_down_and_may_name_another_server() {
     net.loss = 0.0;
     net.run();
     let times: Vec<_> = net.sent(false, "BYE").iter().map(|(at, _, _)| (*at - sent).as_millis()).collect();
-    // RFC 3261 §17.1.2.2: timer E fires once more as it was set, and goes on at T2 from there.
+    // RFC 3261 §17.1.2.2: timer E fires once more as it was set, then at intervals of T2.
     assert_eq!(times, [0, 500, 4_500, 8_500]);
     assert_eq!((net.caller.results().wrong_server, net.caller.results().calls_completed), (0, 1));
 }

@@ -1,4 +1,4 @@
-//! Response times: what is measured, from when, and that it can be replayed.
+//! Response times: their definition, their starting point, and their reproducibility.
 use crate::net::{Net, Stall, answerer_config, caller_config};
 use base::Instant;
 use load::{AnswererConfig, ArrivalPlan, ArrivalProcess, CallerConfig, RandomTime, ServiceModel};
@@ -11,12 +11,12 @@ fn times_are_round_trips_plus_service() {
         Net::new(caller_config(1.0, 200), vec![AnswererConfig { service, ..answerer_config(0) }], 1);
     net.run();
     let results = net.caller.results();
-    // Twice 1 ms on the way, 1.75 or 1 units of 4 ms at the answerer, which is hardly ever busy.
+    // Twice 1 ms on the network, and 1.75 or 1 units of 4 ms at the answerer, which is hardly ever busy.
     assert!(results.invite_response.percentile_us(50.0).abs_diff(9_000) <= 9);
     assert!(results.bye_response.percentile_us(50.0).abs_diff(6_000) <= 6);
 }
 
-/// 100 calls a second for 10 s, and somebody stands still from 2 s to 4 s.
+/// 100 calls a second for 10 s, with a stall of caller or answerer from 2 s to 4 s.
 fn stalled(caller_stall: Option<Stall>, answerer_stall: Option<Stall>) -> Net {
     let plan = caller_config(100.0, 1_000);
     let arrivals = ArrivalPlan { process: ArrivalProcess::Constant, ..plan.arrivals };
@@ -52,7 +52,7 @@ fn a_stalled_answerer_shows_in_the_percentiles() {
 #[test]
 fn a_stalled_caller_does_not_flatter_its_percentiles() {
     let net = stalled(Some(STALL), None);
-    // Timed from when they were sent, all calls of this run took 2 ms.
+    // Measured from the actual sending, all calls of this run would have taken 2 ms.
     shows_the_stall(&net);
     let lag_ms = net.caller.results().start_lag_max_us / 1_000;
     assert!(lag_ms.abs_diff(2_000) <= 10, "{lag_ms}");

@@ -1,6 +1,6 @@
-//! One server that fails calls at once: how many of them each policy sends it, with and without outlier detection.
+//! One server that fails calls at once: its share of calls by policy, with and without outlier detection.
 //!
-//! No paper has this figure. A server that fails at once has nothing to do, so that policies of least work run to it.
+//! No paper has this figure. A server that fails calls at once has no work, so policies of least work prefer it.
 
 use super::tlwl::{POLICIES, SERVER_CAPACITY, costs, groups};
 use super::topology::at;
@@ -11,32 +11,32 @@ use core::time::Duration;
 use load::RandomTime;
 use sim::model::{RunResults, run};
 
-/// Where the figure comes from, and its statements.
-pub(super) const SOURCE: &str = "docs/policies/README.md, servers that fail";
+/// Source of the figure and of its statements.
+pub(super) const SOURCE: &str = "docs/policies.md, servers that fail";
 
 const SERVERS: u16 = 4;
-/// Calls a second, so few that three servers carry them easily.
+/// Calls per second, a load that three servers carry easily.
 const LOAD: f64 = 0.4 * 4.0 * SERVER_CAPACITY;
-/// Half a minute of calls of a few seconds, then the fault.
+/// Seconds before the fault: half a minute with calls of a few seconds.
 const BEFORE: u64 = 30;
 const HOLDING: Duration = Duration::from_secs(6);
-/// Seconds that a callee rings: so long a call that is not failed is work.
+/// Seconds that a callee rings: the time that a successful call counts as work.
 const RING: u64 = 2;
-/// Seconds of calls after the fault in which detection is to have acted.
+/// Seconds of calls after the fault within which detection must have acted.
 const FIRST: u64 = 10;
 /// Shares of calls that the server fails, for one policy.
 const SHARES: [f64; 5] = [0.2, 0.4, 0.6, 0.8, 1.0];
-/// The policy of these.
+/// Policy of these runs.
 const ONE: &str = "tlwl-1.75";
-/// Those that look at the work or the calls that a server has.
+/// Policies that compare the work or the calls of servers.
 const LEAST: [&str; 4] = ["cjsq", "tjsq", "tlwl-1.75", "tlwl-2"];
 
-/// Who fails calls.
+/// Servers that fail calls.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Who {
     /// The last server.
     One,
-    /// Every one: it is the calls' fault.
+    /// All servers, because the calls themselves are the cause.
     All,
 }
 
@@ -44,7 +44,7 @@ enum Who {
 struct Case {
     policy: &'static str,
     who: Who,
-    /// Of their calls.
+    /// Share of the failed calls.
     share: f64,
     outlier: bool,
     /// Seconds from the fault to the end.
@@ -94,7 +94,7 @@ impl Runs {
         for outlier in [false, true] {
             let case = |policy, who, share| Case { policy, who, share, outlier, after: after(work) };
             cases.extend(POLICIES.map(|policy| case(policy, Who::One, 1.0)));
-            // The last is there already.
+            // The last share is already included.
             cases.extend(SHARES[..SHARES.len() - 1].iter().map(|&share| case(ONE, Who::One, share)));
             cases.push(case(ONE, Who::All, 1.0));
             cases.push(case(ONE, Who::All, 0.4));
@@ -111,7 +111,7 @@ impl Runs {
         &self.0.iter().find(|(case, _)| is(case)).expect("a statement is about a case that was run").1
     }
 
-    /// Percent of the calls that are refused where one server fails all that it gets.
+    /// Percent of the calls that are refused if one server fails all its calls.
     fn lost(&self, policy: &str, outlier: bool) -> f64 {
         refused(self.of(policy, Who::One, 1.0, outlier))
     }
@@ -180,7 +180,7 @@ impl Runs {
     }
 }
 
-/// Seconds from the fault to the end: some ejections.
+/// Seconds from the fault to the end: long enough for several ejections.
 fn after(options: &Options) -> u64 {
     options.scale(120, 60, 15)
 }

@@ -1,7 +1,8 @@
-//! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
+//! All figures, one file per subject: scenarios, sweeps, and the papers' statements as checks.
 
-/// What papers state, a table: where, what, the numbers that were measured, and whether they agree; then which plot
-/// it is about, if not the first, and why it differs. `=>` stands before a claim that is made elsewhere.
+/// Makes a list of claims from a table: source, statement, measured numbers, and whether both agree. Optional further
+/// columns are the plot, if it is not the first, and the cause of a difference. `=>` precedes a claim that is made
+/// elsewhere.
 macro_rules! claims {
     ($(
         $($source:expr, $statement:expr, [$($measured:tt)*], $holds:expr $(, $more:ident($argument:expr))*)?
@@ -37,30 +38,30 @@ use sim::cloud::{CloudPlan, CloudResults};
 use sim::stats::sweep;
 use std::sync::OnceLock;
 
-/// How much is run for a figure.
+/// Number and length of the runs for a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
-    /// As much as it takes to say something.
+    /// Long enough for reliable statements.
     Full,
     /// Shorter and fewer runs: wider intervals, the same statements.
     Quick,
-    /// Seconds, too few to judge by: enough to see that something changed.
+    /// Runs of seconds, too short for statements but enough to detect a change.
     Least,
 }
 
-/// How to make a figure.
+/// Options of making a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Decides all that is random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How much is run.
+    /// Number and length of the runs.
     pub effort: Effort,
-    /// Runs at a time.
+    /// Number of runs at the same time.
     pub threads: NonZero<usize>,
 }
 
 impl Options {
-    /// One of three values, by effort.
+    /// Selects one of three values by effort.
     pub fn scale<T>(&self, full: T, quick: T, least: T) -> T {
         match self.effort {
             Effort::Full => full,
@@ -70,26 +71,25 @@ impl Options {
     }
 }
 
-/// How far a figure is.
+/// Progress of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
-    /// Runs that are over.
+    /// Number of completed runs.
     pub done: usize,
-    /// Of so many.
+    /// Total number of runs.
     pub of: usize,
-    /// What is being run, in a few words.
+    /// Short description of the runs.
     pub what: &'a str,
 }
 
-/// Runs that several figures look at: the first of these figures makes them, and the others wait for it. Of one seed and
-/// effort.
+/// Runs that several figures use, with one seed and effort. The first of these figures makes them, and the others wait.
 #[derive(Default, Debug)]
 pub struct Shared {
     tlwl: OnceLock<tlwl::Runs>,
     local_control: OnceLock<Vec<sweeps::Curve>>,
 }
 
-/// A figure that is being made: under which options, and who is told of every run that ends, on the calling thread.
+/// A figure in progress: its options, and the callback for each completed run, which runs on the calling thread.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     entry: &'a Entry,
@@ -107,7 +107,7 @@ impl core::ops::Deref for Work<'_> {
 }
 
 impl Work<'_> {
-    /// The figure, to be filled.
+    /// Returns the figure without tables, claims and notes.
     fn figure(&self, plots: Vec<Plot>) -> Figure {
         let Entry { name, title, source, .. } = *self.entry;
         let quick = if self.effort == Effort::Full { "" } else { " --quick" };
@@ -131,7 +131,7 @@ impl Work<'_> {
         sweep::sweep(of, self.threads, run, |done| (self.progress)(Progress { done, of, what }))
     }
 
-    /// Makes so many runs of each case: their results, by case.
+    /// Makes this number of runs of each case. Returns the results by case.
     fn replicate<C: Sync, T: Send>(
         &self,
         what: &str,
@@ -159,17 +159,17 @@ impl Work<'_> {
 pub struct Entry {
     /// Name on the command line.
     pub name: &'static str,
-    /// One line.
+    /// Title of one line.
     pub title: &'static str,
-    /// Where it comes from.
+    /// Paper and figure, or other source.
     pub source: &'static str,
-    /// Processor seconds that a quick run takes, about.
+    /// Approximate processor seconds of a quick run.
     pub seconds: u32,
     run: fn(&Work<'_>) -> Figure,
 }
 
 impl Entry {
-    /// Makes it. The callback is told of every run that ends, on the calling thread.
+    /// Makes the figure. The callback gets each completed run, on the calling thread.
     pub fn make(
         &self,
         options: &Options,
@@ -180,7 +180,7 @@ impl Entry {
     }
 }
 
-/// All figures, in the order of the report.
+/// Returns all figures, in the order of the report.
 pub fn all() -> &'static [Entry] {
     ALL
 }

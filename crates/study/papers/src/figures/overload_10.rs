@@ -8,9 +8,9 @@ use base::Transport;
 use config::scenario::{Discard, Scenario};
 
 const LOADS: [f64; 8] = [120.0, 200.0, 260.0, 280.0, 320.0, 360.0, 440.0, 600.0];
-/// By how many calls a second a goodput is higher that progresses: one in a hundred of what the network carries.
+/// Minimum increase of a goodput in calls per second to count as an increase: a hundredth of the network's capacity.
 const STEP: f64 = 3.0;
-/// Loads above what the network carries.
+/// Loads above the network's capacity.
 const ABOVE: [f64; 4] = [320.0, 360.0, 440.0, 600.0];
 
 fn network(seconds: u64, servers: Transport, agents: Transport) -> Scenario {

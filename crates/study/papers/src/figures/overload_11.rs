@@ -1,4 +1,4 @@
-//! Local overload control: goodput and setup delay of four cases, and of what the paper says beside them.
+//! Local overload control: goodput and setup delay of four cases, and of further variants from the paper's text.
 
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, note};
 use super::topology::core;
@@ -8,14 +8,13 @@ use config::scenario::{Scenario, ScenarioLocal, Service};
 use overload::RejectAt;
 
 const LOADS: [f64; 9] = [200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0, 3000.0];
-/// The highest load, ten times what the network carries.
+/// Highest load, ten times the network's capacity.
 const FAR: f64 = 3000.0;
-/// What the network carries: each of two core servers takes in 7 messages a call, with the 100 Trying of the next
-/// server.
+/// Capacity of the network: each of two core servers receives 7 messages per call, including the next server's 100.
 const CARRIED: f64 = 2.0 * 1000.0 / 7.0;
 /// Loads above capacity where even bang-bang control has time for rejections.
 const ABOVE: [f64; 4] = [300.0, 340.0, 400.0, 600.0];
-/// Loads of the variants that the text compares.
+/// Loads at which the variants of the text are compared.
 const TEXT: [f64; 2] = [340.0, 600.0];
 
 pub(super) fn controlled(seconds: u64, local: ScenarioLocal, change: fn(&mut Scenario)) -> Scenario {
@@ -49,7 +48,7 @@ pub(super) const CASES: [Variant; 4] = [
     },
 ];
 
-/// What sections IV-A and VI-A say makes a difference or none, beside case 4.
+/// Variants of case 4 that make a difference, or none, according to sections IV-A and VI-A.
 const BESIDE: [Variant; 7] = [
     Variant {
         name: "early, stateless, looked up",
@@ -95,7 +94,7 @@ const BESIDE: [Variant; 7] = [
     },
 ];
 
-/// Rejects through a transaction, for the paper's price of an early rejection.
+/// Rejects with a transaction, at the paper's price of an early rejection.
 fn stateful(scenario: &mut Scenario) {
     scenario.costs.reject_stateful = scenario.costs.reject;
     for group in &mut scenario.groups {
@@ -111,7 +110,7 @@ fn exponential(scenario: &mut Scenario) {
     scenario.costs.service = Service::Exponential;
 }
 
-/// The four cases, of which both figures are drawn.
+/// Returns the four cases, which both figures show.
 fn cases<'a>(work: &Work<'a>) -> &'a [Curve] {
     work.shared.local_control.get_or_init(|| curves(work, &CASES, &LOADS))
 }
@@ -202,7 +201,7 @@ fn range_claims(curves: &[Curve]) -> Vec<Claim> {
         source, "No algorithm's goodput drops to zero at once when the load reaches the rejection capacity.",
             ["At 1000 calls/s: bang-bang {:.1}, occupancy {:.1}. At {FAR}: {:.1}, {:.1}.", bang.goodput(1000.0),
              occupancy.goodput(1000.0), bang.goodput(FAR), occupancy.goodput(FAR)],
-            // One call in a minute would not be zero either.
+            // Even one call per minute would not be zero.
             [bang, occupancy].iter().all(|curve| curve.goodput(1000.0) > 0.05 * CARRIED)
                 && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) > 0.0), differs_by(LEAST_F);
         source, "Local control extends the range, but does not prevent a collapse.",
@@ -214,7 +213,7 @@ fn range_claims(curves: &[Curve]) -> Vec<Claim> {
     }
 }
 
-/// The largest distance of a goodput from the straight line of least squares through it at these loads.
+/// Largest distance of a goodput from its least-squares line over these loads.
 fn deviation(curve: &Curve, loads: &[f64]) -> f64 {
     let count = loads.len() as f64;
     let (x, y) = (
@@ -226,9 +225,9 @@ fn deviation(curve: &Curve, loads: &[f64]) -> f64 {
     loads.iter().map(|&load| (curve.goodput(load) - y - slope * (load - x)).abs()).fold(0.0, f64::max)
 }
 
-/// Part by which goodputs may differ without a qualitative difference.
+/// Relative difference of goodputs that is not a qualitative difference.
 const ALIKE: f64 = 0.2;
-/// Why a stateless rejection is no better here.
+/// Cause: a stateless rejection is no better here.
 const ONE_PRICE: &str = "Both kinds of rejection have the paper's one price here, and at one price there is nothing to \
                          gain: what a transaction saves by absorbing what is sent again it pays for timers. The paper \
                          does not say what a stateful rejection takes; at the price of any message it costs far more \
@@ -259,7 +258,7 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
         "section VI-A", "Early and stateless rejection together perform best.",
             ["Early, stateless: {}. Late, stateless: {}. Late, stateful: {}.", best.goodputs(&TEXT),
              late.goodputs(&TEXT), late_stateful.goodputs(&TEXT)],
-            // Ties within 2 % are ties.
+            // Differences within 2 % are ties.
             [stateful, late, late_stateful]
                 .iter()
                 .all(|other| TEXT.iter().all(|&load| other.goodput(load) <= 1.02 * best.goodput(load)));
@@ -290,7 +289,7 @@ pub(in crate::figures) fn delay(work: &Work<'_>) -> Figure {
     figure
 }
 
-/// Why the delay of bang-bang control goes on to grow.
+/// Cause: the delay of bang-bang control continues to grow.
 const NOT_LEVEL: &str = "The buffer bounds how many messages wait, not how long they do: timers and rejections go first, \
                          and the more calls there are to reject, the longer all others wait. What finds the buffer full \
                          comes again after 0.5, 1, 2 and 4 s. Close to a \
@@ -308,7 +307,7 @@ fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
             [400.0, 600.0, 1000.0].iter().all(|&load| none.goodput(load) < 10.0);
         source, "Case 2: the delay increases near the capacity, but levels off due to finite buffering.",
             ["{} ms.", bang.delays(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0])],
-            // Level: beyond the capacity three times the load does not double it.
+            // Level: beyond the capacity, three times the load does not double the delay.
             bang.delay(340.0) > 5.0 * bang.delay(200.0)
                 && [400.0, 600.0, 1000.0].iter().all(|&load| bang.delay(load) < 2.0 * bang.delay(340.0)),
             differs_by(NOT_LEVEL);
@@ -322,12 +321,12 @@ fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
     }
 }
 
-/// Why hardly a call gets through where rejecting takes up the servers.
+/// Cause: few calls succeed when rejections occupy the servers.
 const LEAST_F: &str = "Where a load rises slowly the algorithm has come down to its least f before rejections and the ACKs to them take \
                        up a server, from about 3000 calls/s on; by then hardly a call is left whose delay could be measured. With a \
                        load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
 
-/// Case 4 where rejecting takes up the servers.
+/// Claim about case 4 when rejections occupy the servers.
 fn far_claim(occupancy: &Curve) -> Claim {
     let source = "section VI-C";
     let statement = "Case 4: beyond the rejection capacity the delay starts to increase significantly, as requests are \

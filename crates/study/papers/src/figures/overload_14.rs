@@ -7,20 +7,20 @@ use crate::report::{Claim, ClaimVerdict, Figure};
 use config::scenario::{Scenario, ScenarioFeedback, ScenarioLocal};
 
 const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
-/// Loads above what the network carries.
+/// Loads above the network's capacity.
 const ABOVE: [f64; 4] = [400.0, 600.0, 1000.0, 2000.0];
 /// Loads of the comparison on topology 3.
 const SHORT: [f64; 2] = [400.0, 800.0];
-/// What an edge server of that comparison carries, calls/s.
+/// Capacity of an edge server in that comparison, in calls per second.
 const EDGE_CAPACITY: f64 = 480.0;
-/// Part by which two mechanisms may differ that are alike.
+/// Relative difference up to which two mechanisms count as equal.
 const ALIKE: f64 = 0.1;
 
 fn told(mut scenario: Scenario, feedback: ScenarioFeedback) -> Scenario {
     for group in &mut scenario.groups {
         group.overload.local = ScenarioLocal::Occupancy;
         group.overload.feedback = feedback;
-        // As in figure 11, where nothing else knows its transactions.
+        // Without feedback as in figure 11: stateless rejection without a look-up.
         group.overload.look_up = feedback != ScenarioFeedback::None;
     }
     scenario
@@ -32,7 +32,7 @@ const VARIANTS: [Variant; 3] = [
     Variant { name: "end-to-end", network: |seconds| told(domains(seconds), ScenarioFeedback::EndToEnd) },
 ];
 
-/// Both distributed mechanisms where an overloaded server is one hop from the edge.
+/// Both distributed mechanisms, with an overloaded server one hop from the edge.
 const ONE_HOP: [Variant; 2] = [
     Variant {
         name: "hop-by-hop, topology 3",
@@ -44,8 +44,8 @@ const ONE_HOP: [Variant; 2] = [
     },
 ];
 
-/// Topology 3 with edge servers that are never overloaded: of the paper's capacity, 160 calls/s, they carry no more
-/// than the core, and a call leaves by another one than it came in by, two hops from the ingress.
+/// Topology 3 with edge servers that are never overloaded. Edge servers with the paper's capacity, 160 calls/s, carry
+/// no more than the core, and a call leaves through another edge server, two hops from the ingress.
 fn one_hop(seconds: u64) -> Scenario {
     let mut scenario = core(seconds);
     scenario.groups[0].capacities.fill(EDGE_CAPACITY);
@@ -96,7 +96,7 @@ fn claims(long: &[Curve], short: &[Curve]) -> Vec<Claim> {
         "section VII-B", "End-to-end has no advantage over hop-by-hop where the overloaded server is one hop from \
          the ingress, as in topology 3.",
             ["Hop-by-hop: {}. End-to-end: {} calls/s.", hop_short.goodputs(&SHORT), end_short.goodputs(&SHORT)],
-            // Neither better nor worse: all that end-to-end feedback knows more is the same value.
+            // Neither better nor worse: end-to-end feedback has no more information than the same value.
             SHORT.iter().all(|&load| (end_short.goodput(load) / hop_short.goodput(load) - 1.0).abs() < ALIKE);
     }
 }

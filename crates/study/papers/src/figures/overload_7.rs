@@ -1,4 +1,4 @@
-//! One server that collapses under a small overload and does not recover when it is over.
+//! One server that collapses under a small overload and does not recover afterwards.
 
 use super::topology::{at, hold, one, steps};
 use super::{Work, series};
@@ -6,10 +6,10 @@ use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
 use sim::model::{self, RunResults};
 use sim::stats::sweep;
 
-/// Calls a second in each phase.
+/// Calls per second in each phase.
 const LOADS: [f64; 4] = [150.0, 200.0, 150.0, 50.0];
 
-/// One run with phases of so many seconds.
+/// Simulates phases of `phase` seconds.
 pub(super) fn simulate(phase: u64, holding: u64, seed: u64) -> RunResults {
     let mut scenario = one(4 * phase);
     let load: Vec<_> = (0..).map(|index| index * phase).zip(LOADS).collect();
@@ -18,7 +18,7 @@ pub(super) fn simulate(phase: u64, holding: u64, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-/// What one run shows in the second half of each phase.
+/// Results of one run in the second half of each phase.
 pub(super) struct Phases {
     pub(super) goodput: [f64; 4],
     pub(super) resends: [f64; 4],
@@ -85,7 +85,7 @@ fn plots(results: &RunResults, phase: u64) -> Vec<Plot> {
     vec![goodput, timers, utilisation]
 }
 
-/// The values of all runs in one phase, as text.
+/// Returns the values of all runs in one phase as text.
 fn list(phases: &[Phases], value: impl Fn(&Phases) -> f64) -> String {
     phases.iter().map(|phases| format!("{:.1}", value(phases))).collect::<Vec<_>>().join(", ")
 }

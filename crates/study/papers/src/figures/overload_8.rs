@@ -7,17 +7,16 @@ use core::ops::Range;
 use sim::model::{self, HostResults, RunResults};
 use sim::stats::sweep;
 
-/// Offered to gateway 1, calls a second, in each phase.
+/// Load of gateway 1 in calls per second, in each phase.
 const FIRST: [f64; 3] = [65.0, 85.0, 65.0];
-/// Offered to gateway 2.
+/// Load of gateway 2.
 const SECOND: f64 = 80.0;
-/// Part of a load by which the goodput may differ from it where all calls are completed: three standard deviations of
-/// what chance does to the smaller one in the 200 s that count.
+/// Relative difference of goodput and load if all calls are completed: three standard deviations of the smaller load.
 const COMPLETE: f64 = 0.03;
-/// Share of its time from which on a server counts as overloaded.
+/// Utilisation from which a server counts as overloaded.
 const FULL: f64 = 0.99;
 
-/// Hosts of the run that count as one line.
+/// Hosts of the run that share one line.
 const LINES: [(&str, Range<usize>); 5] = {
     let edges = EDGES as usize;
     [
@@ -85,29 +84,29 @@ fn plots(results: &RunResults, phase: u64) -> Vec<Plot> {
     vec![goodput, resends, utilisation]
 }
 
-/// The second from which on hosts are first overloaded for three bins.
+/// Start in seconds of the first three overloaded bins in a row.
 fn overloaded(hosts: &[HostResults]) -> f64 {
     let points = series::utilisation(hosts);
     let first = points.windows(3).find(|bins| bins.iter().all(|bin| bin.1 > FULL));
     first.map_or(f64::INFINITY, |bins| bins[0].0)
 }
 
-/// The second from which on hosts send more than this many messages again, each in a second.
+/// First second in which each host sends more than `rate` retransmissions on average.
 fn resending(hosts: &[HostResults], rate: f64) -> f64 {
     let points = series::sum(hosts.iter().map(|host| &host.resends));
     points.iter().find(|point| point.1 > rate * hosts.len() as f64).map_or(f64::INFINITY, |point| point.0)
 }
 
-/// A value of all runs, as text.
+/// Returns a value of all runs as text.
 fn list(runs: &[RunResults], digits: usize, value: impl Fn(&RunResults) -> f64) -> String {
-    // A sum of nothing is -0.
+    // Adding zero turns -0, the sum of no values, into 0.
     runs.iter().map(|run| format!("{:.digits$}", value(run) + 0.0)).collect::<Vec<_>>().join(", ")
 }
 
 fn goodput_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
     let goodput = |run: &RunResults, stream: usize, index: u64| {
         let streams = &run.streams[2 * stream..2 * stream + 2];
-        // Calls last 100 s in the mean: the goodput of a load is there after several times that.
+        // Calls last 100 s on average, so the goodput of a load is reached after several times that.
         series::goodput(streams, index * phase + 2 * phase / 3, (index + 1) * phase)
     };
     let both = |index: u64| {

@@ -1,4 +1,4 @@
-//! 503 with Retry-After: an on/off switch that oscillates.
+//! 503 with Retry-After: an on/off control that oscillates.
 
 use super::topology::{CORES, EDGES, core, steps};
 use super::{Work, series};
@@ -10,15 +10,15 @@ use overload::retry_after::During;
 use sim::model::{self, RunResults};
 use sim::stats::sweep;
 
-/// Calls a second in each phase: below what both core servers carry, above it, below.
+/// Calls per second in each phase: below the capacity of both core servers, above it, and below it again.
 const LOADS: [f64; 3] = [200.0, 320.0, 200.0];
 /// Capacities of the core servers, and of each edge server.
 const CORE_CAPACITIES: [f64; 2] = [120.0, 160.0];
 const EDGE_CAPACITY: f64 = 480.0;
-/// Share of a second from which on a server counts as busy all of it.
+/// Utilisation in one second from which a server counts as busy for the whole second.
 const FULL: f64 = 0.99;
 
-/// The seconds at which the load changes, and the end.
+/// Seconds at which the load changes, and the end.
 #[derive(Clone, Copy)]
 struct Times {
     overload: u64,
@@ -27,7 +27,7 @@ struct Times {
 }
 
 impl Times {
-    /// The overload but for its beginning.
+    /// The overload without its beginning.
     fn window(self) -> (u64, u64) {
         (self.overload + (self.relief - self.overload) / 3, self.relief)
     }
@@ -120,15 +120,15 @@ fn completed(results: &RunResults) -> Vec<(f64, f64)> {
     series::sum([&results.streams[0].completed])
 }
 
-/// Means of ten bins each.
+/// Returns the means of ten bins each.
 fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean =
         |bins: &[(f64, f64)]| (bins[0].0, bins.iter().map(|bin| bin.1).sum::<f64>() / bins.len() as f64);
     points.chunks(10).map(mean).collect()
 }
 
-/// The lag, in bins, after which a quantity is like itself again, beyond the first dip of its autocorrelation; and
-/// how like, -1 to 1. Of its multiples, which are as good, the first.
+/// Returns the period of a quantity in bins, and its autocorrelation there, -1 to 1. The period is the best lag beyond
+/// the first dip of the autocorrelation, and the first of its equally good multiples.
 fn period(values: &[f64]) -> (usize, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let product =
@@ -143,14 +143,14 @@ fn period(values: &[f64]) -> (usize, f64) {
     peak.fold((0, -1.0), |best, &each| if each.1 > best.1 { each } else { best })
 }
 
-/// The utilisation of a core server in each second of the overload.
+/// Returns the utilisation of a core server in each second of the overload.
 fn seconds(results: &RunResults, core: usize, times: Times) -> Vec<f64> {
     let (from, to) = times.window();
     let points = series::utilisation(&results.hosts[core_host(core)..=core_host(core)]);
     points.into_iter().filter(|p| p.0 > from as f64 && p.0 <= to as f64).map(|p| p.1).collect()
 }
 
-/// Lengths, in seconds, of the times in which a server was busy without a break.
+/// Returns the lengths in seconds of the periods in which a server was busy without a break.
 fn stretches(seconds: &[f64]) -> Vec<f64> {
     let runs = seconds.split(|&busy| busy < FULL).filter(|run| !run.is_empty());
     runs.map(|run| run.len() as f64).collect()
@@ -160,7 +160,7 @@ fn longest(stretches: &[f64]) -> f64 {
     stretches.iter().fold(0.0, |most, &length| most.max(length))
 }
 
-/// Least and greatest.
+/// Returns the smallest and the largest value.
 fn ends(values: &[f64]) -> (f64, f64) {
     values.iter().fold((1.0, 0.0), |(low, high): (f64, f64), &value| (low.min(value), high.max(value)))
 }
@@ -215,10 +215,10 @@ fn core_claims(ten: &RunResults, times: Times) -> Vec<Claim> {
     }
 }
 
-/// Why the period is longer.
+/// Cause: the period is longer.
 const LONGER: &str = "A period is the pause of 10 s and the time that it takes to fill the buffer up to the high watermark and \
                       to work it off again, of which the paper says nothing.";
-/// Why core server 1 does recover here.
+/// Cause: core server 1 recovers here.
 const WHY: &str = "The backlog of one burst, a full buffer and what is sent again meanwhile, is worked off here before \
                    the pause is over. The paper's machines are those of RFC 3261 alone, where a repeated INVITE that \
                    comes after the 200 finds no transaction, begins another one and travels on; the machines here \

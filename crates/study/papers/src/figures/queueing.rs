@@ -1,4 +1,4 @@
-//! Validation: queues whose mean waiting time is known exactly, run on the engine's processor.
+//! Validation: queues with an exact mean waiting time, run on the engine's processor.
 
 use super::Work;
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
@@ -8,20 +8,20 @@ use rand_distr::{Distribution, Exp};
 use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
 use sim::stats::{Confidence, Interval, Moments};
 
-/// Service of an external and of a timer message on the base server (Overload paper, section IV-A).
+/// Service times of an external and of a timer message on the base server (Overload paper, section IV-A).
 const EXTERNAL: Duration = Duration::from_millis(1);
 const TIMER: Duration = Duration::from_micros(500);
 const LOADS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
-/// Chance of a false alarm that each statement's check may take, spread over its loads.
+/// Probability of a false alarm in each statement's check, over all its loads.
 const FALSE_ALARM: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Model {
-    /// External messages with exponential service.
+    /// External messages with exponential service times.
     Exponential,
-    /// External messages with fixed service.
+    /// External messages with fixed service times.
     Fixed,
-    /// As many timer as external messages with fixed service, timers first.
+    /// Equal numbers of timer and external messages with fixed service times, timers first.
     Priorities,
 }
 
@@ -32,7 +32,7 @@ struct Case {
 }
 
 impl Case {
-    /// Messages a second of each class that it has.
+    /// Messages per second of each class.
     fn rate(self) -> f64 {
         let work = match self.model {
             Model::Exponential | Model::Fixed => EXTERNAL,
@@ -41,11 +41,11 @@ impl Case {
         self.load / work.as_secs_f64()
     }
 
-    /// The exact mean wait in seconds.
+    /// Returns the exact mean wait in seconds.
     ///
-    /// The work that an arrival finds in service is W0 = sum over classes of rate E[S²] / 2. One class waits
-    /// W0 / (1 - load) (Pollaczek and Khinchine); of two, the first waits W0 / (1 - a) and the second
-    /// W0 / ((1 - a) (1 - load)), where a is the load of the first (Cobham).
+    /// The work that an arrival finds in service is W0 = sum over classes of rate E[S²] / 2. A single class waits W0 /
+    /// (1 - load) (Pollaczek and Khinchine). Of two classes, the first waits W0 / (1 - a) and the second W0 / ((1 - a)
+    /// (1 - load)), where a is the load of the first (Cobham).
     fn exact(self, class: Priority) -> f64 {
         let (external, timer) = (EXTERNAL.as_secs_f64(), TIMER.as_secs_f64());
         let rate = self.rate();
@@ -68,8 +68,8 @@ enum Event {
     WarmedUp,
 }
 
-/// Runs one queue for about this many messages a class after a tenth of that as warm-up. Returns the mean waits of
-/// both classes in seconds.
+/// Runs one queue for about `messages` messages of each class, after a tenth of that as warm-up. Returns both mean
+/// waits in seconds.
 fn run(case: Case, messages: f64, seed: u64) -> [f64; 2] {
     let rng = Rng::from_seed(seed);
     let spread = if case.model == Model::Exponential { Spread::Exponential } else { Spread::Fixed };
@@ -124,14 +124,14 @@ impl Measured {
     fn law(&self) -> impl Iterator<Item = (f64, f64)> {
         let model = self.cases[0].0.model;
         let class = self.class;
-        // Finer than the measured loads: the law bends.
+        // Finer steps than the measured loads, because the exact curve bends.
         (5..=92).map(move |percent| {
             let case = Case { model, load: f64::from(percent) / 100.0 };
             (case.load, 1e3 * case.exact(class))
         })
     }
 
-    /// Whether all intervals hold the law, and by how much the means miss it at most.
+    /// Checks whether all intervals contain the exact values. States the largest relative error of a mean.
     fn check(&self, statement: &str, source: &str) -> Claim {
         let confidence = Confidence(1.0 - FALSE_ALARM / self.cases.len() as f64);
         let exact = |case: &Case| case.exact(self.class);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_wrong_law_is_found_out() {
-        // Waits of M/M/1 held against the law of M/D/1.
+        // Waits of M/M/1 are compared with the exact values of M/D/1.
         let case = Case { model: Model::Exponential, load: 0.5 };
         let waits = (0..5).map(|seed| run(case, 10_000.0, 1 + seed)[1]).collect();
         let measured =

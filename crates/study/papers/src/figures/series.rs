@@ -1,4 +1,4 @@
-//! Quantities over time: from the results of a run to lines of a plot and numbers of a claim.
+//! Converts quantities over time from results into curves and numbers.
 
 use super::topology::at;
 use crate::report::{Axis, Plot, PlotSeries, Style};
@@ -15,12 +15,12 @@ pub(super) fn plot(title: &str, quantity: &str, changes: &[(u64, &str)]) -> Plot
     plot
 }
 
-/// A curve of counts a second.
+/// Returns a curve of a count per second.
 pub(super) fn steps(name: &str, series: &Series) -> PlotSeries {
     PlotSeries::new(name, Style::Step, sum([series]))
 }
 
-/// Points `(seconds, value)` of several series added up, from bins that begin at the same instants.
+/// Returns points `(seconds, value)` of the sum of several series whose bins start at the same instants.
 pub(super) fn sum<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for rates in series {
@@ -34,7 +34,7 @@ pub(super) fn sum<'a>(series: impl IntoIterator<Item = &'a Series>) -> Vec<(f64,
     points
 }
 
-/// Adds the calls that were answered after their callers had given up, if there are any: they are no goodput.
+/// Adds the calls answered after their callers had given up, if there are any: they do not count as goodput.
 pub(super) fn late(plot: &mut Plot, name: &str, streams: &[StreamResults]) {
     let late = sum(streams.iter().map(|stream| &stream.late));
     if !late.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn late(plot: &mut Plot, name: &str, streams: &[StreamResults]) {
     }
 }
 
-/// Points `(seconds, mean)` of several hosts' utilisation.
+/// Returns points `(seconds, mean)` of several hosts' utilisation.
 pub(super) fn utilisation(hosts: &[HostResults]) -> Vec<(f64, f64)> {
     let bins = hosts.iter().map(|host| host.utilisation.len()).min().unwrap_or(0);
     let point = |bin: usize| {
@@ -52,14 +52,14 @@ pub(super) fn utilisation(hosts: &[HostResults]) -> Vec<(f64, f64)> {
     (0..bins).map(point).collect()
 }
 
-/// Mean of the points from one second to another; not a number without any.
+/// Mean of the points between two times in seconds; NaN if there are none.
 pub(super) fn mean(points: &[(f64, f64)], from: u64, to: u64) -> f64 {
     let within: Vec<f64> =
         points.iter().filter(|p| p.0 > from as f64 && p.0 <= to as f64).map(|p| p.1).collect();
     within.iter().sum::<f64>() / within.len() as f64
 }
 
-/// Calls completed a second by several streams, from one second to another.
+/// Calls per second that several streams completed between two times in seconds.
 pub(super) fn goodput(streams: &[StreamResults], from: u64, to: u64) -> f64 {
     streams.iter().map(|stream| stream.completed.rate(at(from), at(to))).sum()
 }

@@ -1,4 +1,4 @@
-//! Goodput and delay against load: variants of a network that meet the same arrivals.
+//! Goodput and delay against load, for variants of a network with the same arrivals.
 
 use super::topology::{at, hold, rise};
 use super::{Options, Work};
@@ -9,13 +9,13 @@ use core::time::Duration;
 use sim::model::{self, BinRates, NetworkState, StreamResults};
 use sim::stats::{Confidence, Interval, Moments, Series, Settling};
 
-/// Mean holding time in seconds: the paper's in full runs. What goes on once a load has settled does not depend on
-/// it, but with a short one that is soon.
+/// Mean holding time in seconds, in full runs the paper's. The steady state does not depend on it, but is reached
+/// sooner with a short holding time.
 fn holding(options: &Options) -> u64 {
     options.scale(100, 10, 10)
 }
 
-/// The assumption behind it.
+/// Text of this assumption.
 pub(super) fn holding_assumed(options: &Options) -> String {
     let holding = holding(options);
     format!(
@@ -23,34 +23,34 @@ pub(super) fn holding_assumed(options: &Options) -> String {
          same, and is reached sooner with a short time."
     )
 }
-/// Calls a second at which every run begins, a load that all of the networks carry.
+/// Load at the start of every run in calls per second, which all networks carry.
 const BEGIN: f64 = 200.0;
-/// Seconds in which a rising load doubles: 5 % a second at most, half of what the occupancy algorithm can follow.
+/// Seconds in which a rising load doubles: at most 5 % per second, half of what the occupancy algorithm can follow.
 const DOUBLING: f64 = 20.0;
-/// The assumption behind it.
+/// Text of this assumption.
 pub(super) const RISE_ASSUMED: &str = "Loads above 200 calls/s are reached from there, doubling every 20 s, so that \
                                        what is shown is the state that a lasting load leads to and not the shock of \
                                        its beginning.";
-/// Below this many calls established a run has no delay to speak of.
+/// Minimum of established calls for a meaningful delay.
 const ENOUGH: f64 = 20.0;
 
-/// A line of a plot: how its network is made, for a run of so many seconds.
+/// A curve of a plot, with the function that creates its network for a run of this many seconds.
 #[derive(Clone, Copy)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
     pub(super) network: fn(u64) -> Scenario,
 }
 
-/// What one run of one variant under one load shows once it has settled.
+/// Results of one run of one variant under one load, after it has settled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
-    /// Calls completed a second.
+    /// Calls completed per second.
     pub(super) goodput: f64,
-    /// Calls a second that were answered after their callers had given up.
+    /// Calls per second that were answered after their callers had given up.
     pub(super) late: f64,
-    /// Mean setup delay in milliseconds; not a number when hardly a call is set up.
+    /// Mean setup delay in milliseconds; NaN if too few calls were set up.
     pub(super) delay: f64,
-    /// Whether the goodput was stationary in the time that counts.
+    /// Whether the goodput was stationary in the counted time.
     pub(super) is_stationary: bool,
 }
 
@@ -61,23 +61,23 @@ pub(super) struct Curve {
     points: Vec<(f64, Vec<Shown>)>,
 }
 
-/// Difference of goodputs, in calls a second, that does not matter: half a percent of what topology 3 carries.
+/// Negligible difference of goodputs in calls per second: half a percent of the capacity of topology 3.
 const MATTERS: f64 = 1.5;
 
-/// Seconds of a run once its load is reached.
+/// Durations of a run in seconds, from the time when its load is reached.
 #[derive(Clone, Copy)]
 struct Length {
-    /// Until the goodput is first tested for being stationary.
+    /// Time of the first test for stationary goodput.
     least: usize,
-    /// Until it is no longer waited for.
+    /// Maximum time to wait for it.
     most: usize,
-    /// In which a rising load doubles.
+    /// Time in which a rising load doubles.
     doubling: f64,
     /// Mean holding time.
     holding: u64,
 }
 
-/// One run of a network under a load.
+/// Runs a network under a load.
 fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     let doublings = (load / BEGIN).log2().max(0.0);
     let rising = (doublings * length.doubling).ceil() as u64;
@@ -85,7 +85,7 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     hold(&mut scenario, length.holding);
     rise(&mut scenario, load.min(BEGIN), load, length.doubling);
     scenario.run.warm_up = Duration::from_secs(rising);
-    // A rate is over whole bins, and a load seldom stops rising where a wide one ends.
+    // Rates are over whole bins, and a load rarely stops rising at the end of a wide bin.
     scenario.run.bin = Duration::from_secs(1);
     let mut settling = Settling::new(length.least, length.most, MATTERS);
     let mut is_over = |now: Instant, lately: BinRates| now > at(rising) && settling.add(lately.completed);
@@ -104,7 +104,7 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     }
 }
 
-/// Runs each variant under each load; replication i meets the same arrivals with every variant.
+/// Runs each variant under each load. Replication i has the same arrivals for every variant.
 pub(super) fn curves(work: &Work<'_>, variants: &[Variant], loads: &[f64]) -> Vec<Curve> {
     let (replications, length) = extent(work);
     let cases: Vec<(usize, f64)> =
@@ -117,7 +117,7 @@ pub(super) fn curves(work: &Work<'_>, variants: &[Variant], loads: &[f64]) -> Ve
     variants.iter().map(curve).collect()
 }
 
-/// How many runs a point has, and how long they are.
+/// Returns the number of runs per point, and their length.
 fn extent(options: &Options) -> (usize, Length) {
     options.scale(
         (3, Length { least: 400, most: 6_400, doubling: DOUBLING, holding: holding(options) }),
@@ -126,7 +126,7 @@ fn extent(options: &Options) -> (usize, Length) {
     )
 }
 
-/// The same for a figure's notes, with the points that never settled.
+/// Returns this extent as text for a figure's notes, with the points that did not settle.
 pub(super) fn note(options: &Options, curves: &[Curve]) -> String {
     let (replications, Length { least, most, .. }) = extent(options);
     let runs = if replications == 1 { "One run".to_owned() } else { format!("{replications} runs") };
@@ -145,14 +145,14 @@ pub(super) fn note(options: &Options, curves: &[Curve]) -> String {
     )
 }
 
-/// Goodput against load.
+/// Returns a plot of goodput against load.
 pub(super) fn goodputs(title: &str, curves: &[Curve]) -> Plot {
     let axes = ["offered load (calls/s)", "goodput (calls/s)"].map(Axis::linear);
     let [x, y] = axes;
     Plot::of(title, x, y, curves.iter().map(Curve::goodput_line))
 }
 
-/// Calls answered late, by load and variant: they are no goodput. It says also which points never became stationary.
+/// Returns the calls answered late, which are no goodput, by load and variant. Marks points that did not settle.
 pub(super) fn late(curves: &[Curve]) -> ReportTable {
     let mut table = ReportTable::new(["answered late, calls/s"]);
     let loads: Vec<f64> = curves.first().map(|curve| curve.loads().collect()).unwrap_or_default();
@@ -183,25 +183,24 @@ impl Curve {
         Interval { mean, half_width }
     }
 
-    /// Points of which a run was not stationary in the end, as text.
+    /// Returns as text the points with a run that was not stationary at its end.
     fn unsettled(&self) -> impl Iterator<Item = String> {
         let points = self.points.iter().filter(|(_, runs)| !runs.iter().all(|run| run.is_stationary));
         points.map(|(load, _)| format!("{} at {load:.0}", self.name))
     }
 
-    /// Mean goodput under this load, calls a second.
+    /// Mean goodput under this load in calls per second.
     pub(super) fn goodput(&self, load: f64) -> f64 {
         Self::interval(self.at(load), |run| run.goodput).mean.max(0.0)
     }
 
-    /// Whether goodput under this load is surely above a level, as far as several runs can tell.
+    /// Whether the goodput under this load is above a level, at 95 % confidence if there are several runs.
     pub(super) fn is_above(&self, load: f64, level: f64) -> ClaimVerdict {
         let Interval { mean, half_width } = Self::interval(self.at(load), |run| run.goodput);
         ClaimVerdict::above_zero(Interval { mean: mean - level, half_width })
     }
 
-    /// Whether goodput under this load is surely above another curve's, as far as several runs can tell: both met the
-    /// same arrivals.
+    /// Whether the goodput under this load is above another curve's, at 95 % confidence if there are several runs.
     pub(super) fn is_above_curve(&self, other: &Self, load: f64) -> ClaimVerdict {
         let pairs = self.at(load).iter().zip(other.at(load));
         let differences: Moments = pairs.map(|(one, two)| one.goodput - two.goodput).collect();
@@ -213,7 +212,7 @@ impl Curve {
         ClaimVerdict::above_zero(Interval { mean: differences.mean(), half_width })
     }
 
-    /// Mean setup delay under this load in milliseconds; not a number when hardly a call is set up.
+    /// Mean setup delay under this load in milliseconds; NaN if too few calls were set up.
     pub(super) fn delay(&self, load: f64) -> f64 {
         Self::interval(self.at(load), |run| run.delay).mean
     }
@@ -223,18 +222,18 @@ impl Curve {
         self.points.iter().map(|point| point.0)
     }
 
-    /// Most calls completed a second under any load, and that load.
+    /// Highest goodput under any load in calls per second, and that load.
     pub(super) fn peak(&self) -> (f64, f64) {
         let goodputs = self.loads().map(|load| (self.goodput(load), load));
         goodputs.fold((0.0, 0.0), |best, each| if each.0 > best.0 { each } else { best })
     }
 
-    /// The goodput as a line.
+    /// Returns the goodput as a curve.
     pub(super) fn goodput_line(&self) -> PlotSeries {
         self.line(|run| run.goodput)
     }
 
-    /// The setup delay as a line.
+    /// Returns the setup delay as a curve.
     pub(super) fn delay_line(&self) -> PlotSeries {
         self.line(|run| run.delay)
     }
@@ -248,13 +247,13 @@ impl Curve {
         }
     }
 
-    /// Goodputs at some loads, as text.
+    /// Returns goodputs at some loads as text.
     pub(super) fn goodputs(&self, loads: &[f64]) -> String {
         let each = |load: &f64| format!("{:.0} at {load:.0}", self.goodput(*load));
         loads.iter().map(each).collect::<Vec<_>>().join(", ")
     }
 
-    /// Setup delays at some loads, as text.
+    /// Returns setup delays at some loads as text.
     pub(super) fn delays(&self, loads: &[f64]) -> String {
         let each = |load: &f64| match self.delay(*load) {
             delay if delay.is_finite() => format!("{delay:.0} at {load:.0}"),

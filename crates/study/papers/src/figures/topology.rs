@@ -1,30 +1,30 @@
-//! The networks of the Overload paper (section IV-C), and the load that steps up and down again.
+//! Networks of the Overload paper (section IV-C), and loads that rise and change in steps.
 
 use base::Instant;
 use config::scenario::{Group, Scenario, Stream};
 use core::time::Duration;
 use load::{RandomTime, RateStep};
 
-/// Edge servers of topologies 2 to 4; the paper calls them M, and has 4 "for example".
+/// Number of edge servers in topologies 2 to 4: the paper's M, which is 4 "for example".
 pub(super) const EDGES: u16 = 4;
-/// Core servers of a domain.
+/// Number of core servers of a domain.
 pub(super) const CORES: u16 = 2;
-/// Calls a second that a server carries unless a figure says otherwise.
+/// Capacity of a server in calls per second, unless a figure states another.
 pub(super) const CAPACITY: f64 = 160.0;
 
-/// Seconds from the begin of a run.
+/// Returns the instant at this many seconds after the start of a run.
 pub(super) fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// Topology 1: one server, callers and callees around it.
+/// Topology 1: one server between callers and callees.
 pub(super) fn one(seconds: u64) -> Scenario {
     let groups = vec![Group::proxies("server", 1, CAPACITY)];
     Scenario::new(groups, vec![Stream::of_paper("calls", vec![0], 0.0)], Duration::from_secs(seconds))
 }
 
-/// Topology 2 with the capacities of section V-B: edge servers, and two gateways behind a core server each. Streams 0
-/// and 1 are those of gateway 1, from it and to it, and 2 and 3 those of gateway 2.
+/// Topology 2 with the capacities of section V-B: edge servers, and two gateways, each behind its own core server.
+/// Streams 0 and 1 are the calls from and to gateway 1, streams 2 and 3 those of gateway 2.
 pub(super) fn gateways(seconds: u64) -> Scenario {
     let groups = vec![
         Group::proxies("edge", EDGES, 80.0),
@@ -42,14 +42,14 @@ pub(super) fn gateways(seconds: u64) -> Scenario {
     Scenario::new(groups, streams, Duration::from_secs(seconds))
 }
 
-/// Topology 3: edge servers, each with all core servers between them.
+/// Topology 3: edge servers that are connected through all core servers.
 pub(super) fn core(seconds: u64) -> Scenario {
     let groups = vec![Group::proxies("edge", EDGES, CAPACITY), Group::proxies("core", CORES, CAPACITY)];
     let calls = Stream::of_paper("calls", vec![0, 1, 0], 0.0);
     Scenario::new(groups, vec![calls], Duration::from_secs(seconds))
 }
 
-/// Topology 4: two domains of topology 3, and all calls go from one to the other, as many each way.
+/// Topology 4: two domains of topology 3. All calls go from one domain to the other, half in each direction.
 pub(super) fn domains(seconds: u64) -> Scenario {
     let groups = vec![
         Group::proxies("edge A", EDGES, CAPACITY),
@@ -64,8 +64,8 @@ pub(super) fn domains(seconds: u64) -> Scenario {
     Scenario::new(groups, streams, Duration::from_secs(seconds))
 }
 
-/// Offers calls, all streams together in equal parts: at first `from` a second, from the begin of the run on more,
-/// twice as many every `doubling` seconds, until it is `to`. Between two doublings the load rises in a straight line.
+/// Sets the total load of all streams, in equal parts. It starts at `from` calls per second and doubles every
+/// `doubling` seconds until `to`. Between two doublings it rises linearly.
 pub(super) fn rise(scenario: &mut Scenario, from: f64, to: f64, doubling: f64) {
     let streams = scenario.streams.len() as f64;
     let mut steps = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn rise(scenario: &mut Scenario, from: f64, to: f64, doubling: f64) {
     scenario.streams.iter_mut().for_each(|stream| stream.load.clone_from(&steps));
 }
 
-/// A load of `(from second, calls a second)`.
+/// Returns a load with steps of `(from second, calls per second)`.
 pub(super) fn steps(steps: &[(u64, f64)]) -> Vec<RateStep> {
     let step = |&(at, rate): &(u64, f64)| RateStep { at: Duration::from_secs(at), rate, ramp: false };
     steps.iter().map(step).collect()

@@ -1,11 +1,11 @@
-//! Plots as tables.
+//! Plots as CSV tables.
 
 use super::{At, Plot, Scale};
 use std::fmt::Write as _;
 
-/// One row a point: `series,x,y,low,high`, where low and high are the ends of the 95 % interval and empty without
-/// one. Numbers are written with as many digits as it takes to read the same number back; what is no number is empty.
-/// Levels and marks follow as series of one point, the coordinate that they leave open being empty. RFC 4180.
+/// Returns the points as rows `series,x,y,low,high`. `low` and `high` are the ends of the 95 % interval, and empty
+/// without an interval. Numbers have enough digits to be read back exactly; NaN is empty. Levels and marks follow as
+/// series of one point, with the other coordinate empty. Format: RFC 4180.
 pub(super) fn table(plot: &Plot) -> String {
     let mut out = String::from("series,x,y,low,high\n");
     for series in &plot.series {
@@ -36,7 +36,7 @@ fn number(value: f64) -> String {
     if value.is_finite() { value.to_string() } else { String::new() }
 }
 
-/// Quoted where RFC 4180, section 2, demands it.
+/// Quotes a field if RFC 4180, section 2, requires it.
 pub(crate) fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

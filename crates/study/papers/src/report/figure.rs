@@ -1,36 +1,36 @@
-//! What a figure is: plots of data, and what a paper says about them.
+//! Data of a figure: plots, and the paper's statements about them.
 
 use sim::stats::Interval;
 
-/// A figure of a paper, reproduced: data, the paper's statements about it, and what was assumed to get there.
+/// A reproduced figure of a paper: data, the paper's statements about it, and the assumptions of the model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Name on the command line and of its files, such as `overload-7`.
+    /// Name on the command line and in file names, such as `overload-7`.
     pub name: String,
-    /// One line.
+    /// Title of one line.
     pub title: String,
-    /// Where it comes from, such as `Overload paper, figure 7`.
+    /// Source, such as `Overload paper, figure 7`.
     pub source: String,
-    /// Numbers that stand above the plots.
+    /// Tables above the plots.
     pub tables: Vec<ReportTable>,
-    /// What it shows, in the order of the paper.
+    /// Plots, in the order of the paper.
     pub plots: Vec<Plot>,
-    /// What the paper states, and whether the data say so too.
+    /// Statements of the paper, with the verdicts of the data.
     pub claims: Vec<Claim>,
-    /// What had to be assumed because the paper is silent, a sentence each.
+    /// Assumptions where the paper gives no value, one sentence each.
     pub assumptions: Vec<String>,
-    /// Other remarks, a sentence or paragraph each.
+    /// Further remarks, a sentence or paragraph each.
     pub notes: Vec<String>,
-    /// The command that makes it again.
+    /// Command that makes the figure again.
     pub command: String,
-    /// The seed that all of its randomness comes from.
+    /// Seed of all its random numbers.
     pub seed: u64,
-    /// Whether it was made with short runs.
+    /// Whether it was made with quick runs.
     pub quick: bool,
 }
 
 impl Figure {
-    /// Name of a plot's files without their extension: the figure's name, and a letter if there are several plots.
+    /// Base name of a plot's files: the figure's name, and a letter or number if there are several plots.
     pub fn stem(&self, plot: usize) -> String {
         match self.plots.len() {
             0 | 1 => self.name.clone(),
@@ -39,7 +39,7 @@ impl Figure {
         }
     }
 
-    /// How many claims of these figures have each verdict, in the order of [`ClaimVerdict::NAMES`].
+    /// Number of these figures' claims for each verdict, in the order of [`ClaimVerdict::NAMES`].
     pub fn tally<'a>(figures: impl IntoIterator<Item = &'a Self>) -> [usize; 4] {
         let mut tally = [0; 4];
         for claim in figures.into_iter().flat_map(|figure| &figure.claims) {
@@ -49,17 +49,17 @@ impl Figure {
     }
 }
 
-/// A table of text: names to the left, figures to the right.
+/// A table of text, with names in the left column and numbers to the right.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReportTable {
     /// Names of the columns.
     pub header: Vec<String>,
-    /// Each as long as the header.
+    /// Rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
 }
 
 impl ReportTable {
-    /// A table without rows.
+    /// Returns a table without rows.
     pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         Self { header: header.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
     }
@@ -68,7 +68,7 @@ impl ReportTable {
 /// Curves or bars over one pair of axes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plot {
-    /// One line.
+    /// Title of one line.
     pub title: String,
     /// The horizontal axis. If its scale has names, the plot is a bar chart.
     pub x: Axis,
@@ -76,19 +76,19 @@ pub struct Plot {
     pub y: Axis,
     /// The data, drawn and listed in this order.
     pub series: Vec<PlotSeries>,
-    /// Lines to compare with, such as the capacity.
+    /// Reference lines, such as the capacity.
     pub references: Vec<Reference>,
-    /// Whether the bars of a name stand on each other, as parts of a whole.
+    /// Whether the bars of one name are stacked, as parts of a whole.
     pub is_stacked: bool,
 }
 
 impl Plot {
-    /// A plot without data.
+    /// Returns a plot without data.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: title.into(), x, y, series: Vec::new(), references: Vec::new(), is_stacked: false }
     }
 
-    /// A plot of these.
+    /// Returns a plot of these series.
     pub fn of(
         title: impl Into<String>,
         x: Axis,
@@ -98,7 +98,7 @@ impl Plot {
         Self { series: series.into_iter().collect(), ..Self::new(title, x, y) }
     }
 
-    /// The same with the bars of a name on each other.
+    /// Returns the plot with stacked bars.
     #[must_use]
     pub fn stacked(self) -> Self {
         Self { is_stacked: true, ..self }
@@ -109,94 +109,94 @@ impl Plot {
         self.series.push(series);
     }
 
-    /// Adds a level to compare with, such as the capacity: a horizontal line.
+    /// Adds a horizontal reference line, such as the capacity.
     pub fn level(&mut self, label: impl Into<String>, y: f64) {
         self.references.push(Reference { label: label.into(), at: At::Y(y) });
     }
 
-    /// Adds an instant or load to compare with, such as the end of a burst: a vertical line.
+    /// Adds a vertical reference line, such as the end of a burst.
     pub fn mark(&mut self, label: impl Into<String>, x: f64) {
         self.references.push(Reference { label: label.into(), at: At::X(x) });
     }
 }
 
-/// An axis: what it measures, and how it is divided.
+/// An axis: its quantity and its scale.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
     /// The quantity with its unit, such as `offered load (calls/s)`.
     pub label: String,
-    /// How it is divided.
+    /// Scale.
     pub scale: Scale,
-    /// Its ends; found from the data unless given. What lies outside is not drawn, but stays in the CSV.
+    /// Ends of the axis; `None` derives them from the data. Points outside are not drawn, but stay in the CSV.
     pub range: Option<(f64, f64)>,
 }
 
 impl Axis {
-    /// In equal steps.
+    /// Returns a linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Linear, range: None }
     }
 
-    /// In powers of ten. What is not above zero is not drawn.
+    /// Returns a logarithmic axis. Values up to zero are not drawn.
     pub fn log(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Log, range: None }
     }
 
-    /// Of things, not numbers: x = 0, 1, 2, ... of the points are these. Makes the plot a bar chart.
+    /// Returns an axis of names for x = 0, 1, 2, ... It makes the plot a bar chart.
     pub fn names<N: Into<String>>(label: impl Into<String>, names: impl IntoIterator<Item = N>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
         Self { label: label.into(), scale: Scale::Names(names), range: None }
     }
 
-    /// With fixed ends.
+    /// Returns the axis with fixed ends.
     #[must_use]
     pub fn from_to(self, low: f64, high: f64) -> Self {
         Self { range: Some((low, high)), ..self }
     }
 }
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Scale {
-    /// In equal steps.
+    /// Linear.
     Linear,
-    /// In powers of ten.
+    /// Logarithmic to base ten.
     Log,
-    /// By name: each whole number stands for one.
+    /// Names: each whole number represents one name.
     Names(Vec<String>),
 }
 
-/// Points that belong together.
+/// A curve, or the bars of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlotSeries {
     /// Name in the legend and the CSV.
     pub name: String,
     /// In order of x. A value that is not a number is a gap.
     pub points: Vec<Point>,
-    /// How it is drawn; a bar chart draws every series as bars.
+    /// Drawing style; a bar chart draws every series as bars.
     pub style: Style,
-    /// Which colour of the palette; the next one unless given. An exact law has the colour of what is measured.
+    /// Index of the colour in the palette; `None` takes the next one. An exact curve shares its measured one's.
     pub colour: Option<usize>,
 }
 
 impl PlotSeries {
-    /// A series of points `(x, y)`.
+    /// Returns a series of points `(x, y)`.
     pub fn new(name: impl Into<String>, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = points.into_iter().map(|(x, y)| Point { x, y, half_width: None }).collect();
         Self { name: name.into(), points, style, colour: None }
     }
 
-    /// Straight lines between points `(x, y)`.
+    /// Returns a series of straight lines between points `(x, y)`.
     pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, Style::Line, points)
     }
 
-    /// A bar of this height for each name of the axis.
+    /// Returns bars with these heights, one for each name of the axis.
     pub fn bars(name: impl Into<String>, heights: impl IntoIterator<Item = f64>) -> Self {
         Self::line(name, (0..).map(f64::from).zip(heights))
     }
 
-    /// A series of points `(x, interval)`, with a bar for the interval.
+    /// Returns a series of points `(x, interval)`, drawn with error bars.
     pub fn intervals(
         name: impl Into<String>,
         style: Style,
@@ -206,7 +206,7 @@ impl PlotSeries {
         Self { name: name.into(), points: points.into_iter().map(point).collect(), style, colour: None }
     }
 
-    /// Where the last value of a step curve ends: it lasts as long as the one before it.
+    /// End of the last step of a step curve: it is as long as the one before. `None` for other styles.
     pub(super) fn end(&self) -> Option<f64> {
         match self.points.as_slice() {
             [.., before, last] if self.style == Style::Step => Some(2.0 * last.x - before.x),
@@ -214,47 +214,47 @@ impl PlotSeries {
         }
     }
 
-    /// With a certain colour of the palette, counted from 0.
+    /// Returns the series with this colour of the palette, counted from 0.
     #[must_use]
     pub fn colour(self, colour: usize) -> Self {
         Self { colour: Some(colour), ..self }
     }
 }
 
-/// A value, and how sure it is.
+/// A value with its uncertainty.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Place on the horizontal axis.
+    /// Horizontal position.
     pub x: f64,
-    /// Value, or not a number where there is none.
+    /// Value; NaN if there is none.
     pub y: f64,
-    /// Half of the 95 % confidence interval, where there is one.
+    /// Half width of the 95 % confidence interval, if there is one.
     pub half_width: Option<f64>,
 }
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// Straight lines between points, with markers where points are few.
+    /// Straight lines between points, with markers if there are few points.
     Line,
-    /// Each value lasts until the next x, the last one as long as the one before: counts over time.
+    /// Each value lasts until the next x, the last one as long as the one before. For counts over time.
     Step,
-    /// Markers alone: measurements beside a law.
+    /// Markers only, for measurements beside an exact curve.
     Points,
-    /// A thin dashed line without markers: an exact law or an ideal.
+    /// A thin dashed line without markers, for an exact law or an ideal.
     Law,
 }
 
-/// A line to compare with.
+/// A reference line.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reference {
     /// Name in the legend.
     pub label: String,
-    /// Where it stands.
+    /// Position.
     pub at: At,
 }
 
-/// Where a reference line stands.
+/// Position of a reference line.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum At {
     /// Vertical, at this x.
@@ -263,25 +263,25 @@ pub enum At {
     Y(f64),
 }
 
-/// A statement of the paper, put to the test on the data.
+/// A statement of the paper, checked on the data.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claim {
-    /// Which plot it is about, from 0: it stands beside that one.
+    /// Index of the plot that it is about and that it is shown beside.
     pub plot: usize,
-    /// Where the paper says so, such as `section V-B`.
+    /// Source in the paper, such as `section V-B`.
     pub source: String,
-    /// What the paper states.
+    /// Statement of the paper.
     pub statement: String,
-    /// What the data say, with numbers.
+    /// Result of the data, with numbers.
     pub measured: String,
-    /// Whether the two agree.
+    /// Whether statement and data agree.
     pub verdict: ClaimVerdict,
-    /// What makes the model differ from the statement where it does, if that is known.
+    /// Cause of the difference between model and statement, if known.
     pub cause: Option<String>,
 }
 
 impl Claim {
-    /// A statement about the first plot, decided by the data: whether it holds, or a verdict.
+    /// Returns a claim about the first plot that the data decide: a truth value or a verdict.
     pub fn check(
         source: impl Into<String>,
         statement: impl Into<String>,
@@ -293,7 +293,7 @@ impl Claim {
         Self { plot: 0, source, statement, measured, verdict, cause: None }
     }
 
-    /// A statement about the first plot that this model cannot decide, and why.
+    /// Returns a claim about the first plot that this model cannot decide, with the reason.
     pub fn out_of_reach(
         source: impl Into<String>,
         statement: impl Into<String>,
@@ -306,19 +306,19 @@ impl Claim {
         }
     }
 
-    /// The same about another plot, counted from 0.
+    /// Returns the claim for another plot, counted from 0.
     #[must_use]
     pub fn about(self, plot: usize) -> Self {
         Self { plot, ..self }
     }
 
-    /// The same with what makes the model differ, should it fail.
+    /// Returns the claim with the cause of a difference, in case it fails.
     #[must_use]
     pub fn differs_by(self, cause: &str) -> Self {
         Self { cause: Some(cause.to_owned()), ..self }
     }
 
-    /// Why the statement does not simply hold; `None` if it does, or fails for no reason that is known.
+    /// Reason why the statement does not simply hold; `None` if it holds, or fails for an unknown reason.
     pub fn why(&self) -> Option<&str> {
         match &self.verdict {
             ClaimVerdict::Holds => None,
@@ -334,13 +334,13 @@ impl Claim {
 /// Whether the paper's statement and the data agree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClaimVerdict {
-    /// They agree.
+    /// Statement and data agree.
     Holds,
-    /// They do not.
+    /// Statement and data disagree.
     Fails,
-    /// There are too few samples to tell: the statement and its contrary lie within the interval.
+    /// There are too few samples: the interval contains the statement and its opposite.
     Open,
-    /// The model cannot show it, for this reason.
+    /// The model cannot decide it, for this reason.
     OutOfReach(String),
 }
 
@@ -351,10 +351,10 @@ impl From<bool> for ClaimVerdict {
 }
 
 impl ClaimVerdict {
-    /// What verdicts are called.
+    /// Names of the verdicts.
     pub const NAMES: [&str; 4] = ["holds", "fails", "open", "out of reach"];
 
-    /// Its place in [`NAMES`](Self::NAMES).
+    /// Index in [`NAMES`](Self::NAMES).
     pub fn place(&self) -> usize {
         match self {
             Self::Holds => 0,
@@ -364,7 +364,7 @@ impl ClaimVerdict {
         }
     }
 
-    /// Whether what an interval is about is surely above zero; fails when it surely is not.
+    /// Holds if the whole interval is above zero, fails if all of it is below.
     pub fn above_zero(interval: Interval) -> Self {
         let Interval { mean, half_width } = interval;
         if mean > half_width {
@@ -376,17 +376,17 @@ impl ClaimVerdict {
         }
     }
 
-    /// Whether the mean of values is surely above a level.
+    /// Holds if the whole interval is above a level.
     pub fn above(values: Interval, level: f64) -> Self {
         Self::above_zero(Interval { mean: values.mean - level, ..values })
     }
 
-    /// Whether it is surely below.
+    /// Holds if the whole interval is below a level.
     pub fn below(values: Interval, level: f64) -> Self {
         Self::above_zero(Interval { mean: level - values.mean, ..values })
     }
 
-    /// Of two that must both hold.
+    /// Combines two verdicts that must both hold.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         if self == Self::Holds || other == Self::Fails { other } else { self }

@@ -1,4 +1,4 @@
-//! The page: contents with verdicts, then each figure with its plots beside what the paper states.
+//! The page: contents with verdicts, then each figure with its plots beside the paper's statements.
 
 use super::{Claim, ClaimVerdict, Figure, ReportTable};
 use std::borrow::Cow;
@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
 
-/// What figures with statements show.
+/// Introduction of a page of figures with statements.
 const STATED: &str = "Each plot stands beside what its source states, and each statement is checked on the data. Bars and \
                       bands are 95 % confidence intervals.";
-/// What figures without any show.
+/// Introduction of a page without statements.
 const UNSTATED: &str = "What was assumed, and what a point of the plots is, stands below them.";
 
-/// The page for these figures; `pictures` holds the SVG of every plot of every figure.
+/// Returns the page of these figures; `pictures` contains the SVG of every plot of every figure.
 pub(super) fn page(figures: &[Figure], pictures: &[Vec<String>]) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
@@ -52,7 +52,7 @@ fn contents(out: &mut String, figures: &[Figure]) {
     *out += "</tbody>\n</table>\n</nav>\n";
 }
 
-/// Classes of verdicts in the style sheet, in the order of their names.
+/// CSS classes of the verdicts, in the order of their names.
 const CLASSES: [&str; 4] = ["holds", "fails", "open", "reach"];
 
 fn badges(out: &mut String, tally: [usize; 4]) {
@@ -79,7 +79,7 @@ fn section(out: &mut String, figure: &Figure, drawn: &[String]) {
     for table in &figure.tables {
         numbers(out, table);
     }
-    // A figure may have statements and no plot; a statement about a plot that is not there stands beside the last.
+    // A figure may have statements and no plot. Statements about a missing plot are shown beside the last plot.
     for index in 0..drawn.len().max(1) {
         *out += "<div class=\"row\">\n";
         if let Some(svg) = drawn.get(index) {
@@ -152,7 +152,7 @@ fn list(out: &mut String, heading: &str, items: &[String]) {
     *out += "</ul>\n</div>\n";
 }
 
-/// Text as HTML, good within attributes too.
+/// Escapes text for HTML, also within attributes.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);

@@ -2,7 +2,7 @@
 
 use super::{At, Axis, Plot, PlotSeries, Point, Scale};
 
-/// Ends of an axis, and the distance of its ticks (none on a logarithmic axis).
+/// Ends of an axis, and the distance of its ticks (`None` on a logarithmic axis).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Extent {
     pub(super) low: f64,
@@ -11,9 +11,9 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Where its ticks stand. On a logarithmic axis at the powers of ten, and at 2 and 5 times these on a short one.
+    /// Positions of the ticks. On a logarithmic axis: powers of ten, and 2 and 5 times these on a short one.
     pub(super) fn ticks(&self) -> Vec<f64> {
-        // With allowance for a last digit.
+        // Tolerance for rounding errors.
         const NEAR: f64 = 1e-9;
         if let Some(step) = self.step {
             let (first, last) =
@@ -29,14 +29,14 @@ impl Extent {
     }
 }
 
-/// Powers of ten on a logarithmic axis with room for ticks between them.
+/// Maximum of powers of ten on a logarithmic axis that also has ticks between them.
 const SHORT: i32 = 3;
-/// Ticks aimed at; the steps 1, 2 and 5 make it 5 to 12.
+/// Desired number of ticks; the steps 1, 2 and 5 result in 5 to 12.
 const TICKS: f64 = 8.0;
-/// So that a curve at its capacity does not run along the frame.
+/// Factor that keeps a curve at its maximum away from the frame.
 const HEADROOM: f64 = 1.04;
 
-/// The horizontal extent: all points, the last steps whole, and vertical reference lines.
+/// Returns the horizontal extent: all points, the whole last steps, and vertical reference lines.
 pub(super) fn horizontal(plot: &Plot) -> Extent {
     let marks = plot.references.iter().filter_map(|reference| match reference.at {
         At::X(x) => Some(x),
@@ -47,8 +47,7 @@ pub(super) fn horizontal(plot: &Plot) -> Extent {
     extent(&plot.x, 1.0, points.chain(ends).chain(marks))
 }
 
-/// The vertical extent: all points that lie within the horizontal one, with their intervals, and horizontal reference
-/// lines.
+/// Returns the vertical extent: the points within the horizontal one with their intervals, and horizontal references.
 pub(super) fn vertical(plot: &Plot, x: Extent) -> Extent {
     let levels = plot.references.iter().filter_map(|reference| match reference.at {
         At::Y(y) => Some(y),
@@ -64,7 +63,7 @@ pub(super) fn vertical(plot: &Plot, x: Extent) -> Extent {
     extent(&plot.y, HEADROOM, points.chain(levels).chain(sums))
 }
 
-/// How high bars are that stand on each other, by name.
+/// Returns the heights of stacked bars, by name.
 fn stacks(plot: &Plot) -> Vec<f64> {
     let points = || plot.series.iter().flat_map(|series| &series.points).filter(|point| point.y.is_finite());
     let height = |x: usize| points().filter(|point| point.x as usize == x).map(|point| point.y).sum();
@@ -72,12 +71,12 @@ fn stacks(plot: &Plot) -> Vec<f64> {
     (0..names).map(height).collect()
 }
 
-/// Whether a value has a place on an axis of this scale.
+/// Whether a value can be drawn on an axis of this scale.
 pub(super) fn is_drawable(scale: &Scale, value: f64) -> bool {
     value.is_finite() && (*scale != Scale::Log || value > 0.0)
 }
 
-/// The extent of an axis that reaches this many times as high as the values.
+/// Returns the extent of an axis that reaches at least `room` times the highest value.
 fn extent(axis: &Axis, room: f64, values: impl Iterator<Item = f64>) -> Extent {
     let found = values.filter(|&value| is_drawable(&axis.scale, value)).fold(None, |ends, value| {
         let (low, high) = ends.unwrap_or((value, value));
@@ -92,16 +91,16 @@ fn extent(axis: &Axis, room: f64, values: impl Iterator<Item = f64>) -> Extent {
         return Extent { low, high, step: Some(step(high - low)) };
     }
     let (low, high) = found.unwrap_or((0.0, 1.0));
-    // A quantity that is never negative is shown from zero, so that ratios can be seen.
+    // A quantity that is never negative is shown from zero, so that ratios are visible.
     let low = if low > 0.0 { 0.0 } else { low };
     let step = step(high - low);
-    // Whole steps, with allowance for a last digit: 1.1 / 0.1 is a little more than 11.
+    // Whole steps, with tolerance for rounding errors: 1.1 / 0.1 is slightly more than 11.
     let out = |value: f64| (value / step - 1e-9).ceil() * step;
     let (low, high) = (-out(-low), out(room * high));
     Extent { low, high: if high > low { high } else { low + step }, step: Some(step) }
 }
 
-/// 1, 2 or 5 times a power of ten, about an eighth of the span.
+/// Returns 1, 2 or 5 times a power of ten, about an eighth of the span.
 fn step(span: f64) -> f64 {
     let rough = if span > 0.0 { span / TICKS } else { 1.0 };
     let power = 10_f64.powf(rough.log10().floor());
@@ -114,7 +113,7 @@ fn step(span: f64) -> f64 {
     times * power
 }
 
-/// The powers of ten around two values.
+/// Returns the powers of ten around two values.
 fn decades(low: f64, high: f64) -> (f64, f64) {
     let (low, high) = ((low.log10() + 1e-9).floor(), (high.log10() - 1e-9).ceil());
     (10_f64.powf(low), 10_f64.powf(high.max(low + 1.0)))
@@ -134,7 +133,7 @@ mod tests {
     fn an_axis_ends_at_whole_steps_around_the_data() {
         let linear = Axis::linear("x");
         assert_ends(&linear, &[100.0, 140.0], 0.0, 140.0);
-        // Eleven steps of 0.1 and not a twelfth, though 1.1 / 0.1 is a little more than 11.
+        // Eleven steps of 0.1 and not twelve, although 1.1 / 0.1 is slightly more than 11.
         assert_ends(&linear, &[0.0, 1.1], 0.0, 1.1);
         assert_ends(&linear, &[-3.0, 61.0, f64::NAN], -10.0, 70.0);
         assert_ends(&linear, &[0.0], 0.0, 1.0);

@@ -1,4 +1,4 @@
-//! What a scenario assumes, as sentences for the report.
+//! Assumptions of a scenario, as sentences for the report.
 
 use super::events;
 use base::Transport;
@@ -7,7 +7,7 @@ use core::time::Duration;
 use load::{ArrivalProcess, RandomTime};
 use proxy::ProxyTimers;
 
-/// Prices, timers, callers and callees as they are in force, and what the model leaves out.
+/// Returns prices, timers, callers and callees in effect, and the simplifications of the model.
 pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
     let mut all = work(scenario);
     let ProxyTimers { transaction: timers, c } = &scenario.timers;
@@ -20,7 +20,7 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
     all
 }
 
-/// What the hosts' work costs.
+/// Describes the costs of the hosts' work.
 fn work(scenario: &Scenario) -> Vec<String> {
     let costs = &scenario.costs;
     let timeless: Vec<_> = scenario
@@ -106,7 +106,7 @@ fn price(time: Duration) -> String {
     if time.is_zero() { "nothing".to_owned() } else { format!("{time:?}") }
 }
 
-/// How the calls of a stream come, are answered and end.
+/// Describes the arrivals, answers and ends of a stream's calls.
 fn calls(stream: &Stream) -> String {
     let after =
         |time: Duration| if time.is_zero() { "at once".to_owned() } else { format!("after {time:?}") };

@@ -1,12 +1,12 @@
-//! What changes or fails in the course of a scenario.
+//! Changes and faults in the course of a scenario.
 
 use config::scenario::{HostFault, LinkFaults, Scenario, Stream, What};
 use core::time::Duration;
 
-/// Steps of a load that a plot names; of more, the curve of the offered calls tells enough.
+/// Maximum of load steps that a plot names. With more steps, the curve of the offered calls is enough.
 const STEPS_MAX: usize = 8;
 
-/// Instants within the run and what happens then, in order of time.
+/// Returns the changes within the run with their times, in order of time.
 pub(super) fn events(scenario: &Scenario) -> Vec<(Duration, String)> {
     let mut events = Vec::new();
     for stream in scenario.streams.iter().filter(|stream| stream.load.len() <= STEPS_MAX) {
@@ -19,12 +19,12 @@ pub(super) fn events(scenario: &Scenario) -> Vec<(Duration, String)> {
         of_link(scenario, rule, &mut events);
     }
     events.retain(|(at, _)| *at > Duration::ZERO && *at < scenario.run.duration);
-    // Stable: what happens at the same time stays in the order of the file.
+    // The sort is stable: events of the same time stay in the order of the file.
     events.sort_by_key(|(at, _)| *at);
     events
 }
 
-/// Whether the run does not stay as it is once the warm-up is over.
+/// Whether the conditions of the run change after the warm-up.
 pub(super) fn change_after_warm_up(scenario: &Scenario) -> bool {
     let from = scenario.run.warm_up;
     let ramps = |stream: &Stream| stream.load.iter().any(|step| step.at > from);
@@ -61,7 +61,7 @@ fn of_fault(scenario: &Scenario, fault: &HostFault, events: &mut Vec<(Duration, 
     }
 }
 
-/// Short, so that it fits in a legend; [`impairment`] says all of it.
+/// Adds a short text that fits into a legend; [`impairment`] has the details.
 fn of_link(scenario: &Scenario, link: &LinkFaults, events: &mut Vec<(Duration, String)>) {
     let between = between(scenario, link);
     let what = if link.loss >= 1.0 { "cut" } else { "impaired" };
@@ -74,14 +74,14 @@ fn between(scenario: &Scenario, link: &LinkFaults) -> String {
     format!("{}-{}", name(link.from), name(link.to))
 }
 
-/// What a link does to messages and when, as a sentence; none if it does nothing.
+/// Describes the effects of a link and their time, as a sentence; `None` if it has no effect.
 pub(super) fn impairment(scenario: &Scenario, link: &LinkFaults) -> Option<String> {
     let what = what(link);
     let (between, since, until) = (between(scenario, link), link.since, link.until);
     (!what.is_empty()).then(|| format!("Link {between} from {since:?} to {until:?}: {}.", what.join(", ")))
 }
 
-/// What a link does to messages, in words.
+/// Describes the effects of a link on messages.
 fn what(link: &LinkFaults) -> Vec<String> {
     let mut what = Vec::new();
     for (share, word) in

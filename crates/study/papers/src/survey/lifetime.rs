@@ -1,22 +1,22 @@
-//! How long calls last, against how long a run is: completed calls a second come up to the offered ones only once the
-//! calls that were there at the beginning have ended.
+//! Compares the duration of calls with the length of a run. The rate of completed calls reaches the offered rate only
+//! after the first calls have ended.
 
 use config::scenario::{RunSettings, Scenario, Stream};
 use core::time::Duration;
 use load::RandomTime;
 use serde::{Serialize, Serializer};
 
-/// Least share of the offered calls that is worth a remark.
+/// Minimum share of the offered calls for a remark.
 const SHARE_MIN: f64 = 0.05;
 
-/// A stream whose calls last too long for the run to show that they are completed.
+/// A stream whose calls last too long for the run to complete them.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Unfinished {
-    /// Which stream.
+    /// Name of the stream.
     pub stream: String,
-    /// Share of the calls offered after the warm-up that is missing among the completed ones, were none lost.
+    /// Share of the calls offered after the warm-up that is missing among the completed ones, even without any loss.
     pub share: f64,
-    /// Mean time from INVITE to BYE, were nothing slow, in seconds.
+    /// Mean time from INVITE to BYE in seconds, without delays.
     #[serde(serialize_with = "seconds", rename = "lifetime_seconds")]
     pub lifetime: Duration,
 }
@@ -25,7 +25,7 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_f64(time.as_secs_f64())
 }
 
-/// The streams of which a remark is due.
+/// Returns the streams that need a remark.
 pub(super) fn unfinished(scenario: &Scenario) -> Vec<Unfinished> {
     let of = |stream: &Stream| Unfinished {
         stream: stream.name.clone(),
@@ -35,9 +35,9 @@ pub(super) fn unfinished(scenario: &Scenario) -> Vec<Unfinished> {
     scenario.streams.iter().map(of).filter(|stream| stream.share >= SHARE_MIN).collect()
 }
 
-/// At t after the start a call that was offered x ago is still there with the probability S(x), x at most t. What is
-/// missing in the rate of completed calls at t is S(t) of the offered rate, if that is steady: here its mean over the
-/// time that is counted.
+/// Share of missing completions. At t after the start, a call that was offered x ago is still in progress with
+/// probability S(x), for x up to t. With a steady load, the rate of completed calls at t lacks S(t) of the offered
+/// rate. The result is the mean of S over the counted time.
 fn share(stream: &Stream, run: &RunSettings) -> f64 {
     let before = stream.ring + stream.answer;
     let [from, to] = [run.warm_up, run.duration].map(|at| at.saturating_sub(before).as_secs_f64());
@@ -47,7 +47,7 @@ fn share(stream: &Stream, run: &RunSettings) -> f64 {
     (early + left(stream.holding, from, to)) / counted
 }
 
-/// Integral of the probability that a call lasts longer than t, over t.
+/// Integral over t of the probability that a call lasts longer than t.
 fn left(holding: RandomTime, from: f64, to: f64) -> f64 {
     match holding {
         RandomTime::Fixed(time) => (to.min(time.as_secs_f64()) - from).max(0.0),
@@ -55,7 +55,7 @@ fn left(holding: RandomTime, from: f64, to: f64) -> f64 {
             let mean = mean.as_secs_f64();
             if mean > 0.0 { mean * ((-from / mean).exp() - (-to / mean).exp()) } else { 0.0 }
         }
-        // As the uniform distribution of the same mean and deviation: it is about a remark.
+        // Approximated by the uniform distribution of the same mean and deviation, which is exact enough for a remark.
         RandomTime::Normal(mean, deviation) => {
             let (mean, half) = (mean.as_secs_f64(), 3_f64.sqrt() * deviation.as_secs_f64());
             let (low, high) = ((mean - half).max(0.0), mean + half);
@@ -93,7 +93,7 @@ mod tests {
         near(left(RandomTime::Fixed(s(60)), 70.0, 100.0), 0.0);
         near(left(RandomTime::Exponential(s(60)), 0.0, 1e9), 60.0);
         near(left(RandomTime::Exponential(s(0)), 0.0, 9.0), 0.0);
-        // Sure until 60 - 3^0.5 * 20, then falling: the mean in all.
+        // Certain until 60 - 3^0.5 * 20, then falling: the integral is the mean.
         near(left(RandomTime::Normal(s(60), s(20)), 0.0, 1e9), 60.0);
         near(left(RandomTime::Normal(s(60), s(0)), 10.0, 100.0), 50.0);
     }

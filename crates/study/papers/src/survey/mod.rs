@@ -1,4 +1,4 @@
-//! A scenario run as often as it asks for, and what all runs together show; once, or at several values of a key.
+//! Runs a scenario with all its replications, once or at several values of a key, and summarises the results.
 
 mod assumptions;
 mod events;
@@ -20,29 +20,29 @@ use sim::stats::{Confidence, Delays, Interval, Moments, Series, batch_means, swe
 use std::num::NonZero;
 use std::slice;
 
-/// A mean over the replications; the half width is that of a 95 % interval, where there is one ([`Intervals`]).
+/// A mean over the replications, with the half width of its 95 % interval if there is one ([`Intervals`]).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// Half of the interval's width.
+    /// Half width of the interval.
     pub half_width: Option<f64>,
 }
 
-/// Where half widths come from.
+/// Origin of the half widths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Intervals {
-    /// Student's t over the means of the replications, of every figure.
+    /// Student's t over the means of the replications, for every figure.
     Replications,
-    /// One run: batch means of the completed calls, the response time and the setup time; no other figure has an
+    /// One run: batch means of the completed calls, the response time and the setup time. Other figures have no
     /// interval.
     BatchMeans,
-    /// One run in which something changes or fails, or that is too short: no figure has an interval.
+    /// One run with changes or faults, or too short a run: no figure has an interval.
     None,
 }
 
-/// How the calls that ended did so, as shares of them.
+/// Shares of the ended calls by outcome.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Shares {
     /// Answered before the caller gave up, held, hung up.
@@ -59,95 +59,95 @@ pub struct Shares {
     pub bye_failures: Mean,
 }
 
-/// A stream of calls, after the warm-up.
+/// Results of a stream of calls, after the warm-up.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamSurvey {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
-    /// Calls offered a second.
+    /// Calls offered per second.
     pub offered: Mean,
-    /// Calls set up a second: answered, and the ACK has come.
+    /// Calls set up per second: answered, and the ACK has arrived.
     pub set_up: Mean,
-    /// Calls completed a second; those answered late are not among them.
+    /// Calls completed per second, without calls answered late.
     pub goodput: Mean,
-    /// How calls ended; `None` if none did.
+    /// Outcomes of calls; `None` if no call ended.
     pub ended: Option<Shares>,
     /// Seconds from INVITE to its 2xx at the caller; `None` if no call was answered.
     pub response_seconds: Option<Mean>,
-    /// The same, of the slowest of a hundred.
+    /// 99th percentile of the same time.
     pub response_p99_seconds: Option<Mean>,
     /// Seconds from INVITE at the caller to ACK at the callee; `None` if no call was set up.
     pub setup_seconds: Option<Mean>,
-    /// The same, of the slowest of a hundred.
+    /// 99th percentile of the same time.
     pub setup_p99_seconds: Option<Mean>,
 }
 
-/// A host, after the warm-up.
+/// Results of a host, after the warm-up.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostSurvey {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Share of its processors' time in use.
+    /// Utilisation of its processors.
     pub utilisation: Mean,
-    /// Messages a second sent again by its timers.
+    /// Retransmissions per second by its timers.
     pub resends: Mean,
-    /// Messages a second that met a full buffer, or a full queue of the network card.
+    /// Messages per second dropped by a full buffer, or a full queue of the network card.
     pub dropped: Mean,
-    /// Calls a second that it rejected.
+    /// Calls rejected per second.
     pub rejected: Mean,
 }
 
-/// What all runs show.
+/// Summary of all runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Survey {
     /// The scenario's title.
     pub title: String,
-    /// Its seed.
+    /// The scenario's seed.
     pub seed: u64,
-    /// Runs made.
+    /// Number of runs.
     pub replications: u32,
     /// By stream.
     pub streams: Vec<StreamSurvey>,
     /// By host.
     pub hosts: Vec<HostSurvey>,
-    /// Messages simulated, in all runs.
+    /// Number of simulated messages, in all runs.
     pub messages: u64,
     /// Digests of the runs.
     pub traces: Vec<String>,
-    /// Where half widths come from.
+    /// Origin of the half widths.
     pub intervals: Intervals,
-    /// What has an interval that is wider than the scenario's precision allows.
+    /// Figures whose interval is wider than the scenario's precision.
     pub too_wide: Vec<TooWide>,
-    /// Streams whose calls last too long for the run to show that they are completed.
+    /// Streams whose calls last too long for the run to complete them.
     pub unfinished: Vec<Unfinished>,
 }
 
-/// A figure that is not sure enough.
+/// A figure with too wide an interval.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TooWide {
-    /// Of which stream.
+    /// Name of the stream.
     pub stream: String,
-    /// Which figure.
+    /// The figure.
     pub figure: Judged,
 }
 
-/// A figure whose interval is held against the scenario's precision.
+/// A figure whose interval is compared with the scenario's precision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
-    /// Calls completed a second.
+    /// Calls completed per second.
     Goodput,
-    /// Mean time to set a call up. Not its percentile: that of a few runs is no mean of independent samples.
+    /// Mean setup time. Its percentile is not checked, because it is no mean of independent samples.
     SetupSeconds,
 }
 
-/// Runs a scenario with all its replications on all cores; `passed` hears, on any thread, of the time that has passed
-/// in one of the runs.
+/// Runs a scenario with all its replications on all cores. `passed` gets the simulated time that has passed in one of
+/// the runs, on any thread.
 pub fn survey(scenario: &Scenario, passed: impl Fn(Duration) + Sync) -> (Survey, Vec<RunResults>) {
     surveys(slice::from_ref(scenario), &passed).pop().expect("there is one scenario")
 }
 
-/// The same for several scenarios, whose runs share the cores.
+/// Runs several scenarios, which share the cores.
 fn surveys(scenarios: &[Scenario], passed: &(impl Fn(Duration) + Sync)) -> Vec<(Survey, Vec<RunResults>)> {
     let runs = |scenario: &Scenario| scenario.run.replications.max(1) as usize;
     let all: Vec<_> =
@@ -174,19 +174,19 @@ fn mean_of_moments(moments: &Moments) -> Mean {
     Mean { mean: moments.mean(), half_width: interval.map(|interval| interval.half_width) }
 }
 
-/// Over the runs that have a value: one in which nothing was counted says nothing about its mean.
+/// Mean over the runs that have a value. A run without samples does not count.
 fn mean_of_any(values: impl Iterator<Item = Option<f64>>) -> Option<Mean> {
     let moments: Moments = values.flatten().collect();
     (moments.count() > 0).then(|| mean_of_moments(&moments))
 }
 
-/// What each whole bin from one instant to another holds.
+/// Sums of the whole bins between two instants.
 fn whole_bins(series: &Series, (from, to): (Instant, Instant)) -> Vec<f64> {
     let seconds = series.width().as_secs_f64();
     rates(series, to).filter(|(start, _)| *start >= from).map(|(_, rate)| rate * seconds).collect()
 }
 
-/// Start and rate a second of each bin that ends by `to`. A series itself ends with its last amount.
+/// Start and rate per second of each bin that ends by `to`. A series itself ends with its last amount.
 fn rates(series: &Series, to: Instant) -> impl Iterator<Item = (Instant, f64)> + '_ {
     let width = series.width();
     let bins = to.as_nanos() / width.as_nanos() as u64;
@@ -226,7 +226,7 @@ fn stream(scenario: &Scenario, runs: &[RunResults], at: usize) -> StreamSurvey {
     let mut goodput = mean(each().map(|stream| stream.completed.rate(from, to)));
     let mut response_seconds = delay(response, Delays::mean);
     let mut setup_seconds = delay(setup, Delays::mean);
-    // Batch means are about a run that stays as it is.
+    // Batch means need a run whose conditions do not change.
     if let [run] = runs
         && !events::change_after_warm_up(scenario)
     {
@@ -261,7 +261,7 @@ fn stream(scenario: &Scenario, runs: &[RunResults], at: usize) -> StreamSurvey {
 fn host(scenario: &Scenario, runs: &[RunResults], at: usize) -> HostSurvey {
     let (from, to) = span(scenario);
     let each = || runs.iter().map(move |run| &run.hosts[at]);
-    // Each bin with its end: one that began in the warm-up is left out whole.
+    // Bins are listed with their ends; a bin that started in the warm-up does not count.
     let busy = |bins: &[(Instant, f64)]| {
         let after = bins.iter().filter(|(end, _)| *end >= from + scenario.run.bin);
         after.map(|bin| bin.1).collect::<Moments>().mean()
@@ -275,7 +275,7 @@ fn host(scenario: &Scenario, runs: &[RunResults], at: usize) -> HostSurvey {
     }
 }
 
-/// From the end of the warm-up to the end.
+/// From the end of the warm-up to the end of the run.
 fn span(scenario: &Scenario) -> (Instant, Instant) {
     (Instant::ZERO + scenario.run.warm_up, Instant::ZERO + scenario.run.duration)
 }

@@ -6,16 +6,16 @@ use base::Instant;
 use config::scenario::Scenario;
 use sim::model::RunResults;
 
-/// The first run as plots: calls offered and completed, how busy the hosts were, and what waited there; with marks
-/// where something changes or fails, and what the scenario assumes.
+/// Plots the first run: calls offered and completed, utilisation and queues of the hosts. Adds marks for changes and
+/// faults, and the scenario's assumptions.
 ///
-/// `survey` is what all runs show; `name` is that of the files, `file` the scenario's own.
+/// `survey` is the summary of all runs, `name` the name of the report's files, `file` the scenario's file.
 pub fn figure(scenario: &Scenario, survey: &Survey, run: &RunResults, name: &str, file: &str) -> Figure {
     let seconds = |at: Instant| (at - Instant::ZERO).as_secs_f64();
     let end = Instant::ZERO + scenario.run.duration;
     let mut calls = over_time(scenario, "Calls offered and completed", Axis::linear("calls/s"));
     for stream in &run.streams {
-        // Mostly there are none.
+        // Most runs have none.
         let late = (stream.outcomes.answered_late > 0).then_some(("answered late", &stream.late));
         let always = [("offered", &stream.offered), ("completed", &stream.completed)];
         for (what, series) in always.into_iter().chain(late) {
@@ -48,12 +48,12 @@ pub fn figure(scenario: &Scenario, survey: &Survey, run: &RunResults, name: &str
     }
 }
 
-/// A remark with its full stop.
+/// Returns a remark with a full stop.
 pub(super) fn sentence(remark: &String) -> String {
     format!("{remark}.")
 }
 
-/// A plot over time without data, with a mark at each change. Marks look alike, so each says its time.
+/// Returns a plot over time without data, with a mark at each change. Marks look alike, so each label states its time.
 fn over_time(scenario: &Scenario, title: &str, axis: Axis) -> Plot {
     let mut plot = Plot::new(title, Axis::linear("time (s)"), axis);
     let mut marks = events::events(scenario);

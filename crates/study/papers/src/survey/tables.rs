@@ -1,16 +1,16 @@
-//! The results as tables of text and sentences, the same in the terminal and on the page.
+//! Results as tables of text and sentences, equal in the terminal and on the page.
 
 use super::{HostSurvey, Intervals, Judged, Mean, Shares, StreamSurvey, Survey, Sweep, TooWide};
 use crate::report::ReportTable;
 
 impl Survey {
-    /// One line above the tables.
+    /// Returns one line above the tables.
     pub fn headline(&self) -> String {
         let runs = if self.replications == 1 { "run" } else { "runs" };
         format!("{}: {} {runs}, {} messages", self.title, self.replications, self.messages)
     }
 
-    /// Streams, how their calls ended, and hosts.
+    /// Returns tables of the streams, of their calls' outcomes, and of the hosts.
     pub fn tables(&self) -> Vec<ReportTable> {
         let columns = ["calls", "offered/s", "completed/s", "response", "response p99", "setup", "setup p99"];
         let mut streams = ReportTable::new(columns);
@@ -49,7 +49,7 @@ impl Survey {
         vec![streams, endings, hosts]
     }
 
-    /// What is to be known of the tables, a sentence each.
+    /// Returns remarks on the tables, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         [self.about_intervals(), self.about_unfinished(), self.about_too_wide()].concat()
     }
@@ -91,7 +91,7 @@ impl Survey {
 }
 
 impl StreamSurvey {
-    /// In the order of the tables.
+    /// Times in the order of the tables.
     fn times(&self) -> [Option<&Mean>; 4] {
         let Self { response_seconds, response_p99_seconds, setup_seconds, setup_p99_seconds, .. } = self;
         [response_seconds, response_p99_seconds, setup_seconds, setup_p99_seconds].map(Option::as_ref)
@@ -99,12 +99,12 @@ impl StreamSurvey {
 }
 
 impl Sweep {
-    /// One line above the table.
+    /// Returns one line above the table.
     pub fn headline(&self) -> String {
         format!("{}: {} of {} values", self.points[0].survey.title, self.key, self.points.len())
     }
 
-    /// A row for each value and stream.
+    /// Returns a table with a row for each value and stream.
     pub fn table(&self) -> ReportTable {
         let several = self.points[0].survey.streams.len() > 1;
         let columns = [
@@ -136,7 +136,7 @@ impl Sweep {
                 ]);
                 row.extend(stream.times().map(|time| show_any(time, 1e3, 1, "ms")));
                 row.extend([busiest.name.clone(), format!("{} %", show(&busiest.utilisation, 100.0, 1))]);
-                // What is the same for all streams of a value is said once.
+                // Values that are equal for all streams are shown once.
                 if at > 0 {
                     let hosts = row.len() - 2;
                     row[hosts..].fill_with(String::new);
@@ -148,7 +148,7 @@ impl Sweep {
         table
     }
 
-    /// What is to be known of the table, a sentence each, with the values that it is about where it is not all.
+    /// Returns remarks on the table, one sentence each, with the values that a remark is about unless it is about all.
     pub fn remarks(&self) -> Vec<String> {
         let groups: [fn(&Survey) -> Vec<String>; 3] =
             [Survey::about_intervals, Survey::about_unfinished, Survey::about_too_wide];
@@ -177,12 +177,12 @@ impl Sweep {
     }
 }
 
-/// With its unit; a dash where there is nothing to take a mean of.
+/// Formats a mean with its unit; a dash if there is none.
 fn show_any(value: Option<&Mean>, factor: f64, digits: usize, unit: &str) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{} {unit}", show(value, factor, digits)))
 }
 
-/// A mean, with the half width of its interval if there is one.
+/// Formats a mean, with the half width of its interval if there is one.
 fn show(value: &Mean, factor: f64, digits: usize) -> String {
     let mean = format!("{:.digits$}", value.mean * factor);
     match value.half_width {

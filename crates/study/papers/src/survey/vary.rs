@@ -1,4 +1,4 @@
-//! A scenario surveyed at several values of one key: where does it break, how many hosts does it take?
+//! Surveys a scenario at several values of one key, to find its limits or the necessary number of hosts.
 
 use super::page::sentence;
 use super::{HostSurvey, Mean, Shares, StreamSurvey, Survey, assumptions, surveys};
@@ -9,37 +9,37 @@ use serde::Serialize;
 use sim::stats::sweep;
 use std::fmt::Write as _;
 
-/// Least share of the calls that ended, of every stream, that must have been completed: below it the load counts as
-/// not carried. A network that is not full completes all but a few; one that is full soon loses many.
+/// Minimum share of completed calls among the ended ones, for every stream. Below it the load counts as not carried. A
+/// network with spare capacity completes almost all calls, an overloaded one soon loses many.
 pub const CARRIED: f64 = 0.99;
 
-/// A key, and what came of each of its values.
+/// A key, and the results of each of its values.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// The key, such as `calls.main.rate`.
     pub key: String,
-    /// Never empty; in the order that was asked for.
+    /// Never empty; in the requested order.
     pub points: Vec<SweepPoint>,
 }
 
 /// One value of the key.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweepPoint {
-    /// What the key was.
+    /// The value.
     pub value: Value,
     /// The scenario with this value.
     #[serde(skip)]
     pub scenario: Scenario,
-    /// What all of its runs show.
+    /// Summary of all its runs.
     pub survey: Survey,
 }
 
-/// Runs a scenario at each value, with all replications, on all cores; `passed` hears, on any thread, of the time
-/// that has passed in one of the runs. The same replication has the same seed at every value. There is one value at
-/// least.
+/// Runs a scenario at each value, with all replications, on all cores. `passed` gets the simulated time that has passed
+/// in one of the runs, on any thread. The same replication has the same seed at every value. `varied` must not be
+/// empty.
 pub fn vary(key: &str, varied: Vec<(Value, Scenario)>, passed: impl Fn(Duration) + Sync) -> Sweep {
     let (values, scenarios): (Vec<_>, Vec<_>) = varied.into_iter().unzip();
-    // A run's results are large: only those of as many values as there are cores are kept at a time.
+    // Results of a run are large: at most as many values as there are cores are kept at the same time.
     let mut all = Vec::new();
     for some in scenarios.chunks(sweep::all_cores().get()) {
         all.extend(surveys(some, &passed).into_iter().map(|(survey, _)| survey));
@@ -56,7 +56,7 @@ impl Survey {
         self.streams.iter().all(|stream| stream.ended.as_ref().is_some_and(carried))
     }
 
-    /// The host of the highest utilisation, the first of several; a scenario has one host at least.
+    /// Returns the host with the highest utilisation, the first if several are equal. A scenario has at least one host.
     pub fn busiest(&self) -> &HostSurvey {
         let more = |most: &HostSurvey, host: &HostSurvey| host.utilisation.mean > most.utilisation.mean;
         let busiest = self.hosts.iter().reduce(|most, host| if more(most, host) { host } else { most });
@@ -64,14 +64,14 @@ impl Survey {
     }
 }
 
-/// Where the load begins or ends to be carried.
+/// Two neighbouring values, of which only one carries the load.
 struct Edge<'s> {
     last: &'s SweepPoint,
     next: &'s SweepPoint,
 }
 
 impl Sweep {
-    /// Where the load is carried and where not, as a sentence without its full stop.
+    /// Describes the values at which the load is carried and not carried, as a sentence without its full stop.
     pub fn verdict(&self) -> String {
         let key = &self.key;
         let values = |carried: bool| {
@@ -97,7 +97,7 @@ impl Sweep {
         )
     }
 
-    /// The one place where that changes as the key grows, if there is one.
+    /// Returns the only edge as the key grows, if there is exactly one.
     fn edge(&self) -> Option<Edge<'_>> {
         let (numbers, _) = self.quantities()?;
         let mut points: Vec<_> = numbers.into_iter().zip(&self.points).collect();
@@ -107,7 +107,7 @@ impl Sweep {
         edges.next().filter(|_| edges.next().is_none())
     }
 
-    /// The values as numbers of one unit, if they are.
+    /// Returns the values as numbers of one unit, if possible.
     fn quantities(&self) -> Option<(Vec<f64>, &str)> {
         let all: Option<Vec<_>> = self.points.iter().map(|point| point.value.quantity()).collect();
         let all = all?;
@@ -115,8 +115,8 @@ impl Sweep {
         all.iter().all(|quantity| quantity.1 == unit).then(|| (all.iter().map(|all| all.0).collect(), unit))
     }
 
-    /// The printed table as CSV (RFC 4180), with as many digits as there are: a row for each value and stream. Fields
-    /// are named as in the JSON and empty where that has `null`; `host` is the busiest one.
+    /// Returns the printed table as CSV (RFC 4180) with all digits: a row for each value and stream. Fields have the
+    /// names of the JSON and are empty for `null`; `host` is the busiest host.
     pub fn csv(&self) -> String {
         let mut out = "value,calls,offered,set_up,goodput,goodput_half_width,completed,response_seconds,\
                        response_p99_seconds,setup_seconds,setup_p99_seconds,host,utilisation\n"
@@ -147,8 +147,8 @@ impl Sweep {
         out
     }
 
-    /// Calls, setup times and utilisation against the value; bars where values are no numbers. `name` is that of the
-    /// files, `file` the scenario's own, `values` what the key was asked to be.
+    /// Plots calls, setup times and utilisation against the value, as bars if values are no numbers. `name` is the name
+    /// of the report's files, `file` the scenario's file, `values` the requested values.
     pub fn figure(&self, name: &str, file: &str, values: &str) -> Figure {
         let first = &self.points[0].scenario;
         let mut notes = vec![format!("{name}.csv has the table.")];
@@ -169,8 +169,8 @@ impl Sweep {
         }
     }
 
-    /// Calls that last long for a run are told by those that are set up: too few have ended to be held against those
-    /// offered.
+    /// Plots offered calls with completed ones. If calls are long relative to the run, it plots calls that were set up
+    /// instead, because too few have ended.
     fn calls(&self) -> Plot {
         let unfinished = self.points.iter().any(|point| !point.survey.unfinished.is_empty());
         let (done, of): (_, fn(&StreamSurvey) -> Mean) = if unfinished {
@@ -179,8 +179,8 @@ impl Sweep {
             ("completed", |stream| stream.goodput)
         };
         let mut plot = self.plot(&format!("Calls offered and {done}"), Axis::linear("calls/s"));
-        // A curve of a stream's offered calls is told from that of its completed ones by its dashes; bars are all
-        // alike.
+        // In curves, a stream's offered and completed calls share a colour and differ in their dashes; bars have no
+        // dashes.
         let paired =
             |series: PlotSeries, at| if self.quantities().is_some() { series.colour(at) } else { series };
         for (at, stream) in self.points[0].survey.streams.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Sweep {
     }
 
     fn setup(&self) -> Plot {
-        // Bars have no zero to stand on where the axis is logarithmic.
+        // On a logarithmic axis, bars have no base line at zero.
         let axis = if self.quantities().is_some() { Axis::log } else { Axis::linear };
         let mut plot = self.plot("Time to set a call up", axis("ms"));
         for (at, stream) in self.points[0].survey.streams.iter().enumerate() {
@@ -211,7 +211,7 @@ impl Sweep {
         let axis = Axis::linear("utilisation").from_to(0.0, 1.0);
         let mut plot = self.plot("Utilisation of the busiest host of each group", axis);
         for group in &self.points[0].scenario.groups {
-            // Hosts are called `core`, or `core.1` and so on; a group's name has no dot.
+            // Hosts are named `core`, or `core.1` and so on; a group's name has no dot.
             let is_of = |host: &&HostSurvey| host.name.split('.').next() == Some(&group.name);
             let busiest = |survey: &Survey| {
                 let hosts = survey.hosts.iter().filter(is_of).map(|host| host.utilisation);
@@ -222,7 +222,7 @@ impl Sweep {
         plot
     }
 
-    /// A plot against the value without data, with a mark where the load begins or ends to be carried.
+    /// Returns a plot against the value without data, with a mark at the edge of the carried load.
     fn plot(&self, title: &str, y: Axis) -> Plot {
         let Some((_, unit)) = self.quantities() else {
             let names = self.points.iter().map(|point| point.value.to_string());
@@ -239,7 +239,7 @@ impl Sweep {
         plot
     }
 
-    /// A curve, or bars, over the values.
+    /// Returns a curve, or bars, over the values.
     fn series(&self, name: String, style: Style, of: impl Fn(&Survey) -> Mean) -> PlotSeries {
         let numbers = self.quantities().map(|(numbers, _)| numbers);
         let points = self.points.iter().enumerate().map(|(at, point)| {
@@ -251,7 +251,7 @@ impl Sweep {
         PlotSeries { points, ..PlotSeries::new(name, style, []) }
     }
 
-    /// Sentences about all points; those that change with the value are given for the first one.
+    /// Merges sentences about all points. Sentences that change with the value are given for the first point.
     fn merged(&self, of: impl Fn(&Scenario) -> Vec<String>) -> Vec<String> {
         let all: Vec<_> = self.points.iter().map(|point| of(&point.scenario)).collect();
         let first = all[0].iter().map(|sentence| {
@@ -265,7 +265,7 @@ impl Sweep {
     }
 }
 
-/// Not a number, which is not drawn, where there is none.
+/// Converts to milliseconds; NaN, which is not drawn, for `None`.
 fn in_ms(seconds: Option<Mean>) -> Mean {
     seconds.map_or(Mean { mean: f64::NAN, half_width: None }, |Mean { mean, half_width }| Mean {
         mean: 1e3 * mean,
@@ -273,7 +273,7 @@ fn in_ms(seconds: Option<Mean>) -> Mean {
     })
 }
 
-/// How a point was made, as a sentence.
+/// Describes the runs of a point, as a sentence.
 fn runs(scenario: &Scenario) -> String {
     let run = &scenario.run;
     let (duration, warm_up) = (run.duration, run.warm_up);

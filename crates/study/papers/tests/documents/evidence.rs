@@ -1,10 +1,11 @@
-//! docs/evidence.md: every statement of the papers with its verdict in the simulator, beside what running programs say.
+//! docs/evidence/statements.md: every statement of the papers with its verdict in the simulator, beside measurements of
+//! running programs.
 
 use std::fmt::Write as _;
 
 const HEAD: &str = "# What holds of the papers
 
-<!-- Made by `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`, from docs/figures.md, the pages \
+<!-- Made by `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`, from docs/evidence/figures.md, the pages \
 which its links lead to and crates/study/papers/tests/documents/live.txt; do not edit. -->
 
 Every statement of the five papers that the figures put to the test, and a few of our own (their source says so): what the
@@ -14,19 +15,19 @@ which the link leads to, with least and most or an interval of 95 % where there 
 that contains the bound, and says so where there was one run. Where nothing stands, nothing was measured on running programs.
 
 - `sarabande sim figure NAME` runs a figure again, `sarabande sim figures` all of them.
-- [`bench/cluster`](cluster/measured.md) measures the balancing papers' clusters, [`bench/overload`](overload/measured.md)
-  the Overload paper's servers, [`bench/distribution`](distribution/measured.md) the SERvartuka paper's chains, and
-  [`bench/elastic`](elastic/measured.md) the Cloud paper's servers.
+- [`bench/cluster`](cluster.md) measures the balancing papers' clusters, [`bench/overload`](overload.md)
+  the Overload paper's servers, [`bench/distribution`](distribution.md) the SERvartuka paper's chains, and
+  [`bench/elastic`](elastic.md) the Cloud paper's servers.
 ";
 
-/// What was measured of a statement: a figure, how the statement begins, and what was found with a link.
+/// A measurement for a statement: the figure, the start of the statement, and the result with a link.
 struct Live<'a> {
     figure: &'a str,
     begins: &'a str,
     found: &'a str,
 }
 
-/// Lines with two bars; what begins with # is for whoever reads the file.
+/// Parses lines with two bars; lines that start with # are comments.
 fn live(text: &str) -> Vec<Live<'_>> {
     text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(line).collect()
 }
@@ -39,25 +40,26 @@ fn line(text: &str) -> Live<'_> {
     Live { figure, begins, found }
 }
 
-/// A figure of a table: as it stands there, and its least, middle and most.
+/// A number of a table: its text, and its minimum, median and maximum.
 struct Value {
     text: String,
     range: [f64; 3],
 }
 
-/// The page with this name: `overload` is docs/overload/measured.md.
+/// Returns the page with this name: `overload` is docs/evidence/overload.md.
 type Pages<'a> = &'a dyn Fn(&str) -> String;
 
-/// Puts into a text what measured pages say:
+/// Replaces references in a text by the contents of measured pages:
 ///
-/// - `{page/mark: cell | cell > column}`: from the first row of the tables behind the mark `<!-- mark -->`, or the heading,
-///   in which these cells follow one another;
-/// - `{page/mark: cell / cell > column}`: the figure of one row by that of another;
-/// - `{>= bound: page/mark: cells; page/mark: cells}`: whether each of these is surely so large, or one surely is not;
-/// - `{page "words"}`: the words, which the page has to have.
+/// - `{page/mark: cell | cell > column}`: the first row with these consecutive cells in the tables after the mark `<!--
+///   mark -->`, or after the heading;
+/// - `{page/mark: cell / cell > column}`: the ratio of the numbers in two rows;
+/// - `{>= bound: page/mark: cells; page/mark: cells}`: whether each of these numbers is certainly at least `bound`, or
+///   one certainly is not;
+/// - `{page "words"}`: the words, which must be on the page.
 ///
 /// # Panics
-/// The page does not say so.
+/// When a page does not have the referenced contents.
 fn filled(text: &str, pages: Pages<'_>) -> String {
     let mut parts = text.split(['{', '}']);
     let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -101,7 +103,7 @@ fn value(of: &str, pages: Pages<'_>) -> Value {
     Value { text, range }
 }
 
-/// The cell of a row of the tables at a place, `page/mark`: see [`filled`].
+/// Returns the cell of a row in the tables at a place, `page/mark`: see [`filled`].
 fn cell(place: &str, row: &str, column: &str, pages: Pages<'_>) -> String {
     let (page, mark) = place.split_once('/').expect("a page and a mark");
     let text = pages(page);
@@ -126,24 +128,24 @@ fn cell(place: &str, row: &str, column: &str, pages: Pages<'_>) -> String {
     panic!("{place} has no row {row} with {column}")
 }
 
-/// `90 %`, `1.7 ± 0.4`, or middle, least and most, `82 (68 - 95)`.
+/// Parses `90 %`, `1.7 ± 0.4`, or median, minimum and maximum, `82 (68 - 95)`.
 fn read(text: &str) -> Value {
     let numbers =
         text.split(|c: char| !(c.is_ascii_digit() || c == '.')).filter_map(|part| part.parse().ok());
     let range = match numbers.collect::<Vec<f64>>()[..] {
         [middle, low, high, ..] if text.contains('(') => [low, middle, high],
         [middle, by] if text.contains('±') => [middle - by, middle, middle + by],
-        // One round decides nothing.
+        // One round is not enough for a verdict.
         [one, ..] => [f64::NAN, one, f64::NAN],
         [] => [f64::NAN; 3],
     };
     Value { text: text.to_owned(), range }
 }
 
-/// The page, from that of figures and what was measured live.
+/// Returns the page, from the page of figures and the live measurements.
 ///
 /// # Panics
-/// A measurement is of a statement that there is not, or says what no page does.
+/// When a measurement belongs to no statement, or refers to contents that no page has.
 pub(crate) fn page(figures: &str, measured: &str, pages: Pages<'_>) -> String {
     let (mut page, live) = (HEAD.to_owned(), live(measured));
     let mut used = vec![false; live.len()];

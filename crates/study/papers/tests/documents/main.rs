@@ -1,5 +1,5 @@
-//! docs/figures.md is of this simulator, and docs/evidence.md of that and of what was measured: each is made by one
-//! command, and known to be out of date when results change.
+//! Checks that docs/evidence/figures.md is up to date with the simulator, and docs/evidence/statements.md with the
+//! figures and the measurements. One command rewrites each page.
 
 mod evidence;
 mod page;
@@ -10,13 +10,13 @@ use papers::report::Figure;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Set to `all`, it makes the page anew instead of looking whether it is up to date; set to names of figures with
-/// commas between, it makes these anew and keeps the others, for changes that cannot have touched them.
+/// Set to `all`, it rewrites the page instead of checking it. Set to names of figures, separated by commas, it rewrites
+/// only these figures, for changes that cannot affect the others.
 const UPDATE: &str = "UPDATE_FIGURES";
-/// Stands before the digest on the page.
+/// Precedes the digest on the page.
 const DIGEST: &str = "Digest of the simulator: ";
-const FIGURES: &str = "../../../docs/figures.md";
-/// Figures whose quick runs take seconds, or that are measured and not run.
+const FIGURES: &str = "../../../docs/evidence/figures.md";
+/// Figures whose quick runs take seconds, or that are measured and not simulated.
 const SHORT: [&str; 6] = ["mm1", "overload-7", "servartuka-1", "servartuka-2", "smace-7", "smace-8"];
 
 fn here(path: &str) -> PathBuf {
@@ -27,7 +27,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Makes figures of one effort, which share runs.
+/// Makes figures with one effort, which share runs.
 fn maker(effort: Effort) -> impl Fn(&Entry) -> Figure {
     let options = Options { seed: 1, effort, threads: NonZero::new(2).expect("two is not zero") };
     let shared = Shared::default();
@@ -59,22 +59,22 @@ fn is_short(entry: &Entry) -> bool {
     SHORT.contains(&entry.name)
 }
 
-/// The sections of these figures on the page are those of quick runs.
+/// Checks that the page's sections of these figures equal those of quick runs.
 fn assert_documented(are: impl Fn(&Entry) -> bool) {
     let (page, make) = (read(FIGURES), maker(Effort::Quick));
     for entry in all().iter().filter(|entry| are(entry)) {
         println!("{}", entry.name);
         let (kept, made) = (page::kept(&page, entry.name).unwrap_or_default(), page::section(&make(entry)));
         let different = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
-        assert!(kept == made, "docs/figures.md is out of date: {}: {different:#?}", entry.name);
+        assert!(kept == made, "docs/evidence/figures.md is out of date: {}: {different:#?}", entry.name);
     }
 }
 
-/// Figures whose quick runs are short are compared as they are. Of the others the shortest runs are a snapshot, so that
-/// a change of behaviour is a difference to read, and the page has the digest of that.
+/// Figures with short quick runs are compared directly. For the others, the shortest runs are a snapshot, so that a
+/// change of behaviour is a readable difference, and the page has the snapshot's digest.
 #[test]
 fn the_page_of_figures_is_up_to_date() {
-    // Verdicts of runs as short as these mean nothing; that they are what they were does.
+    // Verdicts of such short runs are not meaningful, but any change of them is.
     let make = maker(Effort::Least);
     let long = all().iter().filter(|entry| !is_short(entry));
     let shortest: String = long.map(|entry| page::of_shortest(&make(entry))).collect();
@@ -99,7 +99,7 @@ fn the_page_of_figures_is_up_to_date() {
     }
     assert!(
         read(FIGURES).contains(&format!("{DIGEST}{digest}\n")),
-        "docs/figures.md is out of date; make it anew with `{UPDATE}=all cargo test --release -p papers --test \
+        "docs/evidence/figures.md is out of date; make it anew with `{UPDATE}=all cargo test --release -p papers --test \
          documents`, which takes four minutes"
     );
     assert_documented(is_short);
@@ -111,23 +111,21 @@ fn the_page_has_what_all_quick_runs_come_to() {
     assert_documented(|entry| !is_short(entry));
 }
 
-/// docs/NAME.md where the name ends so, else docs/NAME/measured.md.
+/// Reads docs/evidence/NAME.md.
 fn measured(name: &str) -> String {
-    let path = here("../../../docs").join(name);
-    let path = if path.extension().is_some() { path } else { path.join("measured.md") };
-    fs::read_to_string(path).unwrap_or_default()
+    fs::read_to_string(here("../../../docs/evidence").join(format!("{name}.md"))).unwrap_or_default()
 }
 
-/// Every statement of the page of figures is on that of evidence, with the same verdict.
+/// Every statement on the page of figures is on the page of evidence, with the same verdict.
 #[test]
 fn the_page_of_evidence_is_up_to_date() {
-    let path = "../../../docs/evidence.md";
+    let path = "../../../docs/evidence/statements.md";
     let page = evidence::page(&read(FIGURES), &read("tests/documents/live.txt"), &measured);
     if std::env::var("UPDATE_EVIDENCE").is_ok() {
         fs::write(here(path), &page).expect("docs/ can be written");
     }
     assert!(
         read(path) == page,
-        "docs/evidence.md is out of date; make it anew with `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`"
+        "docs/evidence/statements.md is out of date; make it anew with `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`"
     );
 }

@@ -1,12 +1,12 @@
-//! Figures as a page of Markdown: what their sources state, and the data of plots that are no curves over time.
+//! Figures as a page of Markdown: the statements of their sources, and the data of plots except curves over time.
 
 use papers::report::{Figure, Plot, ReportTable, Scale};
 use std::fmt::Write as _;
 
-/// What verdicts are called on the page.
+/// Names of the verdicts on the page.
 const VERDICTS: [&str; 4] = ["holds", "**fails**", "open", "out of reach"];
 
-/// A plot with more values of x is a picture, no table.
+/// Maximum number of x values for a table; larger plots are only shown as pictures.
 const COLUMNS_MAX: usize = 12;
 
 const HEAD: &str = "# The figures, made by this simulator
@@ -18,10 +18,10 @@ here holds for short runs; without `--quick` they are longer, and more. What the
 the command writes; what makes the model differ stands in [simulation.md](simulation.md#figures) too.
 ";
 
-/// Begins a figure's section.
+/// Start of a figure's section.
 const SECTION: &str = "\n## ";
 
-/// The page of these sections, with a line that says what it was made from.
+/// Returns the page with these sections, and with a line about its origin.
 pub(crate) fn page(sections: &[(&str, String)], digest: &str) -> String {
     let mut sums = [0; 4];
     let mut counts = ReportTable::new(["figure", "holds", "fails", "open", "out of reach"]);
@@ -41,14 +41,14 @@ pub(crate) fn page(sections: &[(&str, String)], digest: &str) -> String {
     page
 }
 
-/// The section of a figure on a page that there is.
+/// Returns the section of a figure on an existing page.
 pub(crate) fn kept<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let from = page.find(&format!("{SECTION}{name}\n"))?;
     let rest = &page[from + SECTION.len()..];
     Some(&page[from..rest.find(SECTION).map_or(page.len(), |next| from + SECTION.len() + next)])
 }
 
-/// The section of a figure of the shortest runs, which also has some points of the curves that the page does not show.
+/// Returns the section of a figure of the shortest runs, with some points of the curves that the page does not show.
 pub(crate) fn of_shortest(figure: &Figure) -> String {
     let mut text = section(figure);
     for plot in figure.plots.iter().filter(|plot| table(plot).is_none()) {
@@ -62,7 +62,7 @@ pub(crate) fn of_shortest(figure: &Figure) -> String {
     text
 }
 
-/// A figure's section.
+/// Returns the section of a figure.
 pub(crate) fn section(figure: &Figure) -> String {
     let Figure { name, title, source, tables, plots, claims, .. } = figure;
     let mut page = format!("{SECTION}{name}\n\n{title}. Source: {source}.\n\n");
@@ -84,7 +84,7 @@ pub(crate) fn section(figure: &Figure) -> String {
     page
 }
 
-/// A row a series, a column a value of x; `None` where there are too many.
+/// Returns a table with a row for each series and a column for each value of x; `None` if there are too many.
 fn table(plot: &Plot) -> Option<ReportTable> {
     let mut xs: Vec<f64> =
         plot.series.iter().flat_map(|series| &series.points).map(|point| point.x).collect();
@@ -107,7 +107,7 @@ fn table(plot: &Plot) -> Option<ReportTable> {
     Some(table)
 }
 
-/// Three digits.
+/// Formats a number with three digits.
 fn short(y: f64) -> String {
     match y.abs() {
         _ if !y.is_finite() => "-".to_owned(),

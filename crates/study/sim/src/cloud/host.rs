@@ -1,4 +1,4 @@
-//! A server on its machine, and the window that its estimator looks at.
+//! A server on its machine, and the measurement window of its estimator.
 
 use super::machine::Machine;
 use super::plan::{Announcing, CloudHost, Neighbours};
@@ -12,14 +12,14 @@ use wire::Method;
 /// Messages of a call.
 pub(super) const MESSAGES: u8 = 6;
 
-/// What a server does.
+/// State of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Duty {
-    /// It takes calls.
+    /// Takes calls.
     Ready,
-    /// It takes no new calls.
+    /// Takes no new calls.
     Draining,
-    /// It is gone, or will be in a moment.
+    /// Stopped, or about to be.
     Stopped,
 }
 
@@ -29,15 +29,15 @@ pub(super) struct Host {
     pub(super) member: u32,
     pub(super) duty: Duty,
     pub(super) machine: Machine,
-    /// Times of the messages.
+    /// Service times of the messages.
     pub(super) costs: [Duration; MESSAGES as usize],
     estimator: Option<Estimator>,
     pub(super) capacity: f64,
-    /// Work in open transactions, as [`Weights`] count it.
+    /// Work in open transactions, weighted by [`Weights`].
     load: u32,
-    /// Calls that are not over.
+    /// Number of calls in progress.
     pub(super) calls: u64,
-    /// When it last got a call, to break ties.
+    /// Number of its last call in the sequence of all calls, to break ties.
     pub(super) turn: u64,
     latencies: Vec<Duration>,
     taken: u64,
@@ -75,12 +75,12 @@ impl Host {
         }
     }
 
-    /// A transaction of this method has begun.
+    /// Adds the work of a transaction that has started.
     pub(super) fn begin(&mut self, method: Method) {
         self.load += Weights::default().work(method);
     }
 
-    /// A transaction of this method has ended.
+    /// Removes the work of a transaction that has ended.
     pub(super) fn end(&mut self, method: Method) {
         self.load = self.load.saturating_sub(Weights::default().work(method));
     }
@@ -96,12 +96,12 @@ impl Host {
         self.taken += 1;
     }
 
-    /// The INVITE of a call has taken so long.
+    /// Records the latency of a forwarded INVITE.
     pub(super) fn on_forwarded(&mut self, latency: Duration) {
         self.latencies.push(latency);
     }
 
-    /// The end of a window of a second.
+    /// Ends a window of one second.
     pub(super) fn end_window(&mut self, now: Instant, second: &mut CloudSecond) {
         self.latencies.sort_unstable();
         let count = self.latencies.len();
@@ -111,7 +111,7 @@ impl Host {
         second.least = self.latencies.first().copied();
         second.most = self.latencies.last().copied();
         (second.p95, second.goodput) = (p95, count as u64);
-        // What the window was under.
+        // The capacity that applied during the window.
         second.requested = self.capacity;
         if let Some(estimator) = &mut self.estimator {
             self.capacity = estimator.on_window(now, &window);

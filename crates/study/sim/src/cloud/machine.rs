@@ -1,25 +1,25 @@
-//! A machine, of a server or of a database: processor, network card, and neighbours that take part of either.
+//! A machine of a server or a database: processor, network card, and neighbours that use a part of one of them.
 
 use super::plan::{Neighbours, Resource};
 use crate::engine::{Card, Cpu, CpuConfig, Spread, StallConfig, Stalls};
 use base::{Instant, Rng};
 use core::time::Duration;
 
-/// A message of a call that is at a server, or for which a database is asked.
+/// A message of a call at a server, or its look-up at a database.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) call: u32,
     pub(super) message: u8,
-    /// The server.
+    /// Index of the server.
     pub(super) host: u32,
-    /// When it came to the processor of the server.
+    /// Time of arrival at the server's processor.
     pub(super) since: Instant,
 }
 
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) cpu: Cpu<Job>,
-    /// `None`: messages come and go at once.
+    /// `None`: messages pass at once.
     pub(super) card: Option<Card<Job>>,
     pub(super) pauses: Option<Stalls>,
     steal: Option<Stalls>,
@@ -48,14 +48,14 @@ impl Machine {
         }
     }
 
-    /// When neighbours begin or stop next, counted from now.
+    /// Next start or end of the neighbours' activity after `now`.
     pub(super) fn next_burst(&self, now: Instant) -> Option<Instant> {
         let at = |after: Duration| Instant::ZERO + after;
         let changes = self.neighbours.as_ref()?.when.iter().flat_map(|(from, to)| [at(*from), at(*to)]);
         changes.filter(|change| *change > now).min()
     }
 
-    /// Neighbours begin or stop.
+    /// Starts or ends the neighbours' activity.
     pub(super) fn turn_neighbours(&mut self) {
         self.contended = !self.contended;
         let Some(Neighbours { resource, share, .. }) = self.neighbours else { return };
@@ -70,13 +70,13 @@ impl Machine {
         }
     }
 
-    /// When neighbours may take all of it for the first time, from now on.
+    /// Time of the first steal after `now`.
     pub(super) fn first_steal(&mut self, now: Instant) -> Option<Instant> {
         Some(self.steal.as_mut()?.next(now).0)
     }
 
-    /// Neighbours take all of it for a while, if they are busy: until when the processor stands still, if it does, and
-    /// when they may do so next.
+    /// Lets active neighbours take the whole resource for a while. Returns the end of the processor's stall, if there
+    /// is one, and the time of the next steal.
     pub(super) fn steal(&mut self, now: Instant) -> (Option<Instant>, Option<Instant>) {
         let Some(steal) = &mut self.steal else { return (None, None) };
         let (next, length) = steal.next(now);

@@ -1,8 +1,8 @@
-//! A cluster of proxies in a cloud: hosts whose processors contend with neighbours, servers that take time to start,
-//! and in front the queue, the estimators and the scaler of the crate `elastic`.
+//! A cluster of proxies in a cloud: hosts whose processors are shared with neighbours, servers that take time to start,
+//! and a front with the queue, estimators and scaler of the crate `elastic`.
 //!
-//! A call is six messages through one server (INVITE, 180, 200, ACK, BYE, 200), which share the time that the server
-//! takes for a call ([`PROXY`], [`SERVER`]). There are no retransmissions: the front has sent 100.
+//! A call is six messages through one server (INVITE, 180, 200, ACK, BYE, 200). They share the server's time for a call
+//! ([`PROXY`], [`SERVER`]). There are no retransmissions, because the front has sent a 100.
 
 mod host;
 mod machine;

@@ -1,4 +1,4 @@
-//! What is run: calls, hosts, neighbours, and who decides what.
+//! Configuration of a run: calls, hosts, neighbours, and the selection of servers.
 
 use crate::engine::{Spread, StallConfig};
 use core::time::Duration;
@@ -7,142 +7,142 @@ use elastic::queue::QueueSettings;
 use elastic::scale::ScaleSettings;
 use load::{ArrivalPlan, INVITE_WORK};
 
-/// A run of a cluster.
+/// Configuration of a cluster's run.
 #[derive(Clone, Debug)]
 pub struct CloudPlan {
-    /// Calls that come.
+    /// Arrivals of calls.
     pub arrivals: ArrivalPlan,
-    /// How long they last.
+    /// Durations within a call.
     pub calls: CallTimes,
-    /// Statistics from here.
+    /// Start of the statistics.
     pub from: Duration,
-    /// To here, where the run ends.
+    /// End of the statistics and of the run.
     pub to: Duration,
-    /// What all servers run on.
+    /// The machine of every server.
     pub host: CloudHost,
-    /// Neighbours of the servers, in the order in which servers come up; those beyond have none.
+    /// Neighbours of the servers, in the order in which servers start; further servers have none.
     pub neighbours: Vec<Neighbours>,
-    /// What servers look each new call up in before they forward it; `None`: they have all that they need.
+    /// Database where servers look up each new call before they forward it; `None`: no look-up.
     pub database: Option<Database>,
-    /// How many servers there are.
+    /// Number of servers.
     pub servers: CloudServers,
-    /// Who gets a call.
+    /// Selection of a server for each call.
     pub front: Front,
-    /// What servers announce to the queue.
+    /// Capacity that servers announce to the queue.
     pub announcing: Announcing,
-    /// Where the latency is measured by which they do.
+    /// Place where the latency for the estimator is measured.
     pub measured: Vantage,
 }
 
-/// Times of a call beside what servers take.
+/// Durations of a call apart from the servers.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTimes {
-    /// To the callee and back.
+    /// Round-trip time to the callee.
     pub way: Duration,
-    /// Until it answers, exponential.
+    /// Mean ringing time, exponentially distributed.
     pub ringing: Duration,
-    /// Until it hangs up, exponential.
+    /// Mean holding time, exponentially distributed.
     pub talking: Duration,
 }
 
 /// The host of a server.
 #[derive(Clone, Debug)]
 pub struct CloudHost {
-    /// Calls a second that the server can process when it has the processor for itself.
+    /// Calls per second that the server can process when it has the processor alone.
     pub rate: f64,
-    /// Parts of that time that INVITE, 180, 200, ACK, BYE and the 200 to it take; what takes none is not waited for.
+    /// Parts of the time per call for INVITE, 180, 200, ACK, BYE and its 200. A message with part 0 does not wait.
     pub work: [f64; 6],
-    /// How the times of messages scatter.
+    /// Distribution of the messages' service times.
     pub spread: Spread,
-    /// Pauses of its own: scheduler, page faults, garbage collection.
+    /// Pauses of the host itself: scheduler, page faults, garbage collection.
     pub pauses: Option<StallConfig>,
-    /// Messages a second that its network card carries, each way; `None`: any number, at once.
+    /// Messages per second of its network card in each direction; `None`: unlimited and at once.
     pub card: Option<f64>,
 }
 
-/// Databases that servers look calls up in. A server does something else meanwhile.
+/// Databases for the look-up of calls. A server continues with other messages meanwhile.
 #[derive(Clone, Debug)]
 pub struct Database {
-    /// Whether all servers ask the same one, or each one of its own.
+    /// Whether all servers share one database, or each has its own.
     pub is_shared: bool,
-    /// Calls a second that a database looks up.
+    /// Look-ups per second of a database.
     pub rate: f64,
-    /// How the times scatter.
+    /// Distribution of the look-up times.
     pub spread: Spread,
-    /// Neighbours of the databases, in the order of the servers; those beyond have none.
+    /// Neighbours of the databases, in the order of the servers; further databases have none.
     pub neighbours: Vec<Neighbours>,
 }
 
-/// A proxy reads six messages of a call, which are much alike.
+/// Parts for a proxy, which reads six similar messages for each call.
 pub const PROXY: [f64; 6] = [1.0 / 6.0; 6];
-/// A server answers INVITE and BYE, of which the first takes [`INVITE_WORK`] times as long.
+/// Parts for a server, which answers INVITE and BYE. The INVITE takes [`INVITE_WORK`] times as long.
 pub const SERVER: [f64; 6] =
     [INVITE_WORK / (INVITE_WORK + 1.0), 0.0, 0.0, 0.0, 1.0 / (INVITE_WORK + 1.0), 0.0];
 
 /// Other machines on the same host.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
-    /// What they share with the server.
+    /// Resource that they share with the server.
     pub resource: Resource,
-    /// When they are busy: from one time to another.
+    /// Periods of activity, from one time to another.
     pub when: Vec<(Duration, Duration)>,
-    /// Part of it that they take meanwhile, in slices too short to tell.
+    /// Part of the resource that they take while active, in slices too short to be modelled.
     pub share: f64,
-    /// And in long ones: the server stands still (steal time), or none of its messages gets in or out.
+    /// Long interruptions while active: the server stalls (steal time), or its card carries no messages.
     pub steal: Option<StallConfig>,
 }
 
-/// What neighbours take a part of.
+/// Resource that neighbours share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resource {
-    /// Its processor.
+    /// The server's processor.
     Processor,
-    /// Its network card, if there is [one](CloudHost::card).
+    /// The server's network card, if it has [one](CloudHost::card).
     Card,
 }
 
-/// How many servers there are.
+/// Number of servers.
 #[derive(Clone, Debug)]
 pub enum CloudServers {
-    /// So many.
+    /// Constant.
     Fixed(usize),
-    /// As many as the scaler says.
+    /// Decided by the scaler.
     Scaled {
-        /// What it works with.
+        /// Settings of the scaler.
         settings: Box<ScaleSettings>,
-        /// Up at the beginning.
+        /// Number of servers at the beginning.
         first: usize,
-        /// Time between two of its steps.
+        /// Interval between two steps of the scaler.
         step: Duration,
-        /// How long servers take to start.
+        /// Time that a server takes to start.
         start: Duration,
     },
 }
 
-/// Who gets a call.
+/// Selection of a server for each call.
 #[derive(Clone, Debug)]
 pub enum Front {
-    /// At once, the server with the least work in transactions, by the weights of [`balance`].
+    /// Sends each call at once to the server with the least work in transactions, by the weights of [`balance`].
     Tlwl,
-    /// The one that pulls it.
+    /// Queues calls until a server pulls them.
     Queue(Box<QueueSettings>),
 }
 
-/// What servers announce to the queue.
+/// Capacity that servers announce to the queue.
 #[derive(Clone, Debug)]
 pub enum Announcing {
-    /// Always the same, calls a second.
+    /// Constant number of calls per second.
     Fixed(f64),
-    /// What the estimator says, each second.
+    /// Result of the estimator, each second.
     Estimated(Box<Settings>),
 }
 
-/// Where the latency of a server is measured.
+/// Place where the latency of a server is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Vantage {
-    /// By a monitor on the server: from the INVITE that has come to the one that it sends on, without the waits at the
-    /// network card, which the hypervisor shares out.
+    /// By a monitor on the server: from the received INVITE to the forwarded one. The waits at the network card, which
+    /// the hypervisor shares, are not included.
     Server,
-    /// In front, from the INVITE that is sent to the first answer.
+    /// In front: from the INVITE sent to the server until its first response.
     Front,
 }

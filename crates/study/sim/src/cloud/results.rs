@@ -1,60 +1,60 @@
-//! What a run has brought.
+//! Results of a run.
 
 use crate::stats::Delays;
 use base::Instant;
 use core::time::Duration;
 use elastic::scale::Decision;
 
-/// One second of a run. What is of one server is of the first.
+/// Results of one second. Values of a single server are those of the first server.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct CloudSecond {
-    /// Its end, seconds.
+    /// End of the second, in seconds.
     pub at: f64,
-    /// Calls that came.
+    /// Calls that arrived.
     pub offered: u64,
     /// Calls whose INVITE was forwarded.
     pub carried: u64,
-    /// Calls that were refused or given up.
+    /// Calls refused or given up.
     pub lost: u64,
     /// Smallest latency of the server.
     pub least: Option<Duration>,
-    /// 95th percentile.
+    /// 95th percentile of its latency.
     pub p95: Option<Duration>,
-    /// Largest.
+    /// Largest latency.
     pub most: Option<Duration>,
-    /// INVITEs that the server has forwarded.
+    /// INVITEs that the server forwarded.
     pub goodput: u64,
-    /// What it asks for, calls a second.
+    /// Calls per second that the server announced.
     pub requested: f64,
-    /// Servers that take calls.
+    /// Number of servers that take calls.
     pub ready: usize,
-    /// Servers that are paid for.
+    /// Number of servers that cost money.
     pub paid: usize,
 }
 
-/// What a run has brought. Calls count from the end of the warm-up.
+/// Results of a run. Calls count from the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct CloudResults {
-    /// Second by second, warm-up included.
+    /// Results of each second, warm-up included.
     pub seconds: Vec<CloudSecond>,
-    /// From arrival in front until the INVITE was forwarded.
+    /// Time from arrival in front until the INVITE was forwarded.
     pub set_up: Delays,
-    /// Of servers alone.
+    /// Latency of the servers alone.
     pub latency: Delays,
-    /// Calls that came.
+    /// Calls that arrived.
     pub offered: u64,
     /// Calls whose INVITE was forwarded in time.
     pub carried: u64,
-    /// Calls that were refused or given up.
+    /// Calls refused or given up.
     pub lost: u64,
-    /// Hours of all servers, from the decision to start one until it was stopped.
+    /// Sum of the hours of all servers, from the decision to start a server until it was stopped.
     pub server_hours: f64,
-    /// What the scaler has decided.
+    /// Decisions of the scaler.
     pub decisions: Vec<(Instant, Decision)>,
 }
 
 impl CloudResults {
-    /// Part of the calls that were lost.
+    /// Share of the calls that were lost.
     pub fn lost_part(&self) -> f64 {
         self.lost as f64 / (self.carried + self.lost).max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! The run: events, and what follows from each.
+//! A run: its events, and the handling of each.
 
 mod passage;
 
@@ -15,17 +15,17 @@ use load::Arrivals;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
 
-/// Messages by their place in a call.
+/// Indexes of messages in a call.
 const FIRST: u8 = 0;
 const HANGING_UP: u8 = 4;
 const LAST: u8 = MESSAGES - 1;
 
-/// A call that is not set up after this is given up (Overload paper).
+/// Time after which a call without set-up is given up (Overload paper).
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What finds a full buffer comes again after T1, and so does what a network card drops.
+/// Time until a message that was dropped by a buffer or a network card is sent again: T1.
 const AGAIN: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
-/// From the decision to stop a server until it is.
+/// Time from the decision to stop a server until it is stopped.
 const STOPPING: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug)]
@@ -33,16 +33,16 @@ enum Event {
     Arrival,
     /// The queue's deadline.
     Front,
-    /// A message of a call, by its place, comes for the server of the call.
+    /// A message of a call arrives for the call's server.
     Message(u32, u8),
-    /// A message comes again to the network card of its server, which has dropped it.
+    /// A message arrives again at its server's network card, which dropped it.
     AtCard(Job),
-    /// The server sends it on once more.
+    /// The server sends a message again.
     Leaving(Job),
-    /// The first message of this side of a server's card may be through.
+    /// The first message of this side of a server's card may have passed the card.
     Card(u32, CardSide),
     Finish(Place, Ticket),
-    /// A machine may go on after a pause.
+    /// A machine may continue after a pause.
     Go(Place),
     Pause(u32),
     Steal(Place),
@@ -53,7 +53,7 @@ enum Event {
     Stopped(u32),
 }
 
-/// A machine, of a server or of a database.
+/// A machine of a server or of a database.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Server(u32),
@@ -75,12 +75,12 @@ struct World<'p> {
     arrivals: Arrivals,
     rng: Rng,
     hosts: Vec<Host>,
-    /// One, or that of each host.
+    /// One shared database, or one for each host.
     databases: Vec<Machine>,
     calls: Vec<Call>,
     queue: Option<Queue>,
     effects: Vec<Effect<u32, (), u32>>,
-    /// The earliest of the events for the queue.
+    /// Earliest scheduled event for the queue.
     woken: Option<Instant>,
     scaler: Option<Scaler>,
     arrived: u64,
@@ -170,7 +170,7 @@ impl<'p> World<'p> {
                 if let Some(scaler) = &mut self.scaler {
                     scaler.on_started(now, ServerId(member));
                 }
-                // One that was given up meanwhile is not in the scaler's list of those that are ready.
+                // A member that the scaler gave up meanwhile is not in its list of ready ones.
                 if self.is_wanted(member) {
                     self.bring_up(now, member);
                 }
@@ -218,7 +218,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Something is said to the queue, and what follows from it is done.
+    /// Passes an input to the queue and carries out its effects.
     fn ask(&mut self, now: Instant, say: impl FnOnce(&mut Queue, &mut Vec<Effect<u32, (), u32>>)) {
         let Some(queue) = &mut self.queue else { return };
         let mut effects = core::mem::take(&mut self.effects);
@@ -234,7 +234,7 @@ impl<'p> World<'p> {
             }
         }
         self.effects = effects;
-        // An event cannot be taken back: one that comes too early asks again.
+        // An event cannot be cancelled: one that comes too early asks the queue again.
         if let Some(at) = deadline
             && self.woken.is_none_or(|woken| at < woken)
         {
@@ -244,7 +244,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// The server of a number: the last that has had it.
+    /// Index of the member's current host: the last with this number.
     fn host_of(&self, member: u32) -> Option<usize> {
         self.hosts.iter().rposition(|host| host.member == member && host.duty != Duty::Stopped)
     }
@@ -262,7 +262,7 @@ impl<'p> World<'p> {
         self.receive(now, host as u32, call, FIRST);
     }
 
-    /// A host has answered, a call for the first time if it names when that was sent.
+    /// Reports a host's answer to the queue. `answered`: sending time of the call, if this is the call's first answer.
     fn tell_queue(&mut self, now: Instant, index: u32, answered: Option<Instant>) {
         let host = &self.hosts[index as usize];
         let (member, load) = (host.member, host.load());
@@ -288,14 +288,14 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Until the message after this one.
+    /// Draws the time until the next message of a call.
     fn wait(&mut self, times: CallTimes, message: u8) -> Duration {
         let mut exponential = |mean: Duration| {
             let factor: f64 = Exp1.sample(&mut self.rng);
             mean.mul_f64(factor)
         };
         match message {
-            // 180, then 200, ACK, BYE and the 200 to it.
+            // 180, then 200, ACK, BYE and its 200.
             1 => exponential(times.ringing),
             3 => exponential(times.talking),
             _ => times.way,
@@ -305,7 +305,7 @@ impl<'p> World<'p> {
     fn pause(&mut self, now: Instant, index: u32) {
         let machine = &mut self.hosts[index as usize].machine;
         let Some(pauses) = &mut machine.pauses else { return };
-        // Drawn for the time after this pause, and its length for now: the laws have no memory.
+        // The distributions have no memory: the spacing counts from the end of this pause.
         let (next, length) = pauses.next(now);
         let end = machine.cpu.stall(now, length);
         self.events.at(end, Event::Go(Place::Server(index)));
@@ -330,7 +330,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// From now on a machine has the neighbours that it has.
+    /// Schedules the activity of a machine's neighbours.
     fn watch_neighbours(&mut self, now: Instant, place: Place) {
         let machine = self.machine(place);
         let (burst, steal) = (machine.next_burst(now), machine.first_steal(now));

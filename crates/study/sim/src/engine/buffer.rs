@@ -1,89 +1,88 @@
-//! The jobs that wait for a simulated processor, in the order of service.
+//! The queue of jobs before a simulated processor, in the order of service.
 
 use base::Instant;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// How many [`Priority`]s there are.
+/// Number of [`Priority`]s.
 const PRIORITIES: usize = 4;
 
-/// Order of service, non-preemptive: a waiting job of a lower number goes first (Overload paper, section IV-A).
+/// Order of service, non-preemptive: waiting jobs with a lower number go first (Overload paper, section IV-A).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Priority {
     /// Served first: timer messages in the paper.
     P1,
-    /// In the paper external messages; with early rejection (section VI) requests chosen for rejection.
+    /// In the paper, external messages. With early rejection (section VI), requests chosen for rejection.
     P2,
-    /// With early rejection all other messages.
+    /// With early rejection, all other messages.
     P3,
     /// Served last.
     P4,
 }
 
 impl Priority {
-    /// All of them, the first to be served first.
+    /// All priorities in the order of service.
     pub const ALL: [Self; PRIORITIES] = [Self::P1, Self::P2, Self::P3, Self::P4];
 }
 
-/// What became of a job that was brought to a queue.
+/// Outcome of queueing a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It waits.
+    /// The job waits.
     Queued,
-    /// The buffer is full: gone.
+    /// The job is dropped because the buffer is full.
     Dropped,
-    /// One like it waits already ([`QueueTriage::key`]): gone.
+    /// The job is dropped because another with the same [key](QueueTriage::key) waits already.
     Coalesced,
-    /// The host is down: gone.
+    /// The job is lost because the host is down.
     Lost,
 }
 
-/// Rules of a queue that looks at what waits in it. They belong to whoever knows what the jobs mean.
+/// Rules of a queue that depend on the waiting jobs. The model implements them.
 pub trait QueueTriage<J> {
-    /// A job is not queued while another of the same key waits. Must depend on the job alone.
+    /// Key of a job: the job is not queued while another with the same key waits. Must depend on the job alone.
     fn key(&self, job: &J) -> Option<u64> {
         let _ = job;
         None
     }
 
-    /// Whether a job counts for the limit of the buffer, and is dropped when that is full unless it [is
-    /// spared](Self::is_spared). Must depend on job and priority alone. Timers must not be lost, so theirs have room
-    /// without a limit (Overload paper, section IV-A).
+    /// Whether a job counts for the limit of the buffer. Such a job is dropped when the buffer is full, unless it [is
+    /// spared](Self::is_spared). Must depend on job and priority alone. Timers must not be lost, so they wait without a
+    /// limit (Overload paper, section IV-A).
     fn is_bounded(&self, class: Priority, job: &J) -> bool {
         let _ = job;
         class != Priority::P1
     }
 
-    /// Whether a bounded job is taken even when the buffer is full: it counts for the limit, and waits beyond it.
+    /// Whether a bounded job is queued even when the buffer is full. It still counts for the limit.
     fn is_spared(&self, job: &J) -> bool {
         let _ = job;
         false
     }
 
-    /// Whether a job whose turn has come is no longer worth serving; `since` is when it was queued. It is then
-    /// dropped without service.
+    /// Whether a job is dropped at its turn because service is no longer useful. It was queued at `since`.
     fn is_stale(&mut self, now: Instant, since: Instant, job: &J) -> bool {
         let _ = (now, since, job);
         false
     }
 }
 
-/// A queue that serves whatever it has taken.
+/// A queue that serves every accepted job.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Plain;
 
 impl<J> QueueTriage<J> for Plain {}
 
-/// The message buffer of a host: one first-in first-out queue a priority, with a common limit for the bounded jobs.
+/// Message buffer of a host: one first-in first-out queue per priority, with a common limit for the bounded jobs.
 #[derive(Debug)]
 pub(crate) struct Buffer<J> {
     queues: [VecDeque<(Instant, J)>; PRIORITIES],
-    /// A bit a queue that holds jobs, P1's the lowest.
+    /// One bit for each queue with jobs; P1 is the lowest bit.
     filled: u8,
     limit: usize,
-    /// Jobs waiting that count.
+    /// Number of waiting jobs that count for the limit.
     occupied: usize,
-    /// Keys of waiting jobs; looked up only.
+    /// Keys of waiting jobs. Only looked up, never iterated.
     keys: HashTable<u64>,
 }
 
@@ -121,7 +120,7 @@ impl<J> Buffer<J> {
         Admission::Queued
     }
 
-    /// The next job to be served, and since when it has waited.
+    /// Removes the next job. Returns it with its priority and the time when it was queued.
     pub(crate) fn pop(&mut self, rules: &impl QueueTriage<J>) -> Option<(Priority, Instant, J)> {
         let &class = Priority::ALL.get(self.filled.trailing_zeros() as usize)?;
         let queue = &mut self.queues[class as usize];
@@ -143,13 +142,13 @@ impl<J> Buffer<J> {
         self.filled == 0
     }
 
-    /// How many waiting jobs count for the limit.
+    /// Number of waiting jobs that count for the limit.
     pub(crate) fn occupied(&self) -> usize {
         self.occupied
     }
 }
 
-/// A hash of a key: keys are often numbers in sequence, and the table wants its upper bits to differ.
+/// Hash of a key. Keys are often sequential numbers, and the table needs upper bits that differ.
 fn spread(key: u64) -> u64 {
     let wide = u128::from(key ^ 0x2545_f491_4f6c_dd1d) * 0x9e37_79b9_7f4a_7c15;
     (wide >> 64) as u64 ^ wide as u64

@@ -4,7 +4,7 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// A direction of a card: each has a queue of its own.
+/// A direction of a card. Each direction has its own queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CardSide {
     /// To the host.
@@ -13,47 +13,47 @@ pub enum CardSide {
     Out,
 }
 
-/// A network card, which carries one message after another, in the order in which they come, each way.
+/// A network card that carries one message after another in each direction, in the order of arrival.
 ///
-/// [`pass`](Self::pass) takes a message. Where that, or [`through`](Self::through), returns an instant, `through` is to
-/// be called then, for this side.
+/// [`pass`](Self::pass) queues a message. When `pass` or [`through`](Self::through) returns an instant, call `through`
+/// at that instant for the same side.
 #[derive(Debug)]
 pub struct Card<T> {
-    /// Time of a message on a card that nobody shares.
+    /// Time for one message on a card that is not shared.
     message: Duration,
-    /// Part of the card that is left for this host, above 0.
+    /// Part of the card for this host, above 0.
     share: f64,
-    /// By [`CardSide`].
+    /// Both directions, indexed by [`CardSide`].
     sides: [Side<T>; 2],
 }
 
 #[derive(Debug)]
 struct Side<T> {
-    /// The first one is on its way through, the others wait.
+    /// The first message is being carried, the others wait.
     messages: VecDeque<T>,
-    /// When the first one is through; without messages, when one can begin at the earliest.
+    /// End of the first message. Without messages, the earliest start of the next one.
     due: Instant,
 }
 
-/// Messages that may wait on each side; more are dropped: as many as a queue of Linux (`txqueuelen`).
+/// Maximum of waiting messages in each direction; more are dropped. Equal to a queue of Linux (`txqueuelen`).
 const QUEUE: usize = 1_000;
 
 impl<T> Card<T> {
-    /// A card that carries so many messages a second, each way.
+    /// Returns a card that carries this number of messages per second in each direction.
     pub fn new(rate: f64) -> Self {
         let side = || Side { messages: VecDeque::new(), due: Instant::ZERO };
         Self { message: Duration::from_secs_f64(1.0 / rate), share: 1.0, sides: [side(), side()] }
     }
 
-    /// Time of a message that begins now.
+    /// Time for a message that starts now.
     fn time(&self) -> Duration {
         self.message.div_f64(self.share)
     }
 
-    /// A message comes: when it is through, if it need not wait for others.
+    /// Queues a message. Returns the time of its end if it starts at once.
     ///
     /// # Errors
-    /// The message, where the queue is full.
+    /// Returns the message if the queue is full.
     pub fn pass(&mut self, now: Instant, side: CardSide, message: T) -> Result<Option<Instant>, T> {
         let time = self.time();
         let Side { messages, due } = &mut self.sides[side as usize];
@@ -68,8 +68,8 @@ impl<T> Card<T> {
         Ok(Some(*due))
     }
 
-    /// The first message of a side should be through: the message, unless the card has [stalled](Self::stall) meanwhile,
-    /// and when to call this again; `None` where nothing waits.
+    /// Ends the first message of a side. Returns the message, unless the card has [stalled](Self::stall) meanwhile, and
+    /// the time of the next call; `None` if no message waits.
     pub fn through(&mut self, now: Instant, side: CardSide) -> (Option<T>, Option<Instant>) {
         let time = self.time();
         let Side { messages, due } = &mut self.sides[side as usize];
@@ -84,13 +84,12 @@ impl<T> Card<T> {
         (message, Some(*due))
     }
 
-    /// Others leave this part of the card, above 0, for messages that wait and that come. The message on its way through
-    /// goes on as it began.
+    /// Sets the part of the card, above 0, for waiting and future messages. The message being carried is not affected.
     pub fn set_share(&mut self, share: f64) {
         self.share = share;
     }
 
-    /// Others have the whole card for so long, both ways.
+    /// Stops the card for this time in both directions.
     pub fn stall(&mut self, now: Instant, length: Duration) {
         for Side { due, .. } in &mut self.sides {
             *due = (*due).max(now) + length;
@@ -106,7 +105,7 @@ mod tests {
         Instant::from_nanos(micros * 1_000)
     }
 
-    /// Carries all that one side has from this instant on: when each message is through, microseconds.
+    /// Carries all messages of one side, starting at `next`. Returns the end of each message in microseconds.
     fn drain(card: &mut Card<u32>, side: CardSide, mut next: Option<Instant>) -> Vec<(u32, u64)> {
         let mut through = Vec::new();
         while let Some(now) = next {
@@ -117,7 +116,7 @@ mod tests {
         through
     }
 
-    /// Offers so many messages at once: when the first is through, and how many are taken.
+    /// Offers this many messages at once. Returns the end of the first, and the number of accepted messages.
     fn fill(card: &mut Card<u32>, count: u32) -> (Option<Instant>, usize) {
         let taken: Vec<_> =
             (0..count).filter_map(|number| card.pass(at(0), CardSide::Out, number).ok()).collect();
@@ -155,7 +154,7 @@ mod tests {
         assert_eq!(drain(&mut card, CardSide::Out, first).last(), Some(&(1_000, 1_001_000)));
     }
 
-    /// A queue holds a thousand messages however long they take.
+    /// A queue holds a thousand messages, however long they take.
     #[test]
     fn a_queue_has_as_much_room_on_any_part_of_a_card() {
         let mut card = Card::new(1_000.0);

@@ -8,33 +8,33 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
 
-/// The processor of a host and the buffer before it (Overload paper, section IV-A).
+/// Processor of a host and the buffer before it (Overload paper, section IV-A).
 #[derive(Clone, PartialEq, Debug)]
 pub struct CpuConfig {
-    /// Jobs served at a time.
+    /// Number of jobs served at the same time.
     pub workers: usize,
-    /// Speed of each worker against the base server; 2 takes half the time.
+    /// Speed of each worker relative to the base server; 2 takes half the time.
     pub capacity: f64,
-    /// Bounded jobs ([`QueueTriage::is_bounded`]) that may wait, those in service not counted; B of the paper.
+    /// Maximum of waiting bounded jobs ([`QueueTriage::is_bounded`]), without jobs in service; B of the paper.
     pub buffer: usize,
-    /// How service times scatter around their cost.
+    /// Distribution of service times around their cost.
     pub spread: Spread,
-    /// Share of each worker that a background job takes, 0 to less than 1. The processor is shared in slices too
-    /// short to tell: services take 1 / (1 - share) times as long.
+    /// Share of each worker that a background job takes, 0 to less than 1. The time slices are too short to be
+    /// modelled: services take 1 / (1 - share) times as long.
     pub background: f64,
-    /// Whether a faster processor does the work in a part of each period, with one worker; `None` = evenly.
+    /// Quota of a faster processor with one worker, which works only in a part of each period. `None`: it works evenly.
     pub quota: Option<QuotaConfig>,
 }
 
 impl Default for CpuConfig {
-    /// The paper's base server: one worker, B = 1000 external messages, timers unlimited, fixed service times.
+    /// The paper's base server: one worker, B = 1000 external messages, unlimited timers, fixed service times.
     fn default() -> Self {
         let spread = Spread::Fixed;
         Self { workers: 1, capacity: 1.0, buffer: 1_000, spread, background: 0.0, quota: None }
     }
 }
 
-/// Names a service in progress: goes into the model's event of its end.
+/// Identifies a service in progress. The model puts it into the event of the service's end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     worker: u32,
@@ -42,50 +42,50 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Which of the workers serves it: another service of the same worker begins only when this one is over.
+    /// Index of the worker. Another service of the same worker starts only after this one.
     pub fn worker(self) -> usize {
         self.worker as usize
     }
 }
 
-/// A service that has begun.
+/// A service that has started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BegunService {
-    /// When to call [`Cpu::finish`].
+    /// Time to call [`Cpu::finish`].
     pub at: Instant,
-    /// What with.
+    /// Argument of that call.
     pub ticket: Ticket,
-    /// The queue that the job waited in.
+    /// Queue in which the job waited.
     pub class: Priority,
-    /// How long it waited there.
+    /// Waiting time.
     pub wait: Duration,
 }
 
-/// A job that has been served.
+/// A job that was served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Served<J> {
-    /// The job, as the start of service left it.
+    /// The job as the start of service left it.
     pub job: J,
-    /// The queue that it waited in.
+    /// Queue in which it waited.
     pub class: Priority,
-    /// When it came.
+    /// Time when it was queued.
     pub queued: Instant,
-    /// When its service began.
+    /// Start of its service.
     pub started: Instant,
 }
 
-/// What a service's end turns out to be.
+/// Result of [`Cpu::finish`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finish<J> {
-    /// Its end; the worker is free.
+    /// The service is over, and the worker is free.
     Done(Served<J>),
-    /// The host stalled meanwhile: ask again then.
+    /// The host stalled meanwhile: call `finish` again at this time.
     Later(Instant),
-    /// Nothing: the host failed meanwhile.
+    /// The host failed meanwhile, so there is no such service.
     Void,
 }
 
-/// A point in the account of busy time, to measure utilisation from.
+/// A point in time with the busy time until then, to measure utilisation from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     at: Instant,
@@ -94,7 +94,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// When it was taken.
+    /// Time of the mark.
     pub fn at(self) -> Instant {
         self.at
     }
@@ -106,10 +106,10 @@ struct Service<J> {
     class: Priority,
     queued: Instant,
     started: Instant,
-    /// Nanoseconds of the worker's time.
+    /// Service time of the worker in nanoseconds.
     length: u64,
-    /// Nanoseconds from its start to its end, stalls not counted: less than `length` where a quota lets it run faster, more
-    /// where it waits for its next part.
+    /// Nanoseconds from start to end without stalls. Less than `length` while a quota lets it run faster, more if it
+    /// waits for the next period.
     span: u64,
     ends: Instant,
 }
@@ -117,19 +117,19 @@ struct Service<J> {
 #[derive(Debug)]
 struct Worker<J> {
     service: Option<Service<J>>,
-    /// Moves on with every service that ends, one way or the other: a ticket is good once.
+    /// Incremented at the end of every service, also after a failure, so that a ticket is valid once.
     generation: u32,
 }
 
-/// Workers that serve a buffer of jobs, highest priority first, each to its end.
+/// Workers that serve a buffer of jobs without preemption, highest priority first.
 ///
-/// The model owns the events. After anything that may let a service begin (a job queued, a service done, a stall
-/// over), it calls [`start`](Self::start) until that returns `None`, and schedules what it returns.
+/// The model owns the events. A job queued, a service done or a stall over may allow a service to start. The model then
+/// calls [`start`](Self::start) until it returns `None`, and schedules each returned service's end.
 ///
 /// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
 /// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),
 ///   [`restart`](Self::restart).
-/// - Looking on: [`occupied`](Self::occupied), [`mark`](Self::mark), [`utilisation`](Self::utilisation).
+/// - Observation: [`occupied`](Self::occupied), [`mark`](Self::mark), [`utilisation`](Self::utilisation).
 #[derive(Debug)]
 pub struct Cpu<J, T = Plain> {
     config: CpuConfig,
@@ -137,27 +137,27 @@ pub struct Cpu<J, T = Plain> {
     rng: Rng,
     buffer: Buffer<J>,
     workers: Vec<Worker<J>>,
-    /// Workers without a service, the next to be used last.
+    /// Workers without a service; the next to be used is last.
     idle: Vec<u32>,
-    /// No service begins or goes on before this.
+    /// No service starts or continues before this time.
     stalled_until: Instant,
     is_up: bool,
-    /// Nanoseconds busy with services that are over.
+    /// Nanoseconds of completed services.
     busy: u64,
-    /// How many times its time on the base server a service takes here, but for its spread.
+    /// Ratio of a service's time here to its time on the base server, without its spread.
     slowness: f64,
     quota: Option<Quota>,
 }
 
 impl<J> Cpu<J> {
-    /// A host that serves whatever it has taken. The generator draws service times; fork it for this host.
+    /// Returns a host that serves every accepted job. The generator draws service times; fork it for this host.
     pub fn new(config: CpuConfig, rng: Rng) -> Self {
         Self::with_triage(config, Plain, rng)
     }
 }
 
 impl<J, T: QueueTriage<J>> Cpu<J, T> {
-    /// A host whose queue follows rules.
+    /// Returns a host whose queue follows these rules.
     pub fn with_triage(config: CpuConfig, triage: T, rng: Rng) -> Self {
         let quota = |quota| {
             let phase = rng.fork("quota").random();
@@ -180,18 +180,18 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         }
     }
 
-    /// Brings a job.
+    /// Queues a job.
     pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> Admission {
         if self.is_up { self.buffer.push(now, class, job, &self.triage) } else { Admission::Lost }
     }
 
-    /// Whether [`start`](Self::start) would find a free worker and a job.
+    /// Whether a worker is free and a job waits, so that [`start`](Self::start) may start a service.
     pub fn may_start(&self, now: Instant) -> bool {
         !self.idle.is_empty() && !self.buffer.is_empty() && now >= self.stalled_until
     }
 
-    /// Begins the next service, if a worker is free and a job waits. `cost` says how long the job takes on the base
-    /// server; it may do the job's work to find out, and leave the outcome in the job.
+    /// Starts the next service, if a worker is free and a job waits. `cost` returns the job's time on the base server.
+    /// It may do the job's work to find the time, and store the result in the job.
     pub fn start(&mut self, now: Instant, cost: impl FnOnce(&mut J) -> Duration) -> Option<BegunService> {
         if now < self.stalled_until {
             return None;
@@ -208,7 +208,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         Some(BegunService { at: ends, ticket, class, wait: now - queued })
     }
 
-    /// To be called at the instant of a [`BegunService`] or a [`Finish::Later`].
+    /// Ends a service. Call this at the instant of a [`BegunService`] or a [`Finish::Later`].
     pub fn finish(&mut self, now: Instant, ticket: Ticket) -> Finish<J> {
         let worker = &mut self.workers[ticket.worker as usize];
         let ends = match &worker.service {
@@ -226,8 +226,8 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         Finish::Done(Served { job, class, queued, started })
     }
 
-    /// Stops all workers for this long, in addition to what is left of no other stall: of two that overlap, the later
-    /// end counts. Returns the end, at which services may begin again.
+    /// Stops all workers for this long. If two stalls overlap, the later end applies. Returns the end, at which
+    /// services may start again.
     pub fn stall(&mut self, now: Instant, length: Duration) -> Instant {
         let end = self.stalled_until.max(now + length);
         let more = end - self.stalled_until.max(now);
@@ -241,7 +241,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         end
     }
 
-    /// Changes the share of a background job (see [`CpuConfig::background`]) for services that begin from now on.
+    /// Changes the share of a background job (see [`CpuConfig::background`]) for services that start from now on.
     pub fn set_background(&mut self, share: f64) {
         self.config.background = share;
         self.slowness = slowness(&self.config);
@@ -250,8 +250,8 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         }
     }
 
-    /// The host dies: `lost` gets every job that waited or was in service. Until [`restart`](Self::restart),
-    /// nothing is taken.
+    /// The host fails: `lost` gets every job that waited or was in service. No job is accepted until
+    /// [`restart`](Self::restart).
     pub fn fail(&mut self, now: Instant, mut lost: impl FnMut(J)) {
         self.busy = self.busy_until(now);
         self.is_up = false;
@@ -272,7 +272,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         }
     }
 
-    /// The host is back, with an empty queue.
+    /// Restarts the host with an empty queue.
     pub fn restart(&mut self) {
         self.is_up = true;
         self.stalled_until = Instant::ZERO;
@@ -283,35 +283,35 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         self.is_up
     }
 
-    /// Waiting jobs that count for the buffer's limit: what watermarks are compared with.
+    /// Number of waiting jobs that count for the buffer's limit. Watermarks are compared with it.
     pub fn occupied(&self) -> usize {
         self.buffer.occupied()
     }
 
-    /// The rules of the queue.
+    /// Rules of the queue.
     pub fn triage(&mut self) -> &mut T {
         &mut self.triage
     }
 
-    /// A point to measure [`utilisation`](Self::utilisation) from.
+    /// Returns a mark for [`utilisation`](Self::utilisation).
     pub fn mark(&self, now: Instant) -> Mark {
         Mark { at: now, busy: self.busy_until(now) }
     }
 
-    /// How long workers have spent on jobs in all, as [`utilisation`](Self::utilisation) counts it.
+    /// Total busy time of all workers, counted as in [`utilisation`](Self::utilisation).
     pub fn busy(&self, now: Instant) -> Duration {
         Duration::from_nanos(self.busy_until(now))
     }
 
-    /// The part of the time since `mark` that workers spent on jobs, 0 to 1, the mean over all workers. Slowness by a
-    /// background job counts as busy, a stall does not. Of a host with a quota it is the part of the quota that is used: more
-    /// than 1 while it runs.
+    /// Share of the time since `mark` that workers were busy, 0 to 1, averaged over all workers. Slowness because of a
+    /// background job counts as busy, a stall does not. With a quota it is the used part of the quota, and more than 1
+    /// while the worker runs.
     pub fn utilisation(&self, mark: Mark, now: Instant) -> f64 {
         let span = (now - mark.at).as_nanos() as f64 * self.workers.len() as f64;
         if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy) as f64 / span } else { 0.0 }
     }
 
-    /// The next job that is worth serving.
+    /// Removes and returns the next job that is not stale.
     fn next_job(&mut self, now: Instant) -> Option<(Priority, Instant, J)> {
         loop {
             let (class, queued, job) = self.buffer.pop(&self.triage)?;
@@ -321,7 +321,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         }
     }
 
-    /// How many nanoseconds a service of this cost takes here.
+    /// Nanoseconds that a service of this cost takes here.
     fn length(&mut self, cost: Duration) -> u64 {
         let factor = match self.config.spread {
             Spread::Fixed => self.slowness,
@@ -330,10 +330,10 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         scaled(nanos(cost), factor)
     }
 
-    /// Busy time of all workers up to now, the part of services that are under way included.
+    /// Busy time of all workers until now, including the past part of services in progress.
     fn busy_until(&self, now: Instant) -> u64 {
         let running = self.workers.iter().filter_map(|worker| worker.service.as_ref());
-        // Nothing is done while stalled, and then all that is left lies after the stall.
+        // No work is done during a stall, so all remaining work comes after it.
         let at = now.max(self.stalled_until);
         running.fold(self.busy, |busy, service| {
             let left = service.ends.as_nanos().saturating_sub(at.as_nanos());

@@ -5,38 +5,38 @@ use base::Instant;
 use core::ops::Range;
 use core::time::Duration;
 
-/// What a [`FaultRule`] does to each message that it meets.
+/// Effect of a [`FaultRule`] on each message that it applies to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum FaultEffect {
-    /// Takes this much longer.
+    /// The message takes this much longer.
     Delay(Duration),
-    /// Takes longer by a time that is evenly distributed from zero to this.
+    /// The message takes longer by a uniformly distributed time from zero to this.
     Jitter(Duration),
-    /// Lost with this probability, 0 to 1.
+    /// The message is lost with this probability, 0 to 1.
     Loss(f64),
-    /// Arrives twice with this probability.
+    /// The message arrives twice with this probability.
     Duplicate(f64),
-    /// Held back with this probability, for this long: messages behind it overtake.
+    /// The message is delayed by this time with this probability, so that later messages overtake it.
     Reorder(f64, Duration),
-    /// Nothing gets through.
+    /// All messages are lost.
     Partition,
 }
 
-/// A fault of the network: which links, when, what. Rules add up; each is looked at in the order given.
+/// A fault of the network. Rules are cumulative and apply in the order given.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FaultRule {
-    /// Sender; `None` is any.
+    /// Sender; `None` means any.
     pub from: Option<HostIndex>,
-    /// Receiver; `None` is any.
+    /// Receiver; `None` means any.
     pub to: Option<HostIndex>,
-    /// From the start until just before the end, by the time of sending.
+    /// Times of sending to which the rule applies, without the end.
     pub when: Range<Instant>,
-    /// What happens.
+    /// Effect on each message.
     pub what: FaultEffect,
 }
 
 impl FaultRule {
-    /// Whether the rule is for this link.
+    /// Whether the rule applies to this link.
     pub(crate) fn concerns(&self, from: HostIndex, to: HostIndex) -> bool {
         self.from.is_none_or(|host| host == from) && self.to.is_none_or(|host| host == to)
     }

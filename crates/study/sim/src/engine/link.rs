@@ -5,46 +5,46 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
 
-/// Number of a host in its model, from zero.
+/// Index of a host in its model, from zero.
 pub type HostIndex = u32;
 
-/// A link in one direction.
+/// Configuration of a link in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkConfig {
-    /// Time on the way.
+    /// Transit time.
     pub delay: Duration,
-    /// `None` is a datagram service, to which every fault happens as it is. `Some` is a stream (TCP): nothing is lost
-    /// or doubled, but each loss of a segment costs its retransmission timeout.
+    /// `None` is a datagram service, which every fault affects directly. `Some` is a stream (TCP): no message is lost
+    /// or duplicated, but each lost segment costs its retransmission timeout.
     pub reliable: Option<Reliable>,
 }
 
-/// How a stream makes up for what is lost.
+/// Retransmission of lost segments in a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reliable {
-    /// The retransmission timeout, at first; it doubles with every loss of the same segment (RFC 6298 section 5.5).
+    /// Initial retransmission timeout. It doubles with every loss of the same segment (RFC 6298 section 5.5).
     pub timeout: Duration,
-    /// Whether everything on the link shares one connection, so that nothing is overtaken and what is behind a lost
-    /// segment waits; else each message has its own.
+    /// Whether all messages of the link share one connection: none is overtaken, and messages behind a lost segment
+    /// wait. Otherwise each message has its own connection.
     pub shared: bool,
 }
 
-/// When copies of a sent message arrive: none, one or two.
+/// Arrival times of a sent message's copies: none, one or two.
 type Deliveries = [Option<Instant>; 2];
 
 #[derive(Debug)]
 struct Link {
     config: LinkConfig,
     rng: Rng,
-    /// Rules that concern this link, by number.
+    /// Indexes of the rules for this link.
     rules: Box<[u32]>,
-    /// When the last message of a stream arrives; no later one arrives before.
+    /// Arrival of the last message in a stream. Later messages do not arrive before it.
     last: Instant,
 }
 
-/// All links between the hosts of a model, and what goes wrong with them.
+/// All links between the hosts of a model, with their faults.
 ///
-/// Each link draws from a generator of its own, and only when a rule asks for it: a fault of one link changes nothing
-/// on another, and a run with a rule compares with one without.
+/// Each link has its own random generator and draws only when a rule needs a number. A fault of one link therefore does
+/// not affect another, and runs with and without a rule are comparable.
 #[derive(Debug)]
 pub struct SimNetwork {
     hosts: u32,
@@ -52,13 +52,13 @@ pub struct SimNetwork {
     rules: Vec<FaultRule>,
 }
 
-/// A stream's timeout doubles up to this, and after this many retransmissions the connection is dead and the message
-/// lost (Linux: `TCP_RTO_MAX`, `tcp_retries2`).
+/// Maximum of a stream's timeout as it doubles, and maximum of retransmissions. After them the connection is closed and
+/// the message lost (Linux: `TCP_RTO_MAX`, `tcp_retries2`).
 const BACKOFF_MAX: Duration = Duration::from_mins(2);
 const RETRANSMISSIONS_MAX: usize = 15;
 
 impl SimNetwork {
-    /// Links between all pairs of hosts, also from each to itself.
+    /// Returns links between all pairs of hosts, also from each host to itself.
     pub fn new(hosts: u32, config: LinkConfig, rules: Vec<FaultRule>, rng: &Rng) -> Self {
         let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
         let links = pairs.map(|(from, to)| Link {
@@ -70,13 +70,13 @@ impl SimNetwork {
         Self { hosts, links: links.collect(), rules }
     }
 
-    /// Changes one link.
+    /// Changes the configuration of one link.
     pub fn set_link(&mut self, from: HostIndex, to: HostIndex, config: LinkConfig) {
         let index = self.index(from, to);
         self.links[index].config = config;
     }
 
-    /// Sends a message: when it arrives, if it does, and its copy, if there is one.
+    /// Sends a message. Returns the arrival times of the message and of its copy, if they arrive.
     pub fn send(
         &mut self,
         now: Instant,
@@ -109,7 +109,7 @@ impl Link {
                         at[1] = at[0];
                     }
                 }
-                // Copies fare one by one.
+                // Effects apply to each copy independently.
                 what => at = at.map(|copy| copy.and_then(|at| disturbed(at, what, &mut self.rng))),
             }
         }
@@ -137,7 +137,7 @@ impl Link {
     }
 }
 
-/// What an effect makes of one copy that would arrive at `at`.
+/// Applies an effect to one copy that would arrive at `at`. `None`: the copy is lost.
 fn disturbed(at: Instant, what: FaultEffect, rng: &mut Rng) -> Option<Instant> {
     match what {
         FaultEffect::Delay(more) => Some(at + more),

@@ -1,21 +1,21 @@
-//! The queue of coming events.
+//! The queue of pending events.
 
 use base::Instant;
 use core::time::Duration;
 
-/// Bits of a digit of time; a level of slots stands for each digit.
+/// Bits of a digit of time. Each digit has a level of slots.
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Digits of 64 bits of nanoseconds: the queue reaches as far as [`Instant`] does.
+/// Digits of 64 bits of nanoseconds: the queue covers the whole range of [`Instant`].
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// A slot of at most this many events is sorted as it is; a fuller one is first spread over the level below.
+/// A slot with at most this many events is sorted directly; a fuller slot is first distributed over the level below.
 const POUR_MAX: usize = 48;
-/// More sorted events than this, and the later half goes back to the slots: inserting moves what it passes.
+/// Maximum of sorted events. Beyond it the later half returns to the slots, because insertions move events.
 const NEAR_MAX: usize = 96;
-/// How many events of the sorted run a new one is compared with one by one before its place is searched for: most are
-/// among the next to happen, a service's end for example.
+/// Number of events in the sorted run that a new event is compared with before a binary search. Most new events are
+/// among the next to happen, for example the end of a service.
 const STEPS_MAX: usize = 16;
-/// Emptied lists with more room than this are given back, so that memory follows the number of pending events.
+/// Capacity above which an emptied list is freed, so that memory follows the number of pending events.
 const SPARE_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,32 +24,32 @@ struct Entry<E> {
     event: E,
 }
 
-/// Events in exact order of time; those of the same instant come out first in, first out.
+/// Events in exact order of time. Events of the same instant come out first in, first out.
 ///
-/// Near events wait in a short sorted run. Far ones wait in slots by the highest digit in which their time differs
-/// from the end of the run, as in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37, 1990), and are sorted
-/// only when few enough of them share the next slot, as in a ladder queue (Tang, Goh and Thng, ACM TOMACS 15, 2005).
-/// The cost of an event is thus a few moves of its entry, whatever the number pending and whatever the scale of time;
-/// no tick has to fit the model. Keep `E` small (8 to 16 bytes): it is copied, not pointed to.
+/// Near events wait in a short sorted run. Far events wait in slots by the highest digit in which their time differs
+/// from the end of the run, as in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37, 1990). They are sorted
+/// only when few enough share the next slot, as in a ladder queue (Tang, Goh and Thng, ACM TOMACS 15, 2005). An event
+/// thus costs a few moves of its entry, whatever the number of pending events and the scale of time. No tick must be
+/// chosen for the model. Keep `E` small (8 to 16 bytes), because it is copied.
 ///
-/// An event cannot be taken back: put a generation into it and compare when it comes.
+/// An event cannot be cancelled: put a generation into it and compare when it happens.
 ///
 /// - Scheduling: [`at`](Self::at), [`after`](Self::after).
-/// - Running: [`pop`](Self::pop), or [`pop_until`](Self::pop_until) an end; either moves [`now`](Self::now) on.
+/// - Running: [`pop`](Self::pop), or [`pop_until`](Self::pop_until) an end; both advance [`now`](Self::now).
 #[derive(Debug)]
 pub struct EventQueue<E> {
     now: u64,
     len: usize,
-    /// All events up to `base`, the next one last.
+    /// All events up to `base`; the next one is last.
     near: Vec<Entry<E>>,
     base: u64,
-    /// Lists of the events after `base`, level by level; each list in the order of scheduling.
+    /// Lists of the events after `base`, level by level; each list is in the order of scheduling.
     slots: Vec<Vec<Entry<E>>>,
-    /// A bit a slot that holds events.
+    /// One bit for each slot with events.
     occupied: [u64; LEVELS],
-    /// A bit a level that has such a slot.
+    /// One bit for each level that has such a slot.
     levels: u32,
-    /// Empty lists to use again.
+    /// Empty lists for reuse.
     spare: Vec<Vec<Entry<E>>>,
 }
 
@@ -69,13 +69,13 @@ impl<E> Default for EventQueue<E> {
 }
 
 impl<E: Copy> EventQueue<E> {
-    /// The instant of the event popped last.
+    /// Instant of the last popped event.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now)
     }
 
-    /// Schedules an event. One before [`now`](Self::now) would run time backwards; it is a bug of the model, and
-    /// comes at once where assertions are off.
+    /// Schedules an event. An instant before [`now`](Self::now) is a bug of the model; without debug assertions, the
+    /// event happens at once.
     pub fn at(&mut self, at: Instant, event: E) {
         debug_assert!(at.as_nanos() >= self.now, "scheduled at {at}, in the past of {}", self.now());
         let entry = Entry { at: at.as_nanos().max(self.now), event };
@@ -90,17 +90,17 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
-    /// Schedules an event this long after [`now`](Self::now).
+    /// Schedules an event at this time after [`now`](Self::now).
     pub fn after(&mut self, wait: Duration, event: E) {
         self.at(self.now() + wait, event);
     }
 
-    /// The next event, which now happens.
+    /// Removes the next event and advances the time to it.
     pub fn pop(&mut self) -> Option<(Instant, E)> {
         self.take_until(u64::MAX)
     }
 
-    /// The next event if it happens at `end` or before; otherwise time moves on to `end`.
+    /// Removes the next event if it happens at `end` or before. Otherwise advances the time to `end`.
     pub fn pop_until(&mut self, end: Instant) -> Option<(Instant, E)> {
         let popped = self.take_until(end.as_nanos());
         if popped.is_none() {
@@ -120,17 +120,17 @@ impl<E: Copy> EventQueue<E> {
         Some((Instant::from_nanos(at), event))
     }
 
-    /// How many events are pending.
+    /// Number of pending events.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is pending.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Sees to it that the sorted run begins with the next event.
+    /// Fills the sorted run, so that it starts with the next event.
     fn fill(&mut self) {
         while self.near.is_empty() && self.levels != 0 {
             let level = self.levels.trailing_zeros() as usize;
@@ -157,7 +157,7 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
-    /// Shortens the sorted run to its first half, and moves `base` back to its end.
+    /// Shortens the sorted run to its earlier half, and sets `base` to its new end.
     fn split(&mut self) {
         let last = self.near[self.near.len() - 1 - NEAR_MAX / 2].at;
         let later = self.near.partition_point(|entry| entry.at > last);
@@ -166,7 +166,7 @@ impl<E: Copy> EventQueue<E> {
         }
         let (level, slot) = place(self.base, last);
         let below = core::mem::replace(&mut self.base, last);
-        // Seen from the new end, everything that differed from the old one in a lower digit differs in this one.
+        // Relative to the new end, all times that differed from the old end in a lower digit differ in this digit.
         while self.levels & ((1 << level) - 1) != 0 {
             let lower = self.levels.trailing_zeros() as usize;
             let from = self.occupied[lower].trailing_zeros() as usize;
@@ -183,9 +183,9 @@ impl<E: Copy> EventQueue<E> {
         self.near.drain(..later);
     }
 
-    /// Puts an event into the sorted run, behind those of the same instant.
+    /// Inserts an event into the sorted run, behind events of the same instant.
     fn put_near(&mut self, entry: Entry<E>) {
-        // Most are among the next to happen, a service's end for example: those before it move up one by one.
+        // Most events are among the next to happen, so earlier ones are moved one by one.
         self.near.push(entry);
         let further = (self.near.len() - 1).saturating_sub(STEPS_MAX);
         let next_few = &mut self.near[further..];
@@ -229,13 +229,13 @@ impl<E: Copy> EventQueue<E> {
     }
 }
 
-/// The highest digit in which a later time differs from `base`, as a level, and its value.
+/// Returns the highest digit in which a later time differs from `base`, as a level, and the digit's value.
 fn place(at: u64, base: u64) -> (usize, usize) {
     let level = (u64::BITS - 1 - (at ^ base).leading_zeros()) / DIGIT_BITS;
     (level as usize, (at >> (level * DIGIT_BITS)) as usize % SLOTS)
 }
 
-/// The digits above a level.
+/// Returns the digits above a level.
 fn upper(time: u64, level: usize) -> u64 {
     let shift = (level as u32 + 1) * DIGIT_BITS;
     time.checked_shr(shift).and_then(|digits| digits.checked_shl(shift)).unwrap_or(0)

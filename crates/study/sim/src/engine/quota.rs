@@ -1,36 +1,36 @@
-//! A processor in parts: what a control group allows its processes.
+//! A processor quota, as a control group gives it to its processes.
 
 use base::Instant;
 use core::time::Duration;
 
-/// A part of each period (`cpu.max` of a control group, CFS bandwidth control of Linux): until it is used up services run
-/// at the speed of the whole processor, and then not at all until the next period. For a host with one worker.
+/// A part of each period (`cpu.max` of a control group, CFS bandwidth control of Linux). Services run at the speed of
+/// the whole processor until the part is used up, and then wait for the next period. For a host with one worker.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QuotaConfig {
     /// Length of a period.
     pub period: Duration,
-    /// Speed of the worker while it runs, against the base server; [`CpuConfig::capacity`](super::CpuConfig::capacity) is
-    /// what it has over whole periods.
+    /// Speed of the worker while it runs, relative to the base server.
+    /// [`CpuConfig::capacity`](super::CpuConfig::capacity) is its mean speed over whole periods.
     pub processor: f64,
 }
 
-/// What is left of the period that work was last done in. Times in nanoseconds.
+/// The rest of the period in which work was last done. Times are in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Quota {
-    /// Speed of the processor, against the base server.
+    /// Speed of the processor relative to the base server.
     processor: f64,
     period: u64,
     /// Processor time of each period.
     most: u64,
-    /// Processor time of a service by its time at the mean speed, at most 1.
+    /// Ratio of a service's processor time to its time at the mean speed, at most 1.
     share: f64,
-    /// End of the period, and what has been used of it.
+    /// End of the period, and the time used in it.
     ends: u64,
     used: u64,
 }
 
 impl Quota {
-    /// For services with this mean speed. The first period ends `phase` of its length after the start.
+    /// Returns the quota for services with this mean speed. The first period ends after `phase` of its length.
     pub(super) fn new(config: QuotaConfig, speed: f64, phase: f64) -> Self {
         let period = (config.period.as_nanos() as u64).max(1);
         let ends = (phase * period as f64) as u64;
@@ -39,13 +39,13 @@ impl Quota {
         quota
     }
 
-    /// The mean speed of services that begin from now on.
+    /// Sets the mean speed of services that start from now on.
     pub(super) fn set_speed(&mut self, speed: f64) {
         self.share = (speed / self.processor).min(1.0);
         self.most = ((self.share * self.period as f64) as u64).max(1);
     }
 
-    /// Begins a service that takes so long at the mean speed: how long it takes.
+    /// Starts a service of this length at the mean speed. Returns its duration with the quota.
     pub(super) fn serve(&mut self, now: Instant, length: u64) -> u64 {
         let now = now.as_nanos();
         if now >= self.ends {
@@ -57,7 +57,7 @@ impl Quota {
         let mut at = now;
         if left > room {
             left -= room;
-            // Of the periods that follow, all but the last are used up.
+            // All following periods except the last are used up.
             let whole = (left - 1) / self.most;
             left -= whole * self.most;
             at = self.ends + whole * self.period;
@@ -68,12 +68,12 @@ impl Quota {
         at + left - now
     }
 
-    /// The host stands still for so long, and its periods with it.
+    /// Stalls the host and its periods for this long.
     pub(super) fn stall(&mut self, more: Duration) {
         self.ends += more.as_nanos() as u64;
     }
 
-    /// What was to be done is lost: nothing of the present period has been used, or of later ones.
+    /// Drops the work in progress: the current period and later ones are unused.
     pub(super) fn reset(&mut self, now: Instant) {
         let ahead = self.ends.saturating_sub(now.as_nanos());
         self.ends -= ahead / self.period * self.period;
@@ -91,7 +91,7 @@ mod tests {
         Instant::from_nanos(1_000 * us)
     }
 
-    /// A tenth of a processor in periods of 10 ms, the first of which ends at 5 ms.
+    /// Returns a tenth of a processor in periods of 10 ms, the first of which ends at 5 ms.
     fn quota() -> Quota {
         let config = QuotaConfig { period: Duration::from_millis(10), processor: 10.0 };
         Quota::new(config, 1.0, 0.5)
@@ -100,18 +100,18 @@ mod tests {
     #[test]
     fn work_runs_at_full_speed_until_the_part_is_used_up() {
         let mut quota = quota();
-        // 6 ms of a tenth are 0.6 of the whole; the next 0.6 find 0.4, and the period ends at 5 ms.
+        // 6 ms at a tenth are 0.6 ms at full speed. The next 0.6 ms find 0.4 ms left, and the period ends at 5 ms.
         assert_eq!(quota.serve(at(0), 6 * MS), 6 * MS / 10);
         assert_eq!(quota.serve(at(1_000), 6 * MS), 4 * MS + 2 * MS / 10);
         assert_eq!(quota.serve(at(6_000), 8 * MS), 8 * MS / 10);
-        // Rest does not save up: 25 ms are 2.5 periods, of which the first ends at 105 ms.
+        // Unused time does not accumulate: 25 ms are 2.5 periods, of which the first ends at 105 ms.
         assert_eq!(quota.serve(at(100_000), 25 * MS), 15 * MS + 5 * MS / 10);
     }
 
     #[test]
     fn a_service_goes_on_from_one_period_to_the_next() {
         let mut quota = quota();
-        // 0.3 ms before the end, 0.7 after it, of a period that allows 1.
+        // 0.3 ms before the end of a period and 0.7 ms after it; a period allows 1 ms.
         assert_eq!(quota.serve(at(4_700), 10 * MS), MS);
         assert_eq!(quota.serve(at(6_000), 3 * MS), 3 * MS / 10);
         assert_eq!(quota.serve(at(7_000), MS), 8 * MS + MS / 10);
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(quota.serve(at(0), 10 * MS), MS);
         quota.stall(Duration::from_millis(50));
         assert_eq!(quota.serve(at(51_000), 5 * MS), 4 * MS + 5 * MS / 10);
-        // Hours of work are lost, and nothing of them is left.
+        // Hours of work are lost, and leave no trace.
         quota.serve(at(60_000), 1_000_000 * MS);
         quota.reset(at(61_000));
         assert_eq!(quota.serve(at(61_000), 10 * MS), MS);

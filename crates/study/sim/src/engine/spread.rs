@@ -1,4 +1,4 @@
-//! How simulated times scatter around their mean.
+//! Distributions of simulated times around their mean.
 
 use base::Rng;
 use core::time::Duration;
@@ -6,20 +6,20 @@ use rand::Rng as _;
 use rand_distr::{Distribution, Exp1};
 use std::sync::Arc;
 
-/// How times scatter around their mean.
+/// Distribution of times around their mean.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Spread {
-    /// Not at all.
+    /// Constant.
     #[default]
     Fixed,
-    /// Exponentially.
+    /// Exponential.
     Exponential,
-    /// As measured.
+    /// Measured.
     Measured(QuantileTable),
 }
 
 impl Spread {
-    /// Draws a factor of mean 1.
+    /// Draws a factor with mean 1.
     pub fn factor(&self, rng: &mut Rng) -> f64 {
         match self {
             Self::Fixed => 1.0,
@@ -28,7 +28,7 @@ impl Spread {
         }
     }
 
-    /// Draws a time of this mean.
+    /// Draws a time with this mean.
     pub fn draw(&self, mean: Duration, rng: &mut Rng) -> Duration {
         match self {
             Self::Fixed => mean,
@@ -37,48 +37,49 @@ impl Spread {
     }
 }
 
-/// A time in nanoseconds; what does not fit (584 years) saturates.
+/// Converts a time to nanoseconds. Times over 584 years saturate.
 pub(crate) fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
 
-/// Nanoseconds multiplied, to the nearest one; what does not fit saturates.
+/// Multiplies nanoseconds and rounds to the nearest one. Values out of range saturate.
 pub(crate) fn scaled(nanos: u64, factor: f64) -> u64 {
-    // Half a nanosecond is rounded up; calls into a library for that would cost more than all else here. Signed
-    // numbers are converted by one instruction, and what they do not hold is 292 years.
+    // Half a nanosecond is added for rounding; a library call would cost more than all the rest. Signed numbers are
+    // converted by one instruction, and their range of 292 years is enough.
     (nanos.min(i64::MAX as u64) as i64 as f64 * factor + 0.5) as i64 as u64
 }
 
-/// A measured law as a table of its quantiles at equal steps of probability, linear in between, scaled to mean 1.
+/// A measured distribution as a table of quantiles at equal steps of probability, linear in between, scaled to mean 1.
 /// Cheap to clone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QuantileTable(Arc<[f64]>);
 
 impl QuantileTable {
-    /// From the quantiles at probabilities 0, 1/n, 2/n ... 1, in any unit: only their ratio to the mean counts.
+    /// Returns the table of the quantiles at probabilities 0, 1/n, 2/n ... 1. The unit is arbitrary: only the ratio to
+    /// the mean counts.
     ///
     /// # Panics
-    /// They are fewer than two, out of order, negative, infinite, or all zero.
+    /// When the quantiles are fewer than two, out of order, negative, infinite, or all zero.
     pub fn new(quantiles: &[f64]) -> Self {
         let is_right = quantiles.len() > 1 && quantiles.is_sorted() && quantiles[0] >= 0.0;
-        // The mean of a law that is linear between its quantiles.
+        // Mean of a distribution that is linear between its quantiles.
         let mean = quantiles.windows(2).map(|pair| f64::midpoint(pair[0], pair[1])).sum::<f64>()
             / (quantiles.len().max(2) - 1) as f64;
         assert!(is_right && mean > 0.0 && mean.is_finite(), "no quantiles of a time: {quantiles:?}");
         Self(quantiles.iter().map(|quantile| quantile / mean).collect())
     }
 
-    /// From measurements in any order and unit; they are sorted, and each becomes a quantile.
+    /// Returns the table of measurements in any order and unit. They are sorted, and each becomes a quantile.
     ///
     /// # Panics
-    /// As [`new`](Self::new).
+    /// Like [`new`](Self::new).
     pub fn from_samples(samples: &[f64]) -> Self {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         Self::new(&sorted)
     }
 
-    /// The quantile at a probability of 0 to 1.
+    /// Quantile at a probability from 0 to 1.
     fn at(&self, probability: f64) -> f64 {
         let place = probability * (self.0.len() - 1) as f64;
         let below = (place as usize).min(self.0.len() - 2);

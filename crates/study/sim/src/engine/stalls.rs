@@ -4,15 +4,14 @@ use super::Spread;
 use base::{Instant, Rng};
 use core::time::Duration;
 
-/// Pauses of a whole host, as garbage collection makes them: all of its workers stop and go on where they were. They
-/// come at random.
+/// Pauses of a whole host at random times, like those of garbage collection: all workers stop, and then continue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StallConfig {
     /// Mean time from the end of a pause to the start of the next.
     pub spacing: Duration,
     /// Mean length of a pause.
     pub length: Duration,
-    /// How the length scatters.
+    /// Distribution of the length.
     pub length_spread: Spread,
 }
 
@@ -24,13 +23,13 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// The generator should be a fork of the host's own, so that pauses do not change what else is drawn.
+    /// Returns the pauses. The generator should be a fork, so that pauses do not change other numbers.
     pub fn new(config: StallConfig, rng: Rng) -> Self {
         Self { config, rng }
     }
 
-    /// The next pause after one that ended at `end` (zero for the first): when it starts and how long it lasts,
-    /// for [`Cpu::stall`](super::Cpu::stall).
+    /// Returns start and length of the next pause after a pause that ended at `end` (zero for the first), for
+    /// [`Cpu::stall`](super::Cpu::stall).
     pub fn next(&mut self, end: Instant) -> (Instant, Duration) {
         let spacing = Spread::Exponential.draw(self.config.spacing, &mut self.rng);
         let length = self.config.length_spread.draw(self.config.length, &mut self.rng);

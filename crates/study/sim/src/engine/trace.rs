@@ -1,4 +1,4 @@
-//! A digest of a run, to see whether two runs went the same way.
+//! A digest of a run, to compare two runs.
 
 use base::Instant;
 use core::fmt;
@@ -7,9 +7,10 @@ use core::fmt;
 const FACTOR: u64 = 0x6a09_e667_f3bc_c909;
 const START: u64 = 0xbb67_ae85_84ca_a73b;
 
-/// A digest of everything that happened, in order: two runs that agree in it went the same way.
+/// Digest of all events in order: two runs with equal digests took the same course.
 ///
-/// One multiplication a word, cheap enough to be always on. It finds accidents, not forgeries.
+/// It costs one multiplication per word, cheap enough to be always on. It detects accidental differences, not
+/// forgeries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trace {
     state: u64,
@@ -23,15 +24,15 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// Adds a fact of an event.
+    /// Adds a number that describes an event.
     pub fn word(&mut self, word: u64) {
-        // Folding the wide product keeps the high bits, which a plain multiplication never brings down again.
+        // Folding the wide product keeps the high bits, which a plain multiplication never moves down again.
         let wide = u128::from(self.state ^ word) * u128::from(FACTOR);
         self.state = ((wide >> 64) as u64 ^ wide as u64).wrapping_add(START);
         self.words += 1;
     }
 
-    /// Adds an event: when it happened, what kind it was, whom it concerned.
+    /// Adds an event: its time, its kind, and the host or call that it concerns.
     pub fn event(&mut self, at: Instant, kind: u32, subject: u32) {
         self.word(at.as_nanos());
         self.word(u64::from(kind) << 32 | u64::from(subject));

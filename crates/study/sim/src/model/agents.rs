@@ -1,5 +1,5 @@
-//! The user agents: as many as there are calls, without a processor, so that they answer at once (Overload paper,
-//! section IV-B).
+//! The user agents: a pair for each call, without processors, so that they answer at once (Overload paper, section
+//! IV-B).
 
 use super::measure::{BinRates, StreamResults};
 use super::medium::Map;
@@ -17,53 +17,53 @@ use transaction::{
 };
 use wire::Method;
 
-/// Which of the two parties.
+/// A party of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UserAgent {
     Caller,
     Callee,
 }
 
-/// What the agents keep with a transaction.
+/// Data that the agents keep with a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Leg {
     call: CallId,
     user_agent: UserAgent,
     method: Method,
-    /// The host that it lives on: a server, or [`HostId::AGENTS`].
+    /// Host of the transaction: a server, or [`HostId::AGENTS`].
     at: HostId,
 }
 
-/// A call, as both its parties see it.
+/// A call, with the state of both parties.
 #[derive(Debug)]
 struct Call {
     generation: u32,
     stream: u16,
     started: Instant,
-    /// When the caller hung up.
+    /// Time at which the caller hung up.
     hung_up: Instant,
     answered: bool,
     caller: Uac,
     callee: Option<Uas>,
-    /// When the alarm of each party is due; another one is void.
+    /// Time of each party's alarm. An alarm at another time is void.
     alarms: [Instant; 2],
-    /// The caller's INVITE, to be cancelled.
+    /// The caller's INVITE, for a CANCEL.
     invite: Option<Id>,
-    /// The callee's transaction of it, and the INVITE as it came in.
+    /// The callee's transaction of the INVITE, and the INVITE as received.
     incoming: Option<(Id, ModelMessage)>,
-    /// What the Request-URI leads to: drawn, and once a server has the callee, that one.
+    /// Destination of the Request-URI: drawn at first, then the server that has the callee.
     target: HostId,
-    /// The host that the callee's half lives on: a server, or [`HostId::AGENTS`].
+    /// Host of the callee: a server, or [`HostId::AGENTS`].
     at: HostId,
-    /// The proxy that keeps its state, as its Record-Route says.
+    /// The proxy that keeps the call's state, from its Record-Route.
     keeper: HostId,
-    /// The route of each party's requests, next host last.
+    /// Route of each party's requests, next host last.
     routes: [Route; 2],
 }
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// What the agents want besides sending.
+/// An alarm that the agents request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Alarm {
     pub(crate) at: Instant,
@@ -71,7 +71,7 @@ pub(crate) struct Alarm {
     pub(crate) user_agent: UserAgent,
 }
 
-/// What a step of the agents brings.
+/// Output of a step of the agents.
 #[derive(Default, Debug)]
 pub(crate) struct Out {
     pub(crate) sent: Vec<LinkMessage>,
@@ -88,11 +88,11 @@ pub(crate) struct Agents {
     branch: u32,
 }
 
-/// Passes on what is sent, and keeps the news for when the layer is free again.
+/// Collects sent messages, and keeps the transaction's news until the layer is free again.
 struct Collect<'a> {
     sent: &'a mut Vec<LinkMessage>,
     news: Option<(Leg, TransactionNews)>,
-    /// Stream of the request that a timer has sent again.
+    /// Stream of the request that a timer has retransmitted.
     resent: Option<u16>,
 }
 
@@ -133,7 +133,7 @@ impl Agents {
         }
     }
 
-    /// When the next call of a stream starts.
+    /// Start time of a stream's next call.
     pub(crate) fn next_arrival(&mut self, stream: u16) -> Option<Instant> {
         self.sources[stream as usize].arrivals.next()
     }
@@ -142,7 +142,7 @@ impl Agents {
         self.sources.into_iter().map(|source| source.measure.results).collect()
     }
 
-    /// What all streams came to in the bin that ends now.
+    /// Returns the rates of all streams in the bin that ends now.
     pub(crate) fn lately(&self, now: Instant, bin: Duration) -> BinRates {
         let from = Instant::ZERO + (now - Instant::ZERO).saturating_sub(bin);
         let sum = |of: fn(&StreamResults) -> &Series| {
@@ -155,12 +155,12 @@ impl Agents {
         }
     }
 
-    /// Calls that are not over.
+    /// Number of calls in progress.
     pub(crate) fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Transactions of all agents.
+    /// Number of transactions of all agents.
     pub(crate) fn transactions(&self) -> usize {
         self.layer.len()
     }
@@ -169,7 +169,7 @@ impl Agents {
         self.layer.noticed_deadline()
     }
 
-    /// A new call: INVITE to one of the first hosts of its path.
+    /// Starts a call with an INVITE to one of the first hosts of its path.
     pub(crate) fn call(&mut self, now: Instant, stream: u16, out: &mut Out) {
         let last = self.map.paths[stream as usize].len() - 1;
         let (first, target) = (self.map.stage(stream, 0), self.map.stage(stream, last));
@@ -202,7 +202,7 @@ impl Agents {
         self.calls[at].invite = self.send_request(now, call, UserAgent::Caller, first, message, out);
     }
 
-    /// The host that a party of a call lives on: what answers its requests goes there.
+    /// Host of a party of a call. Responses to its requests go there.
     fn place_of(&self, call: CallId, user_agent: UserAgent) -> HostId {
         if user_agent == UserAgent::Callee { self.calls[call.at].at } else { HostId::AGENTS }
     }
@@ -257,7 +257,7 @@ impl Agents {
         self.layer.request(now, new, Sent { to, message }, &mut collect)
     }
 
-    /// A request in the dialog.
+    /// Sends a request in the dialog.
     fn send_in_dialog(
         &mut self,
         now: Instant,
@@ -275,7 +275,7 @@ impl Agents {
         }
     }
 
-    /// A message arrived, at a server or at the agents' own place.
+    /// Handles a message that arrived at a server or at the agents' own host.
     pub(crate) fn handle(&mut self, now: Instant, at: HostId, message: &ModelMessage, out: &mut Out) {
         self.clear_away(now);
         match message.start {
@@ -284,8 +284,8 @@ impl Agents {
         }
     }
 
-    /// A server dies: of the calls there the callers' halves are left, which find that out by themselves. After its
-    /// return what is said in them gets 481, and an INVITE that is repeated is a new one.
+    /// A server fails. Of its calls only the callers' state is left, and the callers must notice by themselves. After
+    /// the server's return, requests in these calls get 481, and a retransmitted INVITE is new.
     pub(crate) fn die(&mut self, server: HostId) {
         let there = self.layer.iter().filter(|(_, leg)| leg.at == server).map(|(id, _)| id);
         for id in there.collect::<Vec<_>>() {
@@ -300,17 +300,17 @@ impl Agents {
         }
     }
 
-    /// Ends transactions whose time is over.
+    /// Ends the transactions whose time is over.
     pub(crate) fn clear_away(&mut self, now: Instant) {
         while self.layer.clear_away(now, |_, _| ()) {}
     }
 
-    /// Whether a request is one that came before and is remembered.
+    /// Whether a request is a retransmission of a known request.
     pub(crate) fn knows(&self, key: &ServerKey) -> bool {
         self.layer.find(key).is_some()
     }
 
-    /// A server refuses a new INVITE, whatever the callee would say.
+    /// Refuses a new INVITE at a server, without the callee.
     pub(crate) fn refuse(
         &mut self,
         now: Instant,
@@ -366,7 +366,7 @@ impl Agents {
         let call = message.call;
         let entry = self.calls.get(call.at).filter(|entry| entry.generation == call.generation);
         let lives = entry.is_some();
-        // Whether the other half of the call is here too.
+        // Whether the callee of the call is on this host.
         let is_home = entry.is_some_and(|entry| entry.at == at);
         if message.method == Method::Ack {
             if is_home {
@@ -380,7 +380,7 @@ impl Agents {
             Method::Invite if lives && self.may_ring(call.at, at) => {
                 self.invited(now, call, id, message, out);
             }
-            // Another branch of a request that came before (RFC 3261 §8.2.2.2), or nobody is left to ring.
+            // Another branch of an earlier request (RFC 3261 §8.2.2.2), or the call is over.
             Method::Invite => answer(&mut self.layer, now, this, if lives { 482 } else { 487 }, out),
             Method::Cancel => {
                 if is_home && self.layer.find(&message.cancelled_key_at(at)).is_some() {
@@ -398,7 +398,7 @@ impl Agents {
         }
     }
 
-    /// A server transaction for a request that is none of those that there are.
+    /// Creates a server transaction for a request that is not a retransmission.
     fn accept(&mut self, now: Instant, at: HostId, request: &ModelMessage, out: &mut Out) -> Option<Id> {
         let ModelMessage { call, method, stream, .. } = *request;
         let user_agent = if request.by_callee { UserAgent::Caller } else { UserAgent::Callee };
@@ -410,8 +410,9 @@ impl Agents {
         self.layer.accept(now, new, &mut Collect::new(&mut out.sent))
     }
 
-    /// Whether an INVITE begins something: nobody has it yet, or the one who has it did not get an answer through
-    /// before a balancer gave it to another server. On bytes both would ring, and one of them get a BYE.
+    /// Whether an INVITE starts ringing. It does if no server has the call, or if the previous server's answer was lost
+    /// before a balancer sent the INVITE to another server. In reality both servers would ring, and one of them would
+    /// get a BYE.
     fn may_ring(&self, call: u32, at: HostId) -> bool {
         let entry = &self.calls[call];
         entry.callee.is_none() || (entry.at != at && !entry.answered)
@@ -430,7 +431,7 @@ impl Agents {
         let mut invite = *invite;
         if at != HostId::AGENTS {
             entry.target = at;
-            // Its Contact: where the last host of the way sends what is for the call.
+            // Its Contact: the last host of the path sends requests of the call there.
             invite.route.push(at);
         }
         entry.incoming = Some((id, invite));
@@ -537,7 +538,7 @@ impl Agents {
         }
     }
 
-    /// Forgets a call that is over on both sides.
+    /// Removes a call that is over on both sides.
     fn settle(&mut self, at: u32) {
         let call = &self.calls[at];
         if call.caller.is_over() && call.callee.is_none_or(Uas::is_settled) {
@@ -545,7 +546,7 @@ impl Agents {
         }
     }
 
-    /// An alarm rings.
+    /// Handles an alarm.
     pub(crate) fn alarm(&mut self, now: Instant, call: u32, user_agent: UserAgent, out: &mut Out) {
         let Some(entry) = self.calls.get_mut(call) else { return };
         if entry.alarms[user_agent as usize] != now {
@@ -558,7 +559,7 @@ impl Agents {
         }
     }
 
-    /// Runs the transactions' timers that are due.
+    /// Fires the transactions' timers that are due.
     pub(crate) fn expire(&mut self, now: Instant, out: &mut Out) {
         while let Some(due) = self.layer.due(now) {
             let mut collect = Collect::new(&mut out.sent);
@@ -578,7 +579,7 @@ impl Agents {
                     self.caller(now, leg.call, UacEvent::InviteLost, out);
                 }
                 (UserAgent::Caller, Method::Bye) => self.caller(now, leg.call, UacEvent::ByeLost, out),
-                // Not of an INVITE that another server refused.
+                // Not for an INVITE that another server refused.
                 (UserAgent::Callee, Method::Invite | Method::Bye) if self.calls[leg.call.at].at == leg.at => {
                     self.callee(now, leg.call, UasEvent::Done, None, out);
                 }
@@ -588,7 +589,7 @@ impl Agents {
     }
 }
 
-/// Answers a request that came in.
+/// Answers a received request.
 fn answer(
     layer: &mut Layer<Leg, Sent>,
     now: Instant,

@@ -1,5 +1,5 @@
-//! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it [`control::Membership`]:
-//! probes, and what they and the traffic say about the health of the servers.
+//! The balancer of the model: [`balance::Balancer`] on typed messages, with [`control::Membership`] for probes and for
+//! the servers' health from probes and traffic.
 
 use super::medium::Map;
 use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
@@ -21,15 +21,16 @@ pub(crate) struct Balancer {
     members: Membership<HostId>,
     /// Version of the members that the core has.
     told: (u64, u64),
-    /// Where nobody is asked, nothing that fails is noticed: live a closed port would tell, and there are none here.
+    /// Without probes, failures are not noticed: a real server's closed port would cause an ICMP error, which the model
+    /// does not have.
     is_probing: bool,
-    /// Unlike that of the process before it: answers to its probes are none to ours.
+    /// Number of this process's life, so that answers to an earlier life's probes are ignored.
     life: u32,
-    /// What the server's shard does around its balancer, for the same messages.
+    /// Operations that the server's shard does around its balancer for the same messages.
     pub(crate) ledger: Ledger,
 }
 
-/// The key that a balancer makes of a Call-ID: the number of the call makes it unlike all others for certain.
+/// Key that a balancer makes of a Call-ID. The number of the call makes it unique for certain.
 fn key_of(call_id: u64, message: &ModelMessage) -> CallKey {
     CallKey(u128::from(call_id) << 64 | u128::from(message.call.generation))
 }
@@ -39,7 +40,7 @@ fn direction_of(message: &ModelMessage) -> Direction {
 }
 
 impl Balancer {
-    /// `capacity` of each server is what the policy is told; a server may be slower than that.
+    /// `capacity` is the capacity of each server as the policy sees it. The real capacity may be lower.
     pub(crate) fn new(
         (now, life): (Instant, u32),
         map: Arc<Map>,
@@ -66,7 +67,7 @@ impl Balancer {
         Self { core, map, servers, members, told, is_probing, life, ledger: Ledger::default() }
     }
 
-    /// A message: on to its server, or back to where its Via leads.
+    /// Forwards a request to its server, or a response to its next Via.
     pub(crate) fn handle(
         &mut self,
         now: Instant,
@@ -98,7 +99,7 @@ impl Balancer {
         let Some(next) = message.vias.last() else { return };
         let key = key_of(self.map.call_id(message.call), &message);
         let (to, direction) = (next.host, direction_of(&message));
-        // Who answers copies the request as it was sent to him.
+        // A response copies `hop` from the request that the server received.
         if direction == Direction::ToPool
             && let Some(slot) = self.slot_of(message.hop)
         {
@@ -106,7 +107,7 @@ impl Balancer {
         }
         let is_refused_cancel = message.method == Method::Cancel && status >= 300;
         if is_refused_cancel && self.core.session(key).is_none() {
-            // Every server was asked; those that do not know the INVITE say so, and nobody needs to hear that.
+            // Every server was asked, and servers without the INVITE answer 481: those answers are dropped.
             return self.ledger.charge(Operation::Discard);
         }
         let response = Response {
@@ -129,8 +130,7 @@ impl Balancer {
         if has_token {
             message.route.pop();
         }
-        // What a token in Record-Route names: servers stand right behind the balancer, so it is the one that has the
-        // call.
+        // A token in Record-Route names the server of the call, because servers come right after the balancer.
         let pinned = if has_token { self.slot_of(message.target) } else { None };
         let call_id = self.map.call_id(message.call);
         let request = Request {
@@ -143,7 +143,7 @@ impl Balancer {
             direction,
             pinned,
             by_token: pinned.is_some(),
-            // Nobody invents tags here, and no call is answered twice.
+            // The model has no invented tags, and no call is answered twice.
             begun_by_peer: false,
             tags: Tags::default(),
             has_priority: false,
@@ -204,12 +204,12 @@ impl Balancer {
         self.servers.contains(&host.0).then(|| Slot(host.0 - self.servers.start))
     }
 
-    /// What the traffic says about the health of servers.
+    /// Applies the signs of the servers' health from the traffic.
     fn heed(&mut self, now: Instant) {
         for sign in self.core.drain_signs() {
             self.members.sign(now, sign);
         }
-        // Nobody reads a log here.
+        // The model has no log.
         self.members.drain_events().for_each(drop);
         if self.told != self.members.version() {
             self.told = self.members.version();
@@ -217,7 +217,7 @@ impl Balancer {
         }
     }
 
-    /// Does what is due: ends leases and sessions, sends probes.
+    /// Ends leases and sessions that are due, and sends probes.
     pub(crate) fn tick(&mut self, now: Instant, id: HostId, out: &mut Vec<LinkMessage>) {
         for _ in 0..self.core.expire(now) {
             self.ledger.charge(Operation::Expire);
@@ -229,7 +229,7 @@ impl Balancer {
         self.heed(now);
     }
 
-    /// The answer to a probe.
+    /// Handles the answer to a probe.
     pub(crate) fn answered(&mut self, now: Instant, from: HostId, message: &ModelMessage) {
         let ModelStart::Response(status) = message.start else { return };
         let CallId { at: life, generation: cseq } = message.call;
@@ -248,7 +248,7 @@ impl Balancer {
         self.core.open_transactions()
     }
 
-    /// Of each server: occupancies that arriving transactions met, and how often (TLWL paper, section V).
+    /// Returns for each server the occupancies that arriving transactions met, and how often (TLWL paper, section V).
     pub(crate) fn occupancy(&self) -> impl Iterator<Item = (HostId, Vec<(u64, u64)>)> + '_ {
         self.servers.clone().enumerate().map(|(slot, host)| {
             let met = self.core.stats(Slot(slot as u16)).occupancy.iter_recorded();
@@ -259,13 +259,13 @@ impl Balancer {
         })
     }
 
-    /// Whether every load equals the sum of its leases.
+    /// Checks that every load equals the sum of its leases.
     pub(crate) fn audit(&self) -> Result<(), String> {
         self.core.audit()
     }
 }
 
-/// A probe as a message.
+/// Returns a probe as a message.
 fn options(id: HostId, life: u32, probe: Probe<HostId>) -> Sent {
     let message = ModelMessage {
         start: ModelStart::Request,

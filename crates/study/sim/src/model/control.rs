@@ -5,7 +5,7 @@ use base::Instant;
 use core::time::Duration;
 use overload::{Guard, MessageClass, Notice, RequestInfo};
 
-/// A response came to a host that has this guard.
+/// Handles a response that arrived at a host with this guard.
 pub(crate) fn on_response(
     guard: &mut Guard<HostId>,
     now: Instant,
@@ -19,7 +19,7 @@ pub(crate) fn on_response(
     }
 }
 
-/// The class of a message. `known`: a transaction here knows it already.
+/// Returns the class of a message. `known`: a transaction of this host matches it.
 pub(crate) fn class_of(message: &ModelMessage, known: bool) -> MessageClass {
     if !message.is_request() {
         return MessageClass::Response;

@@ -1,5 +1,4 @@
-//! What a proxy that works as a running server does with a new call when its turn comes: it takes or refuses the
-//! call.
+//! Admission of a new call at the end of its wait, for a proxy that models a running server.
 
 use super::keeping::Keeper;
 use super::message::{HostId, ModelMessage};
@@ -8,16 +7,15 @@ use core::time::Duration;
 use overload::{Guard, MessageClass, Origin, Rejection, RequestPath, TurnControl};
 use transaction::TransactionKey;
 
-/// Calls whose verdict is remembered, in each of two generations: of 32 s (64*T1, RFC 3261 §17.1.1.2) at 2,000 a
-/// second.
+/// Number of remembered verdicts in each of two generations: 32 s (64*T1, RFC 3261 §17.1.1.2) at 2,000 calls a second.
 const GENERATION: usize = 65_536;
 
-/// Takes or refuses new calls, and gives the same verdict to the copies of each.
+/// Admits or refuses new calls, with the same verdict for all copies of a call.
 #[derive(Debug)]
 pub(crate) struct Gate {
     turn: TurnControl,
-    /// The server knows copies of what it has taken by their transaction, or by the hop that they went to; and of
-    /// what it has refused by a list. This is all three.
+    /// Verdict of each call. The server recognizes copies of admitted calls by their transaction or their next hop, and
+    /// copies of refused calls by a list. This map serves all three purposes.
     verdicts: Recent<TransactionKey, Result<(), Rejection>>,
 }
 
@@ -26,7 +24,7 @@ impl Gate {
         Self { turn: TurnControl::new(rng.fork("gate")), verdicts: Recent::new(GENERATION) }
     }
 
-    /// Whether an INVITE that begins a call is taken; it has waited so long.
+    /// Whether an INVITE that starts a call is admitted after waiting for `waited`.
     pub(crate) fn admit(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! A host: a processor with its queue, and what runs on it.
+//! A host: a processor with its queue, and the role that it runs.
 
 use super::agents::{Agents, Alarm};
 use super::control::{class_of, on_response};
@@ -22,40 +22,40 @@ use std::collections::BTreeSet;
 use transaction::{TransactionKey, TransportKind};
 use wire::Method;
 
-/// What waits for the processor.
+/// A job that waits for the processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     what: What,
     class: MessageClass,
-    /// Whether it is taken even when the buffer is full.
+    /// Whether it enters the queue even when the buffer is full.
     is_spared: bool,
-    /// The same for copies of a message; only where copies are looked for.
+    /// Equal for copies of a message; set only if copies are looked for.
     key: u64,
-    /// When it came.
+    /// Time of arrival.
     since: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A message, by its place.
+    /// A message, by its index.
     Message(u32),
-    /// A timer, by its place.
+    /// A timer, by its index.
     Timer(u32),
-    /// A balancer's probe, by its place.
+    /// A balancer's probe, by its index.
     Probe(u32),
-    /// The rejection of a message, by its place.
+    /// Rejection of a message, by the message's index.
     Rejection(u32, Rejection),
-    /// A call to be looked up for another host, by its place.
+    /// Look-up of a call for another host, by its index.
     Query(u32),
 }
 
-/// The queue's rules: those of the `overload` crate where the host has a triage queue.
+/// Rules of the queue, from the `overload` crate if the host has a triage queue.
 #[derive(Debug)]
 struct Lanes {
     rules: Option<overload::Triage>,
-    /// Whether requests that are to be rejected take room in the buffer.
+    /// Whether requests that will be rejected take room in the buffer.
     buffers_rejections: bool,
-    /// Stale jobs, to be forgotten.
+    /// Stale jobs to be removed.
     dropped: Vec<Job>,
 }
 
@@ -65,7 +65,7 @@ impl QueueTriage<Job> for Lanes {
         (copies && matches!(job.what, What::Message(_))).then_some(job.key)
     }
 
-    /// Section VI-A: with early rejection only what is admitted takes room in the buffer.
+    /// Section VI-A: with early rejection, only admitted requests take room in the buffer.
     fn is_bounded(&self, class: Priority, job: &Job) -> bool {
         match job.what {
             What::Rejection(..) => self.buffers_rejections,
@@ -87,8 +87,8 @@ impl QueueTriage<Job> for Lanes {
     }
 }
 
-/// Where a class waits. Timers come first (section IV-A); rejections second, everything else third (section VI-A); or
-/// by the lanes of a triage queue, of which the engine has four.
+/// Returns the priority of a class. Timers come first (section IV-A); rejections second, everything else third (section
+/// VI-A). With a triage queue, the class decides the lane; the engine has four lanes.
 fn priority(class: MessageClass, triage: bool) -> Priority {
     match class.lane() {
         0 => Priority::P1,
@@ -103,33 +103,33 @@ fn priority(class: MessageClass, triage: bool) -> Priority {
 pub(crate) struct Host {
     pub(crate) element: Element,
     cpu: Cpu<Job, Lanes>,
-    /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
+    /// Whether ending a transaction takes no time, so that the moment of its end is unobservable.
     clears_for_free: bool,
     messages: Slab<ModelMessage>,
-    /// Of a database: what other hosts look up, as it came to them.
+    /// Of a database: look-ups for other hosts, as the messages arrived.
     queries: Slab<LinkMessage>,
     fires: Slab<Fire>,
     discard: Discard,
-    /// Of a server that absorbs what comes again: requests that it has and has not answered yet.
+    /// Of a server that absorbs retransmissions: requests received and not yet answered.
     unanswered: BTreeSet<TransactionKey>,
-    /// Which of these each worker serves.
+    /// The unanswered request that each worker serves.
     serving: Vec<Option<TransactionKey>>,
-    /// What the service of each worker sends when it is done.
+    /// Messages that each worker's service sends when it is done.
     outs: Vec<Vec<LinkMessage>>,
-    /// The memory of what has been sent.
+    /// Reused memory for sent messages.
     spare: Vec<LinkMessage>,
-    /// When the world will look at its timers.
+    /// Time at which the world will run its timers.
     pub(crate) timers_at: Instant,
     mark: Mark,
-    /// How busy it is, a period; of a proxy that shares out state.
+    /// Utilisation in each period, for a proxy that shares out state.
     pub(crate) meter: Utilisation,
 }
 
-/// The far future, where no timer is.
+/// An instant that no timer reaches.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 impl Host {
-    /// `number` is which of its group it is.
+    /// `number` is the index of the host in its group.
     pub(crate) fn new(
         id: HostId,
         number: u16,
@@ -171,7 +171,7 @@ impl Host {
         let cpu = Cpu::with_triage(config, lanes, rng.fork("cpu"));
         let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
         let results = HostResults::new(group.host_name(number), bin);
-        // Hosts do not look at the same instant.
+        // The periods of different hosts end at different instants.
         let period = match &role {
             Role::Proxy(proxy) => proxy.keeper.as_ref().map_or(PERIOD, Keeper::period),
             _ => PERIOD,
@@ -208,7 +208,7 @@ impl Host {
         }
     }
 
-    /// A message arrives: it waits for the processor, or is lost on a full buffer.
+    /// A message arrives: it waits for the processor, or is lost if the buffer is full.
     pub(crate) fn arrive(
         &mut self,
         now: Instant,
@@ -223,10 +223,10 @@ impl Host {
         if let Role::Server = self.element.role {
             return self.arrive_at_server(now, message, agents);
         }
-        // Where nothing is refused nobody asks whether a call is new.
+        // Without refusals, it does not matter whether a call is new.
         let may_refuse = !self.element.guard.is_idle() && !self.element.has_gate();
         if may_refuse && message.is_initial_invite() {
-            // It is compared with the transactions that there are.
+            // The message is compared with the current transactions, so ended ones must be gone.
             self.clear_away(now);
         }
         let (mut class, mut rejection) = (MessageClass::Response, None);
@@ -236,7 +236,7 @@ impl Host {
                 && !message.is_initial_invite()
                 && proxy.router.transport_from(from, &message) == TransportKind::Reliable;
             if message.is_request() {
-                // RFC 3261 §16.4: our own Route value goes.
+                // RFC 3261 §16.4: the host removes its own Route value.
                 if message.is_in_dialog() && message.route.last() == Some(&self.element.id) {
                     message.route.pop();
                 }
@@ -272,8 +272,8 @@ impl Host {
         }
     }
 
-    /// A message arrives at a host that answers calls. What takes no time there waits for nothing but the end of the
-    /// service at hand, or of a stall, and takes no room.
+    /// A message arrives at a host that answers calls. A message without service time waits only for the end of the
+    /// current service or stall, and takes no room in the buffer.
     fn arrive_at_server(&mut self, now: Instant, message: ModelMessage, agents: &Agents) {
         let mut lane = Priority::P3;
         let mut request = None;
@@ -297,8 +297,8 @@ impl Host {
         }
     }
 
-    /// A probe waits like any other request. Answers to probes do not: live they have a thread and sockets of their
-    /// own.
+    /// A probe waits like any other request. Responses to probes do not, because a running server has a separate thread
+    /// and sockets for them.
     fn arrive_probe(&mut self, now: Instant, from: HostId, probe: ModelMessage) {
         if probe.is_request() {
             let triage = self.element.guard.settings().triage.is_some();
@@ -313,7 +313,7 @@ impl Host {
         }
     }
 
-    /// Another host looks a call up: its message waits here for a processor, and is sent when it has been served.
+    /// Queues a look-up for another host. Its message is sent on when the look-up has been served.
     pub(crate) fn look_up(&mut self, now: Instant, message: LinkMessage) {
         let what = What::Query(self.queries.insert(message));
         let class = MessageClass::Response;
@@ -336,7 +336,7 @@ impl Host {
         admission
     }
 
-    /// A job is gone without service. What a limit of a sender or receiver counted of it is no longer under way.
+    /// Removes a job without service. Limits of a sender or receiver no longer count it as in progress.
     fn lose(&mut self, now: Instant, class: MessageClass, what: What) {
         if let What::Message(at) = what
             && class.is_new()
@@ -355,12 +355,12 @@ impl Host {
         }
     }
 
-    /// Whether a processor is free and something waits for it.
+    /// Whether a processor is free and a job waits for it.
     pub(crate) fn may_start(&self, now: Instant) -> bool {
         self.cpu.may_start(now)
     }
 
-    /// Begins the next service, if it can.
+    /// Starts the next service, if possible.
     pub(crate) fn start(
         &mut self,
         now: Instant,
@@ -412,7 +412,7 @@ impl Host {
         due
     }
 
-    /// A job has left the queue, and stale ones before it.
+    /// A job has left the queue, with the stale jobs before it.
     fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
         let is_watched = self.element.has_watched_queue();
         for job in core::mem::take(&mut self.cpu.triage().dropped) {
@@ -438,12 +438,12 @@ impl Host {
         }
     }
 
-    /// A period of overload control is over.
+    /// Ends a period of overload control.
     pub(crate) fn tick(&mut self, now: Instant) {
         self.element.guard.tick(now, self.cpu.busy(now));
     }
 
-    /// A period of state distribution is over.
+    /// Ends a period of state distribution.
     pub(crate) fn end_period(&mut self, now: Instant) {
         let utilisation = self.meter.poll(now, self.cpu.busy(now));
         if let (Role::Proxy(proxy), Some(utilisation)) = (&mut self.element.role, utilisation)
@@ -453,7 +453,7 @@ impl Host {
         }
     }
 
-    /// A service ends: what it sent leaves.
+    /// Ends a service and sends its messages.
     pub(crate) fn finish(
         &mut self,
         now: Instant,
@@ -466,7 +466,7 @@ impl Host {
                     self.unanswered.remove(&request);
                 }
                 let out = &mut self.outs[ticket.worker()];
-                // Mostly nothing else has been sent.
+                // `sent` is usually empty.
                 if sent.is_empty() {
                     core::mem::swap(sent, out);
                 } else {
@@ -479,7 +479,7 @@ impl Host {
         }
     }
 
-    /// Timers that are due wait for the processor, but for those whose work costs nothing.
+    /// Queues the timers that are due. Timers without a cost are handled at once.
     pub(crate) fn timers(&mut self, now: Instant, sent: &mut Vec<LinkMessage>) {
         if !self.cpu.is_up() {
             return;
@@ -510,14 +510,14 @@ impl Host {
         }
     }
 
-    /// Ends the transactions whose time is over, if that is free.
+    /// Ends the transactions whose time is over, if this takes no time.
     pub(crate) fn clear_away(&mut self, now: Instant) {
         if self.clears_for_free {
             self.element.role.clear_away(now);
         }
     }
 
-    /// When [`timers`](Self::timers) is to be called.
+    /// Time of the next [`timers`](Self::timers).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.element.role {
             _ if !self.cpu.is_up() => None,
@@ -528,7 +528,7 @@ impl Host {
         }
     }
 
-    /// All that it shows, at the end.
+    /// Returns all measurements of the host at the end.
     pub(crate) fn into_results(mut self) -> HostResults {
         self.element.note_kept();
         HostResults { operations: self.element.role.ledger() + self.element.ledger, ..self.element.results }
@@ -542,14 +542,14 @@ impl Host {
         }
     }
 
-    /// Notes how busy it was since the last time, and how much waits.
+    /// Records the utilisation since the last sample, and the length of the queue.
     pub(crate) fn sample(&mut self, now: Instant) {
         self.element.results.utilisation.push((now, self.cpu.utilisation(self.mark, now)));
         self.element.results.queue.push((now, self.cpu.occupied() as f64));
         self.mark = self.cpu.mark(now);
     }
 
-    /// It dies: what waits and what it knows is gone.
+    /// The host fails: its queue and its state are lost.
     pub(crate) fn fail(&mut self, now: Instant) {
         let mut lost = Vec::new();
         self.cpu.fail(now, |job| lost.push(job));
@@ -562,7 +562,7 @@ impl Host {
         self.element.guard.forget();
     }
 
-    /// It is back, with nothing but its role.
+    /// Restarts the host with only its role.
     pub(crate) fn restart(&mut self, role: Role) {
         self.element.ledger += self.element.role.ledger();
         self.element.note_kept();
@@ -570,18 +570,18 @@ impl Host {
         self.cpu.restart();
     }
 
-    /// Something else takes this share of its processor from now on.
+    /// From now on, other work takes this share of the host's processor.
     pub(crate) fn slow_down(&mut self, background: f64) {
         self.cpu.set_background(background);
     }
 
-    /// All of it stops until the returned instant.
+    /// Stalls the whole host until the returned instant.
     pub(crate) fn stall(&mut self, now: Instant, length: Duration) -> Instant {
         self.cpu.stall(now, length)
     }
 }
 
-/// The same for copies of a message.
+/// Returns a key that is equal for copies of a message.
 fn key_of(message: &ModelMessage) -> u64 {
     let status = if let ModelStart::Response(status) = message.start { status } else { 0 };
     let key = if message.is_request() { message.server_key().key } else { message.client_key() };

@@ -1,6 +1,6 @@
-//! Which proxies keep the state of which calls: all of them, none, a share that is set by hand, or what each finds by
-//! itself with `distribute` (SERvartuka paper, section 3). Two more are there to compare with: the rule of Cortes et
-//! al. (section 6), and the paper's algorithm without a mark on each call.
+//! Decides which proxies keep the state of which calls: all, none, a fixed share, or a share that each proxy finds with
+//! `distribute` (SERvartuka paper, section 3). Two more rules serve as comparisons: the rule of Cortes et al. (section
+//! 6), and the paper's algorithm without a mark on each call.
 
 use super::medium::Map;
 use super::message::{HostId, ModelMessage};
@@ -12,73 +12,69 @@ use rand::Rng as _;
 use std::sync::Arc;
 use wire::Method;
 
-/// How often a proxy looks at its utilisation that shares out no state.
+/// Length of a period for a proxy that does not share out state.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-/// What the proxies of a group do about the state of calls.
+/// How the proxies of a group keep the state of calls.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum StateKeeping {
-    /// Each keeps that of every call, and says so to nobody.
+    /// Each keeps the state of every call, and does not announce it.
     #[default]
     Always,
-    /// None keeps any: stateless forwarding (RFC 3261 §16.11).
+    /// None keeps state: stateless forwarding (RFC 3261 §16.11).
     Never,
-    /// Of calls that come without state and go on to a proxy that shares out state, this share, from 0 to 1; of those
-    /// that leave the network, all.
+    /// Each keeps this share, from 0 to 1, of the calls that arrive without state and go on to a proxy that shares out
+    /// state. It keeps all calls that leave the network.
     Share(f64),
-    /// Each finds its share.
+    /// Each proxy finds its share.
     Distributed(Settings),
-    /// Each finds its share, and no call is marked. A proxy hears from those before it, a period, only the part of
-    /// all its calls whose state they keep (`Csf_up` of the SERvartuka paper, algorithm 1). All order the calls
-    /// alike by Call-ID, so that along one direction each knows which part is kept already.
+    /// Each proxy finds its share, and calls are not marked. In each period, a proxy learns only which part of its
+    /// calls has its state kept by the proxies before it (`Csf_up` of the SERvartuka paper, algorithm 1). All proxies
+    /// order the calls alike by Call-ID. Each proxy along one direction therefore knows which part is already kept.
     Unmarked(Settings),
-    /// Each decides for itself, request by request, by its own utilisation: the rule of Cortes et al., with links that
-    /// count as lossy.
+    /// Each decides for each request by its own utilisation: the rule of Cortes et al., with links that count as lossy.
     ByUtilisation,
 }
 
-/// The rule of Cortes et al. (SERvartuka paper, section 6): a proxy handles a request statefully if the link is lossy
-/// and its utilisation is low, or medium and the request is an INVITE or BYE; or if the request forks, which no
-/// request of the model does.
+/// Rule of Cortes et al. (SERvartuka paper, section 6). A proxy handles a request statefully if the link is lossy and
+/// its utilisation is low, or its utilisation is medium and the request is an INVITE or BYE. It also does so if the
+/// request forks, which does not occur in the model.
 fn is_kept_at(utilisation: f64, method: Method) -> bool {
     utilisation < 0.60 || (matches!(method, Method::Invite | Method::Bye) && utilisation < 0.75)
 }
 
 impl StateKeeping {
-    /// Whether marks and notices of such a proxy count, and it is told of both.
+    /// Whether such a proxy exchanges marks and notices with its neighbours.
     fn takes_part(self) -> bool {
         matches!(self, Self::Share(_) | Self::Distributed(_) | Self::Unmarked(_))
     }
 
-    /// Whether such a proxy looks at its utilisation once a period.
+    /// Whether such a proxy measures its utilisation once per period.
     pub(super) fn has_periods(self) -> bool {
         matches!(self, Self::Distributed(_) | Self::Unmarked(_) | Self::ByUtilisation)
     }
 }
 
-/// What the proxies of a scenario do about state.
+/// How the proxies of a scenario keep state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkState {
-    /// By group. Those that are left out keep the state of every call.
+    /// By group. Groups beyond the end keep the state of every call.
     pub groups: Vec<StateKeeping>,
-    /// What they do besides.
+    /// Further behaviour of the proxies.
     pub model: ProxyModel,
 }
 
-/// What the proxies of a scenario do about overload, and when whoever keeps the state of a call answers its INVITE
-/// with 100.
+/// Overload control of a scenario's proxies, and when the proxy that keeps a call's state answers its INVITE with 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyModel {
-    /// As papers have it: a proxy has the overload control that the scenario says, and none where it need not keep
-    /// the state of every call.
+    /// The papers' proxy: overload control as in the scenario, or none if it need not keep the state of every call.
     OfPaper {
-        /// Whether a 100 is sent, and then at once. RFC 3261 §17.2.1 leaves it out where another response follows
-        /// within 200 ms.
+        /// Whether a 100 is sent, at once. RFC 3261 §17.2.1 omits the 100 if another response follows within 200 ms.
         trying: bool,
     },
-    /// As a running server with its default settings. It refuses new calls by how long they have waited. One whose
-    /// keeping is [`StateKeeping::Distributed`] refuses as well what [`Distributor::takes`] leaves out of the calls
-    /// of clients. Between neighbours that share out state the 100 comes after 200 ms, and else at once.
+    /// A running server with its default settings. It refuses new calls by their waiting time. A proxy with
+    /// [`StateKeeping::Distributed`] also refuses the share of clients' calls beyond [`Distributor::takes`]. Between
+    /// neighbours that share out state the 100 comes after 200 ms, otherwise at once.
     OfServer,
 }
 
@@ -89,7 +85,7 @@ impl Default for NetworkState {
 }
 
 impl NetworkState {
-    /// Of a group.
+    /// Returns how a group keeps state.
     pub(super) fn of(&self, group: usize) -> StateKeeping {
         self.groups.get(group).copied().unwrap_or_default()
     }
@@ -100,7 +96,7 @@ impl NetworkState {
     }
 }
 
-/// How a proxy decides. One that keeps all state has none.
+/// How a proxy decides. A proxy that keeps all state has no rule.
 #[derive(Debug)]
 enum Rule {
     Never,
@@ -110,17 +106,17 @@ enum Rule {
     ByUtilisation { utilisation: f64 },
 }
 
-/// What a proxy has heard of the calls whose state is kept before it, without marks.
+/// Information about the calls whose state is kept by proxies before this one, without marks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
-    /// Part of its calls in the last period, from 0 to 1.
+    /// Part of the proxy's calls in the last period, from 0 to 1.
     part: f64,
-    /// Calls of this period, and those of them whose state is kept before it.
+    /// Calls of this period, and the number of them whose state is kept before this proxy.
     calls: u32,
     kept: u32,
 }
 
-/// Where a call stands in the order that all proxies have of calls, from 0 to 1.
+/// Position of a call in the order that all proxies share, from 0 to 1.
 fn place_of(key: u64) -> f64 {
     Rng::from_seed(key).random()
 }
@@ -136,7 +132,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// `None` for a proxy that keeps the state of every call.
+    /// Returns the keeper of a host; `None` for a proxy that keeps the state of every call.
     pub(super) fn new(map: &Arc<Map>, host: HostId, rng: &Rng) -> Option<Self> {
         let mut rng = rng.fork("state");
         let rule = match map.state.of(map.group_of[host.index()].into()) {
@@ -154,11 +150,11 @@ impl Keeper {
         Some(Self { map: Arc::clone(map), host, rule, kept: Vec::new() })
     }
 
-    /// Whether a request that matches no transaction gets one here. Of an INVITE that begins a call this is decided
-    /// now, and the request is marked where it is kept.
+    /// Whether a request without a transaction gets one here. An INVITE that starts a call is decided now, and is
+    /// marked if its state is kept.
     pub(super) fn keeps(&mut self, now: Instant, request: &mut ModelMessage) -> bool {
         match request.method {
-            // The proxy's core has no transaction for an ACK, and for a CANCEL only where it has the INVITE's.
+            // The proxy's core creates no transaction for an ACK, and one for a CANCEL only if it has the INVITE's.
             Method::Ack | Method::Cancel => true,
             method if !request.is_initial_invite() => match self.rule {
                 Rule::ByUtilisation { utilisation } => is_kept_at(utilisation, method),
@@ -180,7 +176,7 @@ impl Keeper {
         let from = Some(invite.top().host).filter(|from| self.map.shares_state(*from));
         let to =
             if self.map.shares_state(invite.hop) { NextHop::Neighbour(invite.hop) } else { NextHop::Exit };
-        // The same for all copies of an INVITE.
+        // Equal for all copies of an INVITE.
         let key = self.map.call_id(invite.call);
         match &mut self.rule {
             Rule::Never => false,
@@ -202,7 +198,7 @@ impl Keeper {
         }
     }
 
-    /// How often it has to hear of a period that is over.
+    /// Length of a period.
     pub(super) fn period(&self) -> Duration {
         match &self.rule {
             Rule::Distributed(distributor) | Rule::Unmarked(distributor, _) => distributor.settings().period,
@@ -210,7 +206,7 @@ impl Keeper {
         }
     }
 
-    /// A period is over, in which the processors were busy for this part of the time.
+    /// Ends a period with this utilisation of the processors.
     pub(super) fn on_period(&mut self, now: Instant, utilisation: f64) {
         let length = self.period();
         match &mut self.rule {
@@ -225,7 +221,7 @@ impl Keeper {
         }
     }
 
-    /// Whom a new call comes from, to overload control.
+    /// Origin of a new call, for overload control.
     pub(super) fn origin(&self, from: HostId) -> Origin {
         match &self.rule {
             Rule::Distributed(_) if self.map.shares_state(from) => Origin::Chain,
@@ -234,7 +230,7 @@ impl Keeper {
         }
     }
 
-    /// Overload control has refused a new call that had been let in.
+    /// Overload control has refused a new call that had been admitted before.
     pub(super) fn on_refused(&mut self, from: HostId) {
         let from = Some(from).filter(|from| self.map.shares_state(*from));
         if let Rule::Distributed(distributor) = &mut self.rule {
@@ -242,15 +238,15 @@ impl Keeper {
         }
     }
 
-    /// A neighbour behind has told how it is.
+    /// A downstream neighbour has sent a notice.
     pub(super) fn on_notice(&mut self, now: Instant, from: HostId, notice: Notice) {
         if let Rule::Distributed(distributor) | Rule::Unmarked(distributor, _) = &mut self.rule {
             distributor.on_notice(now, from, notice);
         }
     }
 
-    /// What a response to a neighbour tells it; `None` where it would not understand, or where the response goes the
-    /// other way, with the calls.
+    /// Returns the notice in a response to a neighbour. `None` if the neighbour does not share out state, or if the
+    /// response travels in the direction of the calls.
     pub(super) fn notice(&self, to: HostId, response: &ModelMessage) -> Option<Box<Notice>> {
         match &self.rule {
             Rule::Distributed(distributor) | Rule::Unmarked(distributor, _)
@@ -262,7 +258,7 @@ impl Keeper {
         }
     }
 
-    /// The calls whose state it has kept so far.
+    /// Removes and returns the calls whose state it has kept so far.
     pub(super) fn take_kept(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.kept)
     }

@@ -1,4 +1,4 @@
-//! The ways between hosts and agents, and what a scenario says goes wrong on them.
+//! Links between hosts and agents, and their faults in a scenario.
 
 use super::medium::Map;
 use super::message::HostId;
@@ -9,13 +9,13 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use transaction::TransportKind;
 
-/// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
+/// Minimum retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
 pub(super) const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Places of the agents, behind those of the hosts: of those that use UDP, and of those that use TCP.
+/// Number of network places of the agents, after the hosts' places: one for UDP, one for TCP.
 const AGENTS: u32 = 2;
 
-/// Where on the network a host is, or an agent with a call of this stream.
+/// Network place of a host, or of an agent with a call of this stream.
 pub(super) fn place(map: &Map, host: HostId, stream: u16) -> engine::HostIndex {
     if host != HostId::AGENTS {
         return host.0.into();
@@ -24,7 +24,7 @@ pub(super) fn place(map: &Map, host: HostId, stream: u16) -> engine::HostIndex {
     map.group_of.len() as u32 + u32::from(reliable)
 }
 
-/// The links with their rules; `None` when all are perfect.
+/// Returns the links with their rules; `None` when all are perfect.
 pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<SimNetwork> {
     if scenario.links.is_empty() {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<SimNe
                 connect(from, to, true);
             }
         }
-        // Agents are many: their messages do not wait for one another.
+        // There are many agents, so their messages do not wait for one another.
         let agents = hosts + 1;
         connect(from, agents, false);
         connect(agents, from, false);
@@ -55,7 +55,7 @@ pub(super) fn network(scenario: &Scenario, map: &Map, rng: &Rng) -> Option<SimNe
     Some(network)
 }
 
-/// A link in both directions; once, where both of its ends are the same group.
+/// Returns the rules of a link in both directions; each pair of hosts occurs once even if both ends are the same group.
 pub fn rules(link: &LinkFaults, from: &[engine::HostIndex], to: &[engine::HostIndex]) -> Vec<FaultRule> {
     let when = Instant::ZERO + link.since..Instant::ZERO + link.until;
     let both = from.iter().flat_map(|&one| to.iter().flat_map(move |&other| [(one, other), (other, one)]));
@@ -67,7 +67,7 @@ pub fn rules(link: &LinkFaults, from: &[engine::HostIndex], to: &[engine::HostIn
     pairs.into_iter().flat_map(of_pair).collect()
 }
 
-/// What a link does to each message.
+/// Returns the effects of a link on each message.
 fn effects(link: &LinkFaults) -> Vec<FaultEffect> {
     let mut effects = Vec::new();
     if !link.delay.is_zero() {

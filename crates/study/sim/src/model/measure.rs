@@ -1,14 +1,14 @@
-//! What a run shows.
+//! Measurements of a run.
 
 use crate::stats::{Delays, Series};
 use base::{Instant, Ledger};
 use core::time::Duration;
 use load::CallOutcome;
 
-/// How calls ended.
+/// Numbers of calls by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes {
-    /// Answered before the caller gave up, held, hung up.
+    /// Answered before the caller gave up, held, and hung up.
     pub completed: u64,
     /// Refused with 300 or more.
     pub refused: u64,
@@ -23,7 +23,7 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Calls that ended.
+    /// Number of calls that ended.
     pub fn ended(&self) -> u64 {
         let Self { completed, refused, abandoned, answered_late, invite_timeouts, bye_failures } = self;
         completed + refused + abandoned + answered_late + invite_timeouts + bye_failures
@@ -42,42 +42,42 @@ impl Outcomes {
     }
 }
 
-/// What a stream of calls shows. Counts and delays leave the warm-up out, series have all of the run.
+/// Results of a stream of calls. Counts and delays leave the warm-up out, series cover the whole run.
 #[derive(Debug)]
 pub struct StreamResults {
     /// Name of the stream.
     pub name: String,
     /// Calls offered, over time.
     pub offered: Series,
-    /// Calls completed, over time: the paper's goodput. Those answered late are not among them.
+    /// Calls completed, over time, without calls answered late: the paper's goodput.
     pub completed: Series,
-    /// Calls answered after their callers had given up, and hung up at once, over time.
+    /// Calls answered after their caller had given up, and hung up at once, over time.
     pub late: Series,
     /// Calls offered after the warm-up.
     pub calls: u64,
-    /// How calls ended after the warm-up.
+    /// Outcomes of calls after the warm-up.
     pub outcomes: Outcomes,
-    /// From INVITE to the 2xx at the caller, calls answered late included.
+    /// Delay from INVITE to the 2xx at the caller, calls answered late included.
     pub answer_delay: Delays,
-    /// From INVITE at the caller to ACK at the callee, without calls answered late: the paper's setup delay.
+    /// Delay from INVITE at the caller to ACK at the callee, without calls answered late: the paper's setup delay.
     pub setup_delay: Delays,
-    /// From BYE to its 2xx.
+    /// Delay from BYE to its 2xx.
     pub bye_delay: Delays,
-    /// Calls answered, over time, and the sum of the seconds from INVITE to 2xx: the means of batches.
+    /// Calls answered, and the sum of their seconds from INVITE to 2xx, over time. They give the means of batches.
     pub answered: [Series; 2],
-    /// Calls set up, those answered late left out, over time, and the sum of the seconds from INVITE at the caller to
-    /// ACK at the callee.
+    /// Calls set up, without calls answered late, and the sum of their seconds from INVITE at the caller to ACK at the
+    /// callee, over time.
     pub established: [Series; 2],
-    /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
+    /// Calls hung up, and the sum of their seconds from BYE to 2xx, over time.
     pub hung_up: [Series; 2],
-    /// Calls that rang while no proxy on the way had said that it keeps their state, over time, warm-up included: a
-    /// proxy that keeps the state of every call does not say so.
+    /// Calls that rang before any proxy on the path announced that it keeps their state, over time, warm-up included. A
+    /// proxy that keeps the state of every call does not announce it.
     pub unmarked: Series,
-    /// Requests that callers and callees sent again, over time.
+    /// Retransmissions of requests by callers and callees, over time.
     pub resends: Series,
 }
 
-/// Calls a second in a bin of the time series, over all streams.
+/// Calls per second in a bin of the time series, over all streams.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BinRates {
     /// Offered.
@@ -95,7 +95,7 @@ pub(crate) struct StreamMeasure {
     pub(crate) results: StreamResults,
 }
 
-/// Counts a delay in the series of numbers and of sums.
+/// Adds a delay to a series of numbers and a series of sums.
 fn note([number, seconds]: &mut [Series; 2], now: Instant, delay: Duration) {
     number.add(now, 1.0);
     seconds.add(now, delay.as_secs_f64());
@@ -124,7 +124,7 @@ impl StreamMeasure {
         Self { from, results }
     }
 
-    /// A callee rings. Whether no proxy on the way has said that it keeps the call's state.
+    /// Records that a callee rings. `is_unmarked`: no proxy on the path has announced that it keeps the call's state.
     pub(crate) fn rang(&mut self, now: Instant, is_unmarked: bool) {
         if is_unmarked {
             self.results.unmarked.add(now, 1.0);
@@ -169,29 +169,29 @@ impl StreamMeasure {
     }
 }
 
-/// What a host shows, over time unless said otherwise.
+/// Results of a host, over time unless stated otherwise.
 #[derive(Debug)]
 pub struct HostResults {
-    /// Name of its group, and its number in it.
+    /// Name of its group, and its number in the group.
     pub name: String,
-    /// Share of the processors' time in use, a bin.
+    /// Utilisation of the processors in each bin.
     pub utilisation: Vec<(Instant, f64)>,
-    /// Messages that wait, at the end of each bin.
+    /// Number of waiting messages at the end of each bin.
     pub queue: Vec<(Instant, f64)>,
-    /// Timers A, E and G that fired: messages sent again.
+    /// Firings of timers A, E and G: retransmissions.
     pub resends: Series,
-    /// Timers B, F and H that fired: transactions given up.
+    /// Firings of timers B, F and H: timeouts of transactions.
     pub give_ups: Series,
-    /// Messages that met a full buffer, or a full queue of the network card on their way in or out.
+    /// Messages dropped by a full buffer, or by a full queue of the network card in either direction.
     pub dropped: Series,
-    /// INVITEs answered with a rejection by this host; not those that were to be rejected and met a full buffer.
+    /// INVITEs rejected by this host, without those dropped by a full buffer before the rejection.
     pub rejected: Series,
-    /// Numbers of the calls whose state it has kept, in order, warm-up included; of a proxy that need not keep all.
+    /// Numbers of the calls whose state a proxy has kept, in order, warm-up included. Empty if it keeps every call.
     pub kept: Vec<u32>,
-    /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up
-    /// included.
+    /// Of a server behind a balancer: numbers of transactions in progress at the arrival of another, and how often each
+    /// number occurred, warm-up included.
     pub occupancy: Vec<(u64, u64)>,
-    /// All that it did, warm-up included: as the server counts it.
+    /// Operations of the host, warm-up included, counted like in the server.
     pub operations: Ledger,
 }
 
@@ -212,25 +212,25 @@ impl HostResults {
     }
 }
 
-/// All that a run shows.
+/// All results of a run.
 #[derive(Debug)]
 pub struct RunResults {
     /// By stream.
     pub streams: Vec<StreamResults>,
     /// By host.
     pub hosts: Vec<HostResults>,
-    /// Messages that arrived at hosts and agents.
+    /// Number of messages that arrived at hosts and agents.
     pub messages: u64,
-    /// Calls that were not over at the end.
+    /// Number of calls in progress at the end.
     pub calls_left: usize,
-    /// Transactions that were not over at the end, agents' and hosts'.
+    /// Number of transactions of agents and hosts in progress at the end.
     pub transactions_left: usize,
-    /// Digest of everything that happened: the same for the same scenario and seed.
+    /// Digest of all events: equal for the same scenario and seed.
     pub trace: u64,
 }
 
 impl RunResults {
-    /// Calls offered and completed a second over all streams, from one instant to another.
+    /// Returns calls offered and calls completed per second between two instants, over all streams.
     pub fn rates(&self, from: Instant, to: Instant) -> (f64, f64) {
         let sum = |of: fn(&StreamResults) -> &Series| -> f64 {
             self.streams.iter().map(|stream| of(stream).rate(from, to)).sum()

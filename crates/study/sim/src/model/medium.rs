@@ -1,4 +1,4 @@
-//! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
+//! Edits and routes typed messages: the simulator's counterpart of editing bytes.
 
 use super::keeping::{NetworkState, ProxyModel, StateKeeping};
 use super::message::{CallId, HostId, ModelMessage, ModelVia, Sent};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use transaction::{TransactionKey, TransportKind};
 use wire::Method;
 
-/// Who is where: the hosts of each group, and the groups on each stream's path.
+/// Topology: the hosts of each group, and the groups on each stream's path.
 #[derive(Debug)]
 pub(crate) struct Map {
     /// Hosts of each group.
@@ -23,15 +23,15 @@ pub(crate) struct Map {
     pub(crate) group_of: Vec<u16>,
     /// Groups on the path of each stream.
     pub(crate) paths: Vec<Vec<usize>>,
-    /// Between agents and hosts, by stream.
+    /// Transport between agents and hosts, by stream.
     pub(crate) to_agents: Vec<TransportKind>,
-    /// Between hosts, by the group of the one that sends.
+    /// Transport between hosts, by the sender's group.
     pub(crate) to_hosts: Vec<TransportKind>,
-    /// What each group tells its neighbours about overload, and takes from them.
+    /// Overload feedback that each group exchanges with its neighbours.
     pub(crate) feedback: Vec<ScenarioFeedback>,
-    /// What the proxies do about the state of calls.
+    /// How the proxies keep the state of calls.
     pub(crate) state: NetworkState,
-    /// Draws Call-IDs.
+    /// Generates Call-IDs.
     call_ids: Rng,
 }
 
@@ -56,7 +56,7 @@ impl Map {
         }
     }
 
-    /// The Call-ID of a call: the same for all that belongs to it, and unlike those of others as random ones are.
+    /// Call-ID of a call: equal for all its messages, and different between calls like random numbers.
     pub(crate) fn call_id(&self, call: CallId) -> u64 {
         self.call_ids.number_of(call.generation.into())
     }
@@ -66,23 +66,23 @@ impl Map {
         host != HostId::AGENTS && self.state.shares(self.group_of[host.index()].into())
     }
 
-    /// The hosts of the group that an initial request enters at a stage of its path.
+    /// Hosts of the group that an initial request enters at a stage of its path.
     pub(crate) fn stage(&self, stream: u16, stage: usize) -> Range<u16> {
         self.groups[self.paths[stream as usize][stage]].clone()
     }
 
-    /// The hosts of the group that follows this one on a path: the servers behind a balancer.
+    /// Hosts of the group that follows this group on a path: the servers behind a balancer.
     pub(crate) fn after(&self, group: usize) -> Range<u16> {
         let follows = |path: &Vec<usize>| path.windows(2).find(|pair| pair[0] == group).map(|pair| pair[1]);
         self.paths.iter().find_map(follows).map_or(0..0, |next| self.groups[next].clone())
     }
 
-    /// What carries a message from one host to another, one of which may be the agents.
+    /// Transport of messages from one host to another. Either may be the agents.
     pub(crate) fn transport(&self, from: HostId, to: HostId, stream: u16) -> TransportKind {
         if from == HostId::AGENTS || to == HostId::AGENTS {
             self.to_agents[stream as usize]
         } else {
-            // A connection is as reliable as the more careful side makes it.
+            // A connection is reliable only if both sides use a reliable transport.
             let of = |host: HostId| self.to_hosts[self.group_of[host.index()] as usize];
             match (of(from), of(to)) {
                 (TransportKind::Reliable, TransportKind::Reliable) => TransportKind::Reliable,
@@ -92,18 +92,18 @@ impl Map {
     }
 }
 
-/// What a proxy of the model knows of the way.
+/// Routing information of a proxy in the model.
 #[derive(Debug)]
 pub(crate) struct Router {
     map: Arc<Map>,
     host: HostId,
     select: Select,
     retry: bool,
-    /// Whether all that a call asks for takes the same way.
+    /// Whether all requests of a call take the same path.
     by_call: bool,
     rng: Rng,
     turn: u16,
-    /// What has been answered since the host looked.
+    /// Answered requests since the host last read this list.
     settled: Vec<Settled<HostId>>,
 }
 
@@ -113,27 +113,27 @@ impl Router {
         Self { map, host, select, retry, by_call, rng, turn: 0, settled: Vec::new() }
     }
 
-    /// What has been answered since the last look.
+    /// Removes and returns the requests answered since the last call.
     pub(crate) fn drain_settled(&mut self) -> impl Iterator<Item = Settled<HostId>> + '_ {
         self.settled.drain(..)
     }
 
-    /// Nobody looks.
+    /// Drops the list of answered requests, which is not used.
     pub(crate) fn forget_settled(&mut self) {
         self.settled.clear();
     }
 
-    /// What carried a message that came in.
+    /// Transport of a received message.
     pub(crate) fn transport_of(&self, message: &ModelMessage) -> TransportKind {
         self.map.transport(self.host, message.top().host, message.stream)
     }
 
-    /// What carried a message, a response too, that came in from there.
+    /// Transport of a message, also a response, received from this host.
     pub(crate) fn transport_from(&self, from: HostId, message: &ModelMessage) -> TransportKind {
         self.map.transport(from, self.host, message.stream)
     }
 
-    /// The hosts that could get a request next; one, for most.
+    /// Returns the possible next hosts of a request, usually one.
     pub(crate) fn candidates(&self, request: &ModelMessage) -> Candidates {
         if request.is_in_dialog() {
             return Candidates::One(request.route.last().copied().unwrap_or(HostId::AGENTS));
@@ -146,7 +146,7 @@ impl Router {
         }
     }
 
-    /// Between which neighbours a request goes whose next hop is chosen.
+    /// Returns the neighbours before and after this host, for a request whose next hop is chosen.
     pub(crate) fn way(
         &self,
         from: HostId,
@@ -168,29 +168,29 @@ impl Router {
         from != HostId::AGENTS && of(from) == of(self.host)
     }
 
-    /// The way of a new call from this host on.
+    /// Returns the rest of a new call's path from this host.
     fn path(&self, message: &ModelMessage) -> DownstreamPath {
         self.path_after(message, message.stage.into())
     }
 
-    /// The same of the request that a response answers, which has come back to this host; none where no call goes
-    /// that way: a callee's request goes back it, a CANCEL from one host to the next.
+    /// Returns the same path for the request that a response answers. `None` for requests off the path of calls: a
+    /// callee's request runs in the opposite direction, a CANCEL only from one host to the next.
     pub(crate) fn path_answered(&self, response: &ModelMessage) -> Option<DownstreamPath> {
-        // The caller's Via, then one of each host before this one.
+        // One Via is the caller's, and each earlier host has added one.
         let passed = response.vias.len() - 1;
         let is_along = !response.by_callee && response.method != Method::Cancel;
         is_along.then(|| self.path_after(response, passed))
     }
 
-    /// `passed`: hosts before this one.
+    /// `passed`: number of hosts before this one.
     fn path_after(&self, message: &ModelMessage, passed: usize) -> DownstreamPath {
         let hosts = self.map.paths[message.stream as usize].len();
         DownstreamPath { target: TargetServer(message.target.0.into()), hops: (hosts - 1 - passed) as u8 }
     }
 
-    /// A number for the call of a request: the same for all that it asks for.
+    /// Returns a number for the call of a request, equal for all requests of the call.
     fn draw_by_call(&self, request: &ModelMessage) -> u32 {
-        // The same after a restart, too.
+        // Also equal after a restart.
         let of_host = u64::from(self.host.0) + 1;
         self.map.call_ids.number_of(of_host << 32 | u64::from(request.call.generation)) as u32
     }
@@ -203,7 +203,7 @@ impl Router {
                 let count = hosts.len() as u16;
                 let of = |drawn: u32| ((u64::from(drawn) * u64::from(count)) >> 32) as u16;
                 let first = match self.select {
-                    // Without state, copies of a request have to take the same way (RFC 3261 §16.11).
+                    // Without state, copies of a request must take the same path (RFC 3261 §16.11).
                     _ if self.by_call => of(self.draw_by_call(request)),
                     Select::Random => of(self.rng.next_u32()),
                     Select::RoundRobin => {
@@ -218,7 +218,7 @@ impl Router {
     }
 }
 
-/// Who could get a request next.
+/// Possible next hosts of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Candidates {
     One(HostId),
@@ -288,7 +288,7 @@ impl Medium<Typed> for &mut Editor {
         Some(Sent { to, message })
     }
 
-    /// Nobody in the model asks for credentials.
+    /// No server of the model asks for credentials.
     fn add_challenges(&mut self, _: &mut Sent, _: &ModelMessage) {}
 
     fn respond(&mut self, request: &ModelMessage, status: u16) -> Option<Sent> {

@@ -1,5 +1,5 @@
-//! The small typed message that the fast simulation sends around: what RFC 3261's machines and the proxy's routing
-//! look at, and nothing else.
+//! The small typed message of the fast simulation. It has only the fields that RFC 3261's state machines and the
+//! proxy's routing read.
 
 use overload::Notice;
 use std::ops::Deref;
@@ -14,26 +14,26 @@ impl HostId {
     /// All user agents together.
     pub const AGENTS: Self = Self(u16::MAX);
 
-    /// Itself, if it is not the user agents: a neighbour that takes part in overload control.
+    /// Returns the host as a neighbour for overload control; `None` for the user agents.
     pub(crate) fn server(self) -> Option<Self> {
         (self != Self::AGENTS).then_some(self)
     }
 
-    /// Its place in a list of all hosts.
+    /// Index in a list of all hosts.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Hosts between two agents, at most.
+/// Maximum of hosts between two agents.
 pub const HOPS_MAX: usize = 6;
 
-/// A Via: who sent the request, and under which branch.
+/// A Via: sender of the request and its branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelVia {
-    /// The host that it leads back to.
+    /// Host that the response is sent to.
     pub host: HostId,
-    /// In halves, so that it fits in six bytes.
+    /// In halves, so that a Via takes six bytes.
     branch: [u16; 2],
 }
 
@@ -43,21 +43,21 @@ impl ModelVia {
         Self { host, branch: [(branch >> 16) as u16, branch as u16] }
     }
 
-    /// See [`new`](Self::new).
+    /// Returns the branch; see [`new`](Self::new).
     pub fn branch(self) -> u32 {
         u32::from(self.branch[0]) << 16 | u32::from(self.branch[1])
     }
 
-    /// Whether its host has forwarded the request without a transaction.
+    /// Whether its host forwarded the request without a transaction.
     pub(crate) fn is_stateless(self) -> bool {
         self.branch() & STATELESS != 0
     }
 }
 
-/// The bit of a branch that keeps those without a transaction apart from those that count up.
+/// Bit of a branch that distinguishes requests without a transaction from counted ones.
 const STATELESS: u32 = 1 << 31;
 
-/// A short list that is copied whole, whatever its length: quicker than element by element.
+/// A short list that is always copied as a whole, which is faster than element by element.
 #[derive(Clone, Copy)]
 pub struct Few<T, const N: usize> {
     items: [T; N],
@@ -65,7 +65,7 @@ pub struct Few<T, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Few<T, N> {
-    /// An empty list; `filler` stands where nothing is.
+    /// Returns an empty list; `filler` fills the unused places.
     pub fn new(filler: T) -> Self {
         Self { items: [filler; N], len: 0 }
     }
@@ -79,14 +79,14 @@ impl<T: Copy, const N: usize> Few<T, N> {
         self.len += 1;
     }
 
-    /// Takes the last item off.
+    /// Removes the last item.
     pub fn pop(&mut self) -> Option<T> {
         let last = self.last().copied()?;
         self.len -= 1;
         Some(last)
     }
 
-    /// The same items, last one first.
+    /// Returns the same items in reverse order.
     #[must_use]
     pub fn reversed(mut self) -> Self {
         self.items[..usize::from(self.len)].reverse();
@@ -111,11 +111,11 @@ impl<T: std::fmt::Debug, const N: usize> std::fmt::Debug for Few<T, N> {
 /// Vias of a message, top one last.
 pub(crate) type Vias = Few<ModelVia, { HOPS_MAX + 1 }>;
 
-/// Hosts on a way, next or latest one last.
+/// Hosts of a route, next or latest one last.
 pub(crate) type Route = Few<HostId, HOPS_MAX>;
 
 impl Vias {
-    /// One Via.
+    /// Returns a list of one Via.
     pub fn one(via: ModelVia) -> Self {
         let mut vias = Self::new(via);
         vias.push(via);
@@ -124,13 +124,13 @@ impl Vias {
 }
 
 impl Route {
-    /// No hosts.
+    /// Returns an empty route.
     pub fn none() -> Self {
         Self::new(HostId::AGENTS)
     }
 }
 
-/// What a message is.
+/// Start line of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModelStart {
     /// A request of the method in CSeq.
@@ -139,7 +139,7 @@ pub enum ModelStart {
     Response(u16),
 }
 
-/// Names a call: its place, and who has the place now.
+/// Identifies a call: its slot, and the generation that tells it from earlier calls of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CallId {
     pub(crate) at: u32,
@@ -151,29 +151,29 @@ pub(crate) struct CallId {
 pub struct ModelMessage {
     /// Request or response.
     pub start: ModelStart,
-    /// Method in CSeq: of a request, its own.
+    /// Method in CSeq; for a request, its own method.
     pub method: Method,
-    /// Whether the callee's side made the request; its responses say the same.
+    /// Whether the callee's side sent the request. Its responses have the same value.
     pub by_callee: bool,
-    /// Who made its To tag, if it has one: the agents in a dialog, a host for an answer of its own.
+    /// Creator of the To tag, if there is one: the agents in a dialog, or a host for a response of its own.
     pub to_tag: Option<HostId>,
-    /// How many hosts of its stream's path an initial request has passed.
+    /// Number of hosts on its stream's path that an initial request has passed.
     pub stage: u8,
-    /// Which stream its call belongs to.
+    /// Index of the stream of its call.
     pub stream: u16,
-    /// Retry-After of a 503, in seconds; 0 = none.
+    /// Retry-After of a 503, in seconds; 0 means none.
     pub retry_after: u16,
-    /// The last host of the path: what the Request-URI leads to. In a dialog with a server, that one.
+    /// Last host of the path, which the Request-URI leads to. In a dialog with a server, that server.
     pub target: HostId,
-    /// The host that was chosen to get it next; meaningful within one host only.
+    /// Host chosen as the next hop; valid within one host only.
     pub hop: HostId,
-    /// The proxy that keeps the state of its call; [`HostId::AGENTS`] while nobody says that it does. In an INVITE
-    /// this is the mark in the Via of whoever sent it, in a dialog what that proxy's Record-Route says.
+    /// The proxy that keeps the state of its call; [`HostId::AGENTS`] if no proxy has announced it. In an INVITE it is
+    /// the mark in the sender's Via, in a dialog it comes from that proxy's Record-Route.
     pub keeper: HostId,
     pub(crate) call: CallId,
-    /// Who is to get its responses.
+    /// Path of its responses.
     pub vias: Vias,
-    /// In a dialog, the Route, next host last. In a dialog being made, the Record-Route, latest host last.
+    /// In a dialog, the Route, next host last. In a dialog being created, the Record-Route, latest host last.
     pub route: Route,
 }
 
@@ -183,17 +183,17 @@ impl ModelMessage {
         self.start == ModelStart::Request
     }
 
-    /// Whether it begins a call.
+    /// Whether it starts a call.
     pub fn is_initial_invite(&self) -> bool {
         self.is_request() && self.method == Method::Invite && self.to_tag.is_none()
     }
 
-    /// The Via on top.
+    /// The topmost Via.
     pub fn top(&self) -> ModelVia {
         *self.vias.last().expect("whoever sends a message puts a Via on it")
     }
 
-    /// CSeq number: an INVITE and what belongs to it has 1, a BYE 2.
+    /// CSeq number: 1 for an INVITE and its CANCEL and ACK, 2 for a BYE.
     pub fn cseq(&self) -> u32 {
         if self.method == Method::Bye { 2 } else { 1 }
     }
@@ -203,31 +203,31 @@ impl ModelMessage {
         self.is_request() && self.to_tag == Some(HostId::AGENTS)
     }
 
-    /// A response to this request, made by `host`. A 100 has no To tag of its own (RFC 3261 §8.2.6.2).
+    /// Returns a response to this request from `host`. A 100 adds no To tag (RFC 3261 §8.2.6.2).
     #[must_use]
     pub fn response(&self, status: u16, host: HostId) -> Self {
         let to_tag = if status > 100 { self.to_tag.or(Some(host)) } else { self.to_tag };
         Self { start: ModelStart::Response(status), to_tag, ..*self }
     }
 
-    /// Of a request that came in: the key of its server transaction (RFC 3261 §17.2.3).
+    /// Key of the server transaction of a received request (RFC 3261 §17.2.3).
     pub fn server_key(&self) -> ServerKey {
         self.server_key_at(HostId(0))
     }
 
-    /// Of a CANCEL: the key of what it is about.
+    /// Key of the transaction that a CANCEL cancels.
     pub fn cancelled_key(&self) -> ServerKey {
         self.cancelled_key_at(HostId(0))
     }
 
-    /// [`server_key`](Self::server_key) among the transactions of several hosts: a balancer may send one request to
-    /// several servers.
+    /// Returns [`server_key`](Self::server_key) for a list with the transactions of several hosts: a balancer may send
+    /// one request to several servers.
     pub fn server_key_at(&self, host: HostId) -> ServerKey {
         let is_ack = self.method == Method::Ack;
         self.server_key_as(host, if is_ack { Method::Invite } else { self.method }, is_ack)
     }
 
-    /// [`cancelled_key`](Self::cancelled_key) among them.
+    /// Returns [`cancelled_key`](Self::cancelled_key) for a list with the transactions of several hosts.
     pub fn cancelled_key_at(&self, host: HostId) -> ServerKey {
         self.server_key_as(host, Method::Invite, false)
     }
@@ -238,9 +238,9 @@ impl ModelMessage {
         ServerKey { key: TransactionKey::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
     }
 
-    /// The branch of a request that is forwarded without a transaction depends on the request alone (RFC 3261
-    /// §16.11): copies, the CANCEL and the ACK to a failure get that of their INVITE. It is unlike those of the 2^26
-    /// calls before, and of the other visits where a call comes to a host more than once.
+    /// Branch of a request that is forwarded without a transaction. It depends on the request alone (RFC 3261 §16.11):
+    /// copies, the CANCEL and the ACK to a failure get the branch of their INVITE. It differs from the branches of the
+    /// 2^26 calls before, and of other visits of the same call to this host.
     pub(crate) fn stateless_branch(&self) -> u32 {
         let of_call = match self.method {
             Method::Bye => 2 + u32::from(self.by_callee),
@@ -250,9 +250,10 @@ impl ModelMessage {
         STATELESS | self.call.generation << 5 | u32::from(self.stage) << 2 | of_call
     }
 
-    /// The key of the client transaction that it belongs to at the host of its top Via (§17.1.3).
+    /// Key of the message's client transaction at the host of its top Via (§17.1.3).
     ///
-    /// A host counts its branches, so the branch is the number of its transaction; a CANCEL has that of its INVITE.
+    /// A host counts its branches, so the branch is the number of the transaction. A CANCEL has the branch of its
+    /// INVITE.
     pub fn client_key(&self) -> TransactionKey {
         let branch = self.top().branch().into();
         if self.method == Method::Cancel {
@@ -262,14 +263,14 @@ impl ModelMessage {
     }
 }
 
-/// A message that is sent, and where to.
+/// A sent message and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) to: HostId,
     pub(crate) message: ModelMessage,
 }
 
-/// It, on its way.
+/// A sent message on its way, with its sender.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkMessage {
     pub(crate) from: HostId,
@@ -277,12 +278,12 @@ pub(crate) struct LinkMessage {
     pub(crate) notices: Notices,
 }
 
-/// What a response tells the next host alone, of what holds when it leaves.
+/// Notices in a response to the next host alone, valid when the response leaves.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Notices {
-    /// Between hosts that control overload together.
+    /// Notice between hosts that control overload together.
     pub(crate) overload: Option<Box<Notice>>,
-    /// Between proxies that share out state.
+    /// Notice between proxies that share out state.
     pub(crate) room: Option<Box<distribute::Notice>>,
 }
 
@@ -293,7 +294,7 @@ impl LinkMessage {
 }
 
 impl Sent {
-    /// Of an INVITE as it was sent: the request of another method that has its top Via only (§9.1, §17.1.1.3).
+    /// Returns the request of another method that belongs to a sent INVITE and has only its top Via (§9.1, §17.1.1.3).
     pub(crate) fn sibling(&self, method: Method, to_tag: Option<HostId>) -> Self {
         let vias = Vias::one(self.message.top());
         let message = ModelMessage { method, to_tag, vias, ..self.message };

@@ -1,8 +1,7 @@
-//! The model of SIP on the engine, with small typed messages: the server's own machines on virtual hosts.
+//! The model of SIP on the engine, with small typed messages: the server's own state machines on virtual hosts.
 //!
-//! Proxies run [`proxy::Proxy`] on [`transaction::Layer`], agents run [`load::user_agent`] on the same layer. Written
-//! here is only what the world around them is: hosts with processors and queues, the ways between them, and what is
-//! measured.
+//! Proxies run [`proxy::Proxy`] on [`transaction::Layer`], agents run [`load::user_agent`] on the same layer. This
+//! module adds only their environment: hosts with processors and queues, links, and measurements.
 
 mod agents;
 mod balancer;

@@ -1,4 +1,4 @@
-//! What the operations of a ledger cost.
+//! Prices of the operations of a ledger.
 
 use base::{Ledger, Operation};
 use config::scenario::Costs;
@@ -9,7 +9,7 @@ use core::time::Duration;
 pub(crate) struct Prices([Duration; Operation::ALL.len()]);
 
 impl Prices {
-    /// `None` where no operation has a price.
+    /// Returns the prices; `None` if no operation has one.
     pub(crate) fn new(costs: &Costs) -> Option<Self> {
         let of = |operation: Operation| {
             costs.operations.iter().find(|(name, _)| *name == operation.name()).map(|(_, price)| *price)
@@ -22,7 +22,7 @@ impl Prices {
         [Operation::TimerFire, Operation::ExpireTransaction].iter().all(|op| self.0[*op as usize].is_zero())
     }
 
-    /// What all of it costs.
+    /// Returns the price of all operations of a ledger.
     pub(crate) fn of(&self, work: &Ledger) -> Duration {
         let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         work.iter().zip(self.0).map(|((_, done), price)| price.saturating_mul(count(done))).sum()

@@ -1,4 +1,4 @@
-//! The streams of calls: when each call begins, and what is drawn for it.
+//! Streams of calls: start times and random properties of each call.
 
 use super::measure::StreamMeasure;
 use super::message::HostId;
@@ -11,7 +11,7 @@ use load::{ArrivalPlan, Arrivals, RandomTime, RateStep};
 use rand::RngCore;
 use transaction::Timers;
 
-/// The plan of an agent that makes this share of a stream's calls.
+/// Returns the plan of an agent that makes this share of a stream's calls.
 pub fn arrivals(stream: &Stream, share: f64) -> ArrivalPlan {
     let steps = stream.load.iter().map(|step| RateStep { rate: step.rate * share, ..*step });
     ArrivalPlan { process: stream.arrivals, steps: steps.collect(), calls_max: None, duration: None }
@@ -46,14 +46,14 @@ impl Source {
         }
     }
 
-    /// One of these hosts. To be drawn for every call, whatever becomes of it: runs that differ elsewhere keep the
-    /// same calls.
+    /// Draws one of these hosts. Must be called for every call, whatever its outcome, so that runs that differ
+    /// elsewhere have the same calls.
     pub(super) fn draw(&mut self, hosts: Range<u16>) -> HostId {
         let count = hosts.len() as u64;
         HostId(hosts.start + ((u64::from(self.place_rng.next_u32()) * count) >> 32) as u16)
     }
 
-    /// How long the next call lasts.
+    /// Draws the duration of the next call.
     pub(super) fn draw_holding(&mut self) -> Duration {
         self.holding.sample(&mut self.holding_rng)
     }

@@ -1,4 +1,4 @@
-//! Policies of least load that draw one of those servers that are level, where the server's take turns.
+//! Policies of least load that break ties at random. The server's policies break ties in turn.
 
 use balance::policy::{Candidate, Candidates, NewCall};
 use balance::{Policy, PolicyKind, Slot};
@@ -6,7 +6,7 @@ use base::Rng;
 use config::scenario::{BalancerSettings, Ties};
 use rand::Rng as _;
 
-/// The policy of a balancer.
+/// Returns the policy of a balancer.
 pub(super) fn policy(settings: &BalancerSettings, rng: &Rng) -> Box<dyn Policy> {
     match (settings.ties, load_of(settings.policy)) {
         (Ties::Random, Some(load)) => Box::new(Drawn { kind: settings.policy, load, rng: rng.fork("ties") }),
@@ -14,7 +14,7 @@ pub(super) fn policy(settings: &BalancerSettings, rng: &Rng) -> Box<dyn Policy> 
     }
 }
 
-/// What a policy of least load compares, before it is divided by the capacity. `None`: the policy compares no loads.
+/// Returns the load that a policy compares, before division by the capacity; `None` if the policy compares no loads.
 fn load_of(kind: PolicyKind) -> Option<fn(&Candidate) -> f64> {
     match kind {
         PolicyKind::Cjsq => Some(|candidate| f64::from(candidate.load.calls)),
@@ -24,7 +24,7 @@ fn load_of(kind: PolicyKind) -> Option<fn(&Candidate) -> f64> {
     }
 }
 
-/// The candidate with the least load divided by capacity; of those that are level, each with the same probability.
+/// Chooses the candidate with the least load divided by capacity; tied candidates have equal probability.
 #[derive(Clone, Debug)]
 struct Drawn {
     kind: PolicyKind,

@@ -1,4 +1,4 @@
-//! What runs on a host, and the work that it does for a job.
+//! Roles of hosts, and their work for each job.
 
 use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
@@ -17,18 +17,18 @@ use rand::Rng as _;
 use transaction::Sending;
 use wire::Method;
 
-/// What runs on a host.
+/// Role of a host.
 pub(crate) enum Role {
     Proxy(Box<Proxy>),
     Balancer(Box<Balancer>),
     /// The agents answer here.
     Server,
-    /// Others look calls up here.
+    /// Other hosts look up calls here.
     Database,
 }
 
 impl Role {
-    /// What its own code counted.
+    /// Operations counted by the role's own code.
     pub(crate) fn ledger(&self) -> Ledger {
         match self {
             Self::Proxy(proxy) => proxy.core.ledger(),
@@ -37,8 +37,8 @@ impl Role {
         }
     }
 
-    /// Ends the transactions whose time is over. Where that is free nobody can tell when it is done, as long as it is
-    /// before the next message.
+    /// Ends the transactions whose time is over. If this takes no time, it may happen at any instant before the next
+    /// message.
     pub(crate) fn clear_away(&mut self, now: Instant) {
         if let Self::Proxy(proxy) = self {
             while proxy.core.clear_away(now) {}
@@ -46,26 +46,26 @@ impl Role {
     }
 }
 
-/// A proxy, with what it knows of messages and of the way.
+/// A proxy, with the parts that edit and route messages.
 pub(crate) struct Proxy {
     pub(crate) core: proxy::Proxy<Typed>,
     pub(crate) editor: Editor,
     pub(crate) router: Router,
-    /// `None` where the state of every call is kept.
+    /// `None` if the state of every call is kept.
     pub(crate) keeper: Option<Keeper>,
-    /// Of one that works as a running server: it judges calls when their turn comes, by how long they have waited.
+    /// Of a proxy that models a running server: admits calls at the end of their wait, by their waiting time.
     pub(crate) gate: Option<Gate>,
 }
 
 impl Proxy {
-    /// Does what a timer asks for.
+    /// Handles a timer.
     pub(crate) fn fire(&mut self, now: Instant, fire: Fire, sink: &mut Outgoing<'_>) {
         let Self { core, editor, router, .. } = self;
         core.fire(fire, &mut ProxyStep { now, medium: editor, router, sink });
     }
 }
 
-/// What runs on a host, without the processor and the queue.
+/// A host without its processor and queue.
 pub(crate) struct Element {
     pub(crate) id: HostId,
     pub(crate) role: Role,
@@ -74,18 +74,18 @@ pub(crate) struct Element {
     pub(crate) looks_up: bool,
     pub(crate) costs: Costs,
     pub(crate) prices: Option<Prices>,
-    /// What was done, but for what the role at hand counts itself.
+    /// Operations done, without those that the current role counts itself.
     pub(crate) ledger: Ledger,
-    /// What of that has taken time already.
+    /// Operations whose time is already accounted for.
     pub(crate) paid: Ledger,
     /// Whether its work takes no time.
     pub(crate) free: bool,
-    /// Share of new calls that it answers with 500, and what decides which.
+    /// Share of new calls that it answers with 500, and the random numbers that select them.
     pub(crate) failing: (f64, Rng),
     pub(crate) results: HostResults,
 }
 
-/// Collects what a host sends.
+/// Collects the messages that a host sends.
 pub(crate) struct Outgoing<'a> {
     pub(crate) from: HostId,
     pub(crate) messages: &'a mut Vec<LinkMessage>,
@@ -97,17 +97,17 @@ impl Sink<Sent> for Outgoing<'_> {
     }
 }
 
-/// The surroundings of the work of a job, which is done at the start of its service.
+/// Environment of a job's work, which is done at the start of its service.
 pub(crate) struct Work<'a> {
     pub(crate) now: Instant,
     pub(crate) agents: &'a mut Agents,
     pub(crate) alarms: &'a mut Vec<Alarm>,
-    /// What is sent when the service is over.
+    /// Messages that are sent at the end of the service.
     pub(crate) out: &'a mut Vec<LinkMessage>,
 }
 
 impl Element {
-    /// Fires it.
+    /// Fires a timer.
     pub(crate) fn timer(&mut self, work: &mut Work<'_>, fire: Fire) -> Duration {
         if let Role::Proxy(proxy) = &mut self.role {
             proxy.fire(work.now, fire, &mut Outgoing { from: self.id, messages: work.out });
@@ -116,17 +116,17 @@ impl Element {
         if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
     }
 
-    /// Whether it judges new calls when their turn comes, as a running server does.
+    /// Whether it admits new calls at the end of their wait, like a running server.
     pub(crate) fn has_gate(&self) -> bool {
         matches!(&self.role, Role::Proxy(proxy) if proxy.gate.is_some())
     }
 
-    /// Whether its guard decides by what waits in its queue.
+    /// Whether its guard decides by the contents of its queue.
     pub(crate) fn has_watched_queue(&self) -> bool {
         !self.guard.is_off() && !self.has_gate()
     }
 
-    /// Handles it, and says what that costs on the base server. It has waited so long.
+    /// Handles a message that waited for `waited`. Returns the cost on the base server.
     pub(crate) fn message(
         &mut self,
         work: &mut Work<'_>,
@@ -148,7 +148,7 @@ impl Element {
                     }
                 } else if class.is_new() && !guard.is_off() {
                     let way = proxy.router.way(message.top().host, class, message);
-                    // Two copies waited, and each was new when it came: this one is no second request.
+                    // Two copies waited, and both were new on arrival: this copy is not a second request.
                     let is_copy = proxy.core.knows(&message.server_key());
                     if !(is_copy && *looks_up)
                         && let Err(rejection) = guard.on_turn(now, class, &way)
@@ -181,19 +181,19 @@ impl Element {
                 (*work.out, *work.alarms) = (answers.sent, answers.alarms);
                 let share = match (message.start, message.method) {
                     _ if fails => 0.0,
-                    // TLWL paper, section IV: it creates the session, which the INVITE's work has in it.
+                    // TLWL paper, section IV: the ACK creates the session; the INVITE's work includes this.
                     (ModelStart::Request, Method::Ack) => 0.0,
                     (ModelStart::Request, Method::Invite) => costs.invite_work,
                     _ => 1.0,
                 };
                 costs.server_request().mul_f64(if is_repeat { share * costs.repeat_work } else { share })
             }
-            // No messages go there.
+            // A database gets no messages.
             Role::Database => Duration::ZERO,
         }
     }
 
-    /// Answers a probe (RFC 3261 §11.2), at the price of any request.
+    /// Answers a probe (RFC 3261 §11.2), at the cost of any other request.
     pub(crate) fn probe(&mut self, work: &mut Work<'_>, probe: &ModelMessage) -> Duration {
         let answer = Sent { to: probe.top().host, message: probe.response(200, self.id) };
         work.out.push(LinkMessage::new(self.id, answer));
@@ -230,7 +230,7 @@ impl Element {
         if stateful { self.costs.reject_stateful } else { self.costs.reject }
     }
 
-    /// Lets responses to other hosts say what the host wants to be sent.
+    /// Adds the host's notices to its responses to other hosts.
     fn tell(&mut self, work: &mut Work<'_>) {
         let Role::Proxy(proxy) = &self.role else { return };
         let controls = self.guard.gives_notice();
@@ -250,7 +250,7 @@ impl Element {
         }
     }
 
-    /// Remembers whose state was kept, before what runs here is replaced.
+    /// Records the calls whose state was kept, before the role is replaced.
     pub(crate) fn note_kept(&mut self) {
         if let Role::Proxy(proxy) = &mut self.role
             && let Some(keeper) = &mut proxy.keeper
@@ -259,13 +259,13 @@ impl Element {
         }
     }
 
-    /// How long work takes on the base server that costs this much, and what its operations cost.
+    /// Returns the service time of work with this cost on the base server, plus the prices of its operations.
     pub(crate) fn time_of(&mut self, cost: Duration) -> Duration {
         match &self.prices {
             _ if self.free => Duration::ZERO,
             None => cost,
             Some(prices) => {
-                // What was done outside of any service, such as ending sessions, falls to the next one.
+                // Operations outside any service, such as the end of sessions, count for the next service.
                 let done = self.role.ledger() + self.ledger;
                 let paid = core::mem::replace(&mut self.paid, done);
                 cost + prices.of(&(done - paid))
@@ -274,7 +274,7 @@ impl Element {
     }
 }
 
-/// Whether the next call of a server that fails this share of them is one that it fails. Draws only where some are.
+/// Whether a server that fails this share of calls fails the next one. Draws only if the share is above 0.
 fn draw((share, rng): &mut (f64, Rng)) -> bool {
     *share > 0.0 && rng.random::<f64>() < *share
 }
@@ -307,11 +307,11 @@ fn proxied(
     }
     let arrived = arrived(message, router);
     if message.method == Method::Ack && message.to_tag != Some(HostId::AGENTS) {
-        // To a failure: it finds its transaction, or it is for an answer that left none, and ends here.
+        // An ACK to a failure either matches a transaction or acknowledges a stateless response, and ends here.
         let known = core.absorb(now, &arrived.key, sink);
         let own = message.to_tag == Some(sink.from);
         if !known && !own && keeper.is_some() {
-            // Its INVITE was forwarded without one.
+            // Its INVITE was forwarded without a transaction.
             pass_on(editor, ledger, message, sink);
         }
         return if known || !own { costs.message } else { costs.reject_ack };
@@ -337,7 +337,7 @@ fn pass_on(mut editor: &mut Editor, ledger: &mut Ledger, request: &ModelMessage,
     sink.send(&message, Sending::First);
 }
 
-/// Forwards a response to such a request: it goes where the next Via leads, whatever it says (§16.11).
+/// Forwards a response to a request without a transaction, to the next Via and whatever its status (§16.11).
 fn pass_back(
     mut editor: &mut Editor,
     ledger: &mut Ledger,

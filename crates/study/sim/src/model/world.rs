@@ -1,4 +1,4 @@
-//! The world of a run: all hosts, the agents, the ways between them, and the loop that lets time pass.
+//! The world of a run: all hosts, agents and links, and the loop over the events.
 
 mod passage;
 
@@ -20,20 +20,20 @@ use core::time::Duration;
 use load::RandomTime;
 use std::sync::Arc;
 
-/// What happens at an instant.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A service ends, if the ticket still holds.
+    /// A service ends, if the ticket is still valid.
     Finished(HostId, Ticket),
     /// A host's timers may be due.
     Timers(HostId),
     /// The agents' timers may be due.
     AgentTimers,
-    /// A message that was on its way arrives.
+    /// A message arrives from a link.
     Arrives(u32),
-    /// One comes again to the network card of its sender.
+    /// A message is retransmitted to the network card of its sender.
     Leaves(u32),
-    /// The first message of this side of a card may be through.
+    /// The first message of this side of a card may have passed the card.
     Card(HostId, CardSide),
     /// A call of this stream starts.
     Call(u16),
@@ -45,22 +45,22 @@ enum Event {
     Period(HostId),
     /// A bin of the time series ends.
     Sample,
-    /// A host stops for a while.
+    /// A host stalls.
     Stall(HostId),
-    /// It goes on.
+    /// A stalled host continues.
     GoOn(HostId),
-    /// This fault of the scenario.
+    /// A fault of the scenario starts.
     Fault(u32),
-    /// This fault of the scenario is over.
+    /// A fault of the scenario ends.
     Mended(u32),
 }
 
-/// One run of a scenario with this seed.
+/// Runs a scenario once with this seed.
 pub fn run(scenario: &Scenario, seed: u64) -> RunResults {
     run_watched(scenario, seed, &|_| ())
 }
 
-/// The same; `passed` hears of each bin of the time series as it ends, by its length.
+/// Runs a scenario like [`run`] and calls `passed` with the bin's length at the end of each bin of the time series.
 pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
     run_until(scenario, &NetworkState::default(), seed, &mut |_, _| {
         passed(scenario.run.bin);
@@ -68,19 +68,19 @@ pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) ->
     })
 }
 
-/// The same with proxies that do not keep the state of every call.
+/// Runs a scenario like [`run`] with proxies that need not keep the state of every call.
 ///
 /// # Panics
-/// Where the scenario gives overload control to such a proxy, or to one that works as a running server.
+/// When the scenario gives overload control to such a proxy, or to a proxy that models a running server.
 pub fn run_sharing(scenario: &Scenario, state: &NetworkState, seed: u64) -> RunResults {
     run_until(scenario, state, seed, &mut |_, _| false)
 }
 
-/// The same until `is_over` says so, or for as long as the scenario does. It is asked at the end of each bin of the
-/// time series.
+/// Runs a scenario like [`run_sharing`] until `is_over` returns `true` or the scenario ends. `is_over` is called at the
+/// end of each bin of the time series.
 ///
 /// # Panics
-/// As [`run_sharing`].
+/// Like [`run_sharing`].
 pub fn run_until(
     scenario: &Scenario,
     state: &NetworkState,
@@ -99,14 +99,14 @@ struct World<'a> {
     queue: EventQueue<Event>,
     hosts: Vec<Host>,
     agents: Agents,
-    /// `None` when all links are perfect and nothing needs to be drawn.
+    /// `None` when all links are perfect and need no random numbers.
     network: Option<SimNetwork>,
     on_the_way: Slab<LinkMessage>,
-    /// The network card of each host; empty where none has one.
+    /// Network card of each host; empty if no host has a card.
     cards: Vec<Option<Card<LinkMessage>>>,
-    /// The database that each host has asked last: they are asked in turn.
+    /// Database that each host asked last: hosts ask the databases in turn.
     last_database: Vec<u16>,
-    /// What was sent in this instant and has not been handed on yet, and the alarms that the agents want.
+    /// Messages sent in this instant and not forwarded yet, and the alarms that agents requested.
     out: Out,
     pauses: Vec<Option<Pauses>>,
     agent_timers_at: Instant,
@@ -127,8 +127,8 @@ impl<'a> World<'a> {
                 let rng = rng.fork(&group.host_name(number));
                 let role = role(scenario, index, id, &map, (Instant::ZERO, 0), &rng);
                 let host = Host::new(id, number, group, scenario, role, &rng);
-                // Feedback would never hear what became of a call without state, and a running server has its own
-                // laws.
+                // Feedback needs the outcome of each call, so a proxy without call state cannot give it. A running
+                // server has its own overload control.
                 let keeps_all =
                     state.of(index) == StateKeeping::Always && state.model != ProxyModel::OfServer;
                 assert!(
@@ -195,7 +195,7 @@ impl<'a> World<'a> {
             Event::Finished(host, ticket) => self.finished(now, host, ticket),
             Event::Timers(host) => {
                 let at = host.index();
-                // Another one has been set for earlier, and all since have followed from that.
+                // An earlier event has replaced this one.
                 if self.hosts[at].timers_at != now {
                     return;
                 }
@@ -251,12 +251,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Hands on all that was sent, and what is sent in answer, until nothing is left.
+    /// Forwards all sent messages, and the messages sent in reply, until none is left.
     fn settle(&mut self, now: Instant) {
         self.set_alarms();
         let mut next = 0;
         while let Some(carried) = self.out.sent.get_mut(next) {
-            // What is sent in answer joins behind it.
+            // Messages sent in reply are appended to the list.
             let carried = LinkMessage {
                 from: carried.from,
                 sent: carried.sent,
@@ -275,9 +275,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sees to it that the agents are woken when they want to be.
+    /// Schedules the alarms that agents requested.
     fn set_alarms(&mut self) {
-        // Mostly there is nothing, and to see that is cheaper than to drain it.
+        // The list is usually empty, and the check is cheaper than a drain.
         if self.out.alarms.is_empty() {
             return;
         }
@@ -286,7 +286,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets the free processors of a host begin what waits.
+    /// Lets the free processors of a host start waiting jobs.
     #[inline]
     fn start(&mut self, now: Instant, host: HostId) {
         while self.hosts[host.index()].may_start(now) && self.start_one(now, host) {}
@@ -311,7 +311,7 @@ impl<'a> World<'a> {
         self.watch_timers(host);
     }
 
-    /// A database has found a call.
+    /// A database has finished the look-up of a call.
     fn looked_up(&mut self, now: Instant, database: HostId, ticket: Ticket) {
         let mut found = Vec::new();
         if let Some(later) = self.hosts[database.index()].finish(now, ticket, &mut found) {
@@ -323,7 +323,7 @@ impl<'a> World<'a> {
         self.start(now, database);
     }
 
-    /// Sees to it that a host's timers are looked at in time.
+    /// Schedules an event for a host's next timer.
     fn watch_timers(&mut self, host: HostId) {
         let entry = &mut self.hosts[host.index()];
         if let Some(deadline) = entry.deadline()
@@ -365,7 +365,7 @@ impl<'a> World<'a> {
         self.queue.at(end, Event::GoOn(host));
     }
 
-    /// The host that a fault is about.
+    /// Returns the host that a fault affects.
     fn faulty(&self, index: u32) -> HostId {
         let fault = &self.scenario.faults[index as usize];
         let before: u16 = self.scenario.groups[..fault.group].iter().map(|group| group.count).sum();
@@ -397,12 +397,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A host is back, and knows nothing of what was.
+    /// Restarts a failed host without its former state.
     fn mended(&mut self, now: Instant, index: u32) {
         let host = self.faulty(index);
         let group = self.scenario.faults[index as usize].group;
         let map = Arc::clone(&self.map);
-        // Its branches must be unlike those before.
+        // Its branches must differ from those before the failure.
         let rng = Rng::from_seed(self.seed).fork(&format!("restart {index}"));
         let role = role(self.scenario, group, host, &map, (now, index + 1), &rng);
         self.hosts[host.index()].restart(role);
@@ -438,10 +438,10 @@ impl<'a> World<'a> {
     }
 }
 
-/// The pauses of a host.
+/// Pauses of a host.
 struct Pauses {
     stalls: Stalls,
-    /// Of the next one.
+    /// Length of the next pause.
     length: Duration,
 }
 
@@ -454,10 +454,10 @@ impl Pauses {
     }
 }
 
-/// Samples from which the engine's table of a normal distribution is made.
+/// Number of samples for the engine's table of a normal distribution.
 const SAMPLES: usize = 10_000;
 
-/// A distribution in the engine's terms: mean, and spread around it.
+/// Converts a distribution into the engine's terms: its mean, and the spread around it.
 fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::Spread) {
     match time {
         RandomTime::Fixed(mean) => (mean, engine::Spread::Fixed),
@@ -470,7 +470,7 @@ fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::Spread) {
     }
 }
 
-/// The network card of each host; none at all where no host has one.
+/// Returns the network card of each host; an empty list if no host has a card.
 fn cards(scenario: &Scenario) -> Vec<Option<Card<LinkMessage>>> {
     if scenario.groups.iter().all(|group| group.card.is_none()) {
         return Vec::new();
@@ -482,7 +482,7 @@ fn cards(scenario: &Scenario) -> Vec<Option<Card<LinkMessage>>> {
     scenario.groups.iter().flat_map(cards).collect()
 }
 
-/// What runs on a host from now on; each of its lives has another number.
+/// Returns the role that a host starts with. `life` is 0 at first and differs for each restart.
 fn role(
     scenario: &Scenario,
     group: usize,
@@ -496,7 +496,7 @@ fn role(
         scenario::HostRole::Proxy => {
             let retry = settings.overload.retry;
             let router = Router::new(Arc::clone(map), host, settings.select, retry, rng.fork("routes"));
-            // Branches of a later life are unlike those of an earlier.
+            // Branches of different lives differ.
             let serial = u64::from(life) << 24;
             let core = proxy::Proxy::new(scenario.timers, serial);
             let (editor, keeper) = (Editor::new(Arc::clone(map), host), Keeper::new(map, host, rng));
@@ -510,7 +510,7 @@ fn role(
             let capacity = |host: HostId| {
                 let group = usize::from(map.group_of[host.index()]);
                 let capacity = scenario.groups[group].capacity(host.0 - map.groups[group].start);
-                // Those whose work costs nothing count alike.
+                // Servers without a cost count equally.
                 capacity.map_or(1.0, |capacity| capacity / scenario.costs.base_capacity)
             };
             let probes = settings.probes.then(|| settings.probe_settings(&scenario.timers));

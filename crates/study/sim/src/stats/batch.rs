@@ -2,25 +2,24 @@
 
 use super::{Confidence, Interval, Moments};
 
-/// One run is cut into this many batches at least, and not into twice as many. With fewer, Student's t is wide; with
+/// Minimum number of batches; there are always less than twice as many. With fewer batches, Student's t is wide; with
 /// more, batches are short and no longer independent.
 const BATCHES_MIN: usize = 10;
 
-/// The mean of one long correlated run (a rate, a waiting time) by batch means: its bins are joined to batches so
-/// long that their means are all but independent. Each bin has its part of a total and of the number that the total
-/// is divided by.
+/// Mean of one long correlated run (a rate, a waiting time) by batch means: the bins are joined to batches so long that
+/// their means are almost independent. Each bin has its part of a total and of the number that divides the total.
 ///
-/// `None` where there are fewer than ten bins, or where a batch has nothing to be divided by.
+/// `None` if there are fewer than ten bins, or if the number of a batch is zero.
 ///
 /// # Panics
-/// When there is not a number for each total.
+/// When `totals` and `numbers` differ in length.
 pub fn batch_means(totals: &[f64], numbers: &[f64], confidence: Confidence) -> Option<Interval> {
     assert_eq!(totals.len(), numbers.len(), "each bin has both");
     let length = totals.len() / BATCHES_MIN;
     if length == 0 {
         return None;
     }
-    // The rest that fills no batch is the earliest part, which may still show how the run began.
+    // Bins that fill no batch are the earliest ones, which may still show the start of the run.
     let rest = totals.len() % length;
     let batches = totals[rest..].chunks_exact(length).zip(numbers[rest..].chunks_exact(length));
     let mean = |(totals, numbers): (&[f64], &[f64])| {

@@ -3,12 +3,12 @@
 use core::time::Duration;
 use hdrhistogram::Histogram;
 
-/// Longest delay told apart, about a day; longer ones count as this.
+/// Longest distinguished delay, a day; longer delays count as this.
 const MAX_NS: u64 = 86_400_000_000_000;
 
-/// Delays with their percentiles to three digits, from a microsecond to a day, in constant memory.
+/// Delays with their percentiles to three significant digits, from a microsecond to a day, in constant memory.
 ///
-/// Values are nanoseconds at the interface and tenths of a microsecond within.
+/// The interface uses nanoseconds, the histogram tenths of a microsecond.
 #[derive(Clone, Debug)]
 pub struct Delays {
     histogram: Histogram<u64>,
@@ -27,14 +27,14 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// Takes a delay in.
+    /// Adds a delay.
     pub fn add(&mut self, delay: Duration) {
         let units = u64::try_from(delay.as_nanos() / u128::from(UNIT_NS)).unwrap_or(u64::MAX);
         self.histogram.saturating_record(units);
         self.total = self.total.saturating_add(delay);
     }
 
-    /// How many.
+    /// Number of delays.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -44,7 +44,7 @@ impl Delays {
         self.total.div_f64(self.count().max(1) as f64)
     }
 
-    /// The delay that `percent` (0 to 100) of all do not exceed; zero when there are none.
+    /// Delay that `percent` (0 to 100) of all delays do not exceed; zero when there are none.
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_percentile(percent) * UNIT_NS)
     }

@@ -3,16 +3,16 @@
 use super::{Moments, student_t};
 use core::fmt;
 
-/// The probability with which an interval covers the true value, 0 to 1.
+/// Probability with which an interval covers the true value, 0 to 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Confidence(pub f64);
 
 impl Confidence {
-    /// What reports print.
+    /// For reports.
     pub const P95: Self = Self(0.95);
-    /// What decides statements that are each about several differences: rarely by chance.
+    /// For checks of statements about several differences at once, which chance must rarely refute.
     pub const P99: Self = Self(0.99);
-    /// What tests hold against mathematics: one false alarm in a thousand.
+    /// For tests against exact mathematics: one false alarm in a thousand.
     pub const P999: Self = Self(0.999);
 }
 
@@ -21,12 +21,12 @@ impl Confidence {
 pub struct Interval {
     /// The estimate.
     pub mean: f64,
-    /// The true value lies this far away at most, with the confidence asked for. Infinite below two samples.
+    /// Maximum distance of the true value from the mean, with the given confidence. Infinite below two samples.
     pub half_width: f64,
 }
 
 impl Interval {
-    /// From samples that are independent and of about normal law: means of replications or of long batches.
+    /// Returns the interval of independent and roughly normal samples: means of replications or of long batches.
     pub fn of(samples: &Moments, confidence: Confidence) -> Self {
         let count = samples.count();
         let half_width = if count < 2 {
@@ -37,13 +37,13 @@ impl Interval {
         Self { mean: samples.mean(), half_width }
     }
 
-    /// Of these values, with 95 %.
+    /// Returns the interval of these values at 95 %.
     pub fn over(values: impl IntoIterator<Item = f64>) -> Self {
         Self::of(&values.into_iter().collect(), Confidence::P95)
     }
 
-    /// Where it is of the logarithm of a ratio: the ratio, with the ends of its interval if it has one; a dash if it is
-    /// none.
+    /// Formats the interval of a ratio's logarithm as the ratio, with the ends of its interval if it is finite. A dash
+    /// if the mean is not a number.
     pub fn ratio(&self) -> String {
         let Self { mean, half_width } = *self;
         let [low, ratio, high] = [mean - half_width, mean, mean + half_width].map(f64::exp);
@@ -54,14 +54,14 @@ impl Interval {
         }
     }
 
-    /// Whether a value lies within.
+    /// Whether a value is within the interval.
     pub fn contains(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half_width
     }
 
-    /// Whether the half width is more than this part of the mean: the run was too short, or too few.
+    /// Whether the half width exceeds this part of the mean: the run was too short, or there were too few runs.
     pub fn too_wide(&self, relative: f64) -> bool {
-        // A half width that is no number is too wide as well.
+        // A half width of NaN is too wide as well.
         self.half_width.is_nan() || self.half_width > relative * self.mean.abs()
     }
 }
@@ -73,13 +73,13 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The interval of the mean difference `a - b`, sample by sample.
+/// Returns the interval of the mean difference `a - b`, sample by sample.
 ///
-/// Where replication i of both used the same seed (common random numbers), what both have in common cancels, and the
-/// interval is much narrower than those of `a` and `b` alone: zero outside of it means that they differ.
+/// If replication i of both used the same seed (common random numbers), their common variation cancels. The interval is
+/// then much narrower than those of `a` and `b`; if it excludes zero, the two differ.
 ///
 /// # Panics
-/// When there are not as many of one as of the other.
+/// When `a` and `b` differ in length.
 pub fn paired(a: &[f64], b: &[f64], confidence: Confidence) -> Interval {
     assert_eq!(a.len(), b.len(), "each replication of one is compared with the same of the other");
     Interval::of(&a.iter().zip(b).map(|(a, b)| a - b).collect(), confidence)
@@ -100,7 +100,7 @@ mod tests {
     fn the_interval_is_t_times_the_standard_error() {
         let samples: Moments = [9.0, 10.0, 11.0, 12.0, 13.0].into_iter().collect();
         let interval = Interval::of(&samples, Confidence::P95);
-        // t(95 %, 4) = 2.776, deviation sqrt(2.5), root of 5 samples.
+        // t(95 %, 4) = 2.776, deviation sqrt(2.5), square root of 5 samples.
         assert!((interval.half_width - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-3, "{interval}");
         assert!(interval.contains(9.1) && !interval.contains(9.0) && !interval.contains(13.0));
         assert!(interval.too_wide(0.1) && !interval.too_wide(0.2));

@@ -1,7 +1,7 @@
 //! Count, mean and variance of a stream of numbers.
 
-/// Count, mean and variance of a stream of numbers in constant memory (Welford, Technometrics 4, 1962): exact to
-/// rounding also where the spread is small against the mean.
+/// Count, mean and variance of a stream of numbers in constant memory (Welford, Technometrics 4, 1962). Exact up to
+/// rounding even if the spread is small relative to the mean.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Moments {
     count: u64,
@@ -11,7 +11,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes a number in.
+    /// Adds a number.
     pub fn add(&mut self, value: f64) {
         self.count += 1;
         let distance = value - self.mean;
@@ -19,22 +19,22 @@ impl Moments {
         self.squares += distance * (value - self.mean);
     }
 
-    /// How many numbers.
+    /// Count of the numbers.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; 0 when there are none.
+    /// Mean of the numbers; 0 when there are none.
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// Variance of what they are a sample of (divided by count - 1); 0 below two numbers.
+    /// Sample variance (divided by count - 1); 0 below two numbers.
     pub fn variance(&self) -> f64 {
         if self.count < 2 { 0.0 } else { self.squares / (self.count - 1) as f64 }
     }
 
-    /// Its root.
+    /// Standard deviation: the square root of the variance.
     pub fn deviation(&self) -> f64 {
         self.variance().sqrt()
     }

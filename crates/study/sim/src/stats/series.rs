@@ -3,7 +3,7 @@
 use base::Instant;
 use core::time::Duration;
 
-/// A quantity over time, summed in bins of equal width: calls completed per second, for example.
+/// A quantity over time, summed in bins of equal width, for example calls completed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
     width: Duration,
@@ -11,10 +11,10 @@ pub struct Series {
 }
 
 impl Series {
-    /// Bins of this width, the first from the origin of time.
+    /// Returns an empty series with bins of this width. The first bin starts at time zero.
     ///
     /// # Panics
-    /// When bins have no width.
+    /// When the width is zero.
     pub fn new(width: Duration) -> Self {
         assert!(!width.is_zero(), "a bin needs a width");
         Self { width, sums: Vec::new() }
@@ -44,7 +44,7 @@ impl Series {
         self.sums().map(|(at, sum)| (at, sum / self.width.as_secs_f64()))
     }
 
-    /// Mean per second from one instant to a later one, by the bins that lie within entirely; 0 without any.
+    /// Mean per second between two instants, from the bins that are entirely within; 0 without such bins.
     pub fn rate(&self, from: Instant, to: Instant) -> f64 {
         let width = self.width.as_nanos() as u64;
         let (first, end) = (from.as_nanos().div_ceil(width), to.as_nanos() / width);
@@ -70,7 +70,7 @@ mod tests {
         let sums: Vec<_> = series.sums().collect();
         assert_eq!(sums, [(at(0), 3.0), (at(500), 4.0), (at(1_000), 0.0), (at(1_500), 8.0)]);
         assert_eq!(series.rates().nth(1), Some((at(500), 8.0)));
-        // The cut bins at either end do not count; those after the last amount are zero.
+        // The partial bins at both ends do not count; bins after the last amount are zero.
         assert!((series.rate(at(1), at(1_600)) - 4.0).abs() < 1e-12);
         assert!((series.rate(at(1_500), at(5_500)) - 2.0).abs() < 1e-12);
         assert!(series.rate(at(1), at(900)).abs() < 1e-12);

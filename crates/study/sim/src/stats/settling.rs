@@ -1,41 +1,39 @@
-//! When a run has settled: how long its warm-up must be is found out, not guessed.
+//! Detects when a run has become stationary, which gives the length of its warm-up.
 
-/// Part of the mean by which two means of a stationary stretch may differ.
+/// Relative difference up to which two means of a stationary stretch count as equal.
 const PART: f64 = 0.05;
 
-/// Takes in a quantity bin by bin until it is stationary, or until there is no more patience.
+/// Collects a quantity bin by bin until it is stationary, or until the maximum number of bins.
 ///
-/// A test is made each time the number of bins has doubled. The first half of the bins is warm-up and left out. A
-/// test is passed when the means of both halves of the rest differ by no more than a twentieth, or by no more than
-/// what does not matter. The quantity is stationary when two tests in a row are passed and their means agree as well.
+/// A test takes place each time the number of bins has doubled. The first half of the bins is warm-up and left out. A
+/// test passes if the means of both halves of the rest differ by at most a twentieth, or by at most an absolute limit.
+/// The quantity is stationary when two tests in a row pass and their means agree as well.
 ///
-/// A decay that is too slow for the first test is found by the second one, or once it has gone on for longer: time
-/// constants up to [`SLOWEST`](Self::SLOWEST) times the bins before the first test. A slower decay is not seen, and
-/// no test of what has been seen can tell what changes afterwards, such as a network that collapses by chance after
-/// hours.
+/// A decay that is too slow for the first test is found by the second test, or by a later one, for time constants up to
+/// [`SLOWEST`](Self::SLOWEST) times the bins before the first test. A slower decay is not found. No test can predict
+/// later changes, such as a network that collapses by chance after hours.
 ///
-/// Source: the doubling of run lengths until means agree follows Law and Carson, A sequential procedure for
-/// determining the length of a steady-state simulation, Operations Research 27, 1979.
+/// Source: the doubling of run lengths until means agree follows Law and Carson, A sequential procedure for determining
+/// the length of a steady-state simulation, Operations Research 27, 1979.
 #[derive(Clone, Debug)]
 pub struct Settling {
     bins: Vec<f64>,
-    /// Bins at the next test.
+    /// Number of bins at the next test.
     next: usize,
     most: usize,
     matters: f64,
-    /// Mean of the bins that counted in the last test, if it was passed.
+    /// Mean of the counted bins in the last test, if the test passed.
     passed: Option<f64>,
     is_stationary: bool,
 }
 
 impl Settling {
-    /// The greatest time constant of a decay that is found, in lengths L of the first test. The bins that count in
-    /// the first test lie from L / 2 to L, those of the second one from L to 2 L: of a time constant T their means
-    /// differ by 0.75 L / T.
+    /// Greatest time constant of a decay that is found, in lengths L of the first test. The counted bins of the first
+    /// test are from L / 2 to L, of the second from L to 2 L. For a time constant T their means differ by 0.75 L / T.
     pub const SLOWEST: f64 = 0.75 / PART;
 
-    /// The first test is after `least` bins, the last one after `most` at the latest. Differences up to `matters` do
-    /// not matter, whatever the mean is.
+    /// Returns an empty collection. The first test is after `least` bins, the last one after `most` at the latest.
+    /// Differences up to `matters` are ignored, whatever the mean is.
     ///
     /// # Panics
     /// When `least` is below four bins: both halves of a half need one.
@@ -45,7 +43,7 @@ impl Settling {
         Self { bins: Vec::new(), next: least, most, matters, passed: None, is_stationary: false }
     }
 
-    /// Takes in a bin. Whether nothing more is wanted: it is stationary, or has run for as long as it may.
+    /// Adds a bin. Returns whether the collection is over: stationary, or at its maximum.
     pub fn add(&mut self, bin: f64) -> bool {
         if self.is_over() {
             return true;
@@ -61,7 +59,7 @@ impl Settling {
         self.is_over()
     }
 
-    /// Whether two means differ by no more than they may.
+    /// Whether two means count as equal.
     fn agree(&self, one: f64, other: f64) -> bool {
         (one - other).abs() <= self.matters.max(PART * f64::midpoint(one, other).abs())
     }
@@ -75,22 +73,22 @@ impl Settling {
         self.is_stationary
     }
 
-    /// How many bins were taken in.
+    /// Number of bins.
     pub fn len(&self) -> usize {
         self.bins.len()
     }
 
-    /// Whether none was.
+    /// Whether there are no bins.
     pub fn is_empty(&self) -> bool {
         self.bins.is_empty()
     }
 
-    /// How many bins are to be left out.
+    /// Number of bins to be left out.
     pub fn warm_up(&self) -> usize {
         self.bins.len() / 2
     }
 
-    /// Means of the third and the last quarter.
+    /// Means of the third and the last quarter of the bins.
     fn halves(&self) -> [f64; 2] {
         let rest = &self.bins[self.warm_up()..];
         let (early, late) = rest.split_at(rest.len() / 2);
@@ -104,7 +102,7 @@ mod tests {
     use base::Rng;
     use rand::Rng as _;
 
-    /// Feeds one bin a second until it is over; what it says then, and the mean of what it lets count.
+    /// Adds one bin a second until the collection is over. Returns it, and the mean of the bins that count.
     fn settle(most: usize, of: impl Fn(f64) -> f64) -> (Settling, f64) {
         let mut settling = Settling::new(60, most, 1.0);
         let mut bins = Vec::new();
@@ -118,7 +116,7 @@ mod tests {
         (settling, counted.iter().sum::<f64>() / counted.len() as f64)
     }
 
-    /// Calls that come at random, 270 a second, differ by some 16 from one second to the next.
+    /// Random calls at 270 a second differ by about 16 from one second to the next.
     #[test]
     fn what_does_not_change_is_mostly_stationary_at_the_second_test() {
         let mut lengths = Vec::new();
@@ -133,7 +131,8 @@ mod tests {
         assert!(soon >= 90, "{lengths:?}");
     }
 
-    /// A minute after forty seconds would show 7, 30 and 48 as what lasts, of a time of 300 s.
+    /// A mean over a fixed minute after forty seconds would give 7, 30 and 48 instead of 0, for time constants of 30,
+    /// 100 and 300 s.
     #[test]
     fn what_decays_counts_only_once_it_has_decayed() {
         for time in [10.0, 30.0, 100.0, 300.0, 60.0 * Settling::SLOWEST - 50.0] {
@@ -141,12 +140,12 @@ mod tests {
             assert!(settling.is_stationary());
             assert!(mean < 3.0, "{mean} of a time of {time} s");
         }
-        // To a level that is not zero.
+        // Decay to a level other than zero.
         let (_, mean) = settle(100_000, |at| 89.0 + 60.0 * (-at / 200.0).exp());
         assert!((mean / 89.0 - 1.0).abs() < 0.02, "{mean}");
     }
 
-    /// What the limit means: slower than that, and it is taken for constant.
+    /// Effect of the limit: a slower decay is taken for constant.
     #[test]
     fn what_decays_more_slowly_than_the_limit_is_not_seen() {
         let time = 60.0 * Settling::SLOWEST + 150.0;

@@ -1,19 +1,19 @@
 //! Quantiles of Student's t distribution.
 
-/// The two-sided quantile of Student's t: the `t` with P(|T| <= t) = `confidence` for this many degrees of freedom.
+/// Two-sided quantile of Student's t: the `t` with P(|T| <= t) = `confidence` for this many degrees of freedom.
 ///
-/// Found by bisection on the distribution function, which is a finite sum for whole degrees of freedom; tables of a
-/// few values would not do, since scenarios choose their own number of replications.
+/// Found by bisection on the distribution function, which is a finite sum for whole degrees of freedom. A table of a
+/// few values would not do, because each scenario chooses its number of replications.
 ///
 /// # Panics
-/// Without a degree of freedom, or for a confidence outside 0 to 1 (both exclusive).
+/// With zero degrees of freedom, or a confidence outside 0 to 1 (both exclusive).
 pub fn student_t(confidence: f64, degrees: u64) -> f64 {
     assert!(degrees > 0 && confidence > 0.0 && confidence < 1.0, "t of {degrees} degrees at {confidence}");
     let (mut low, mut high) = (0.0, 1.0);
     while within(high, degrees) < confidence {
         (low, high) = (high, high * 2.0);
     }
-    // Until the two are neighbours: each step halves, and f64 has 52 bits.
+    // Until both are neighbours: each step halves the range, and f64 has 52 bits.
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if within(middle, degrees) < confidence { low = middle } else { high = middle }
@@ -21,7 +21,7 @@ pub fn student_t(confidence: f64, degrees: u64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Above this the sums are long and the normal law is within 1e-6 of the quantile.
+/// Above this number the sums are long, and the normal distribution is within 1e-6 of the quantile.
 const DEGREES_MAX: u64 = 100_000;
 
 /// P(|T| <= t): Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 (odd degrees) and 26.7.4 (even).

@@ -1,7 +1,7 @@
-//! Many independent simulations on all cores.
+//! Runs many independent simulations on all cores.
 //!
-//! The only place of this crate with threads. They share nothing but the number of the next run, and results are kept
-//! by number, so that what comes out does not depend on which thread ran what.
+//! The only place of this crate with threads. They share only the number of the next run, and results are sorted by
+//! number. The result therefore does not depend on the assignment of runs to threads.
 
 use base::Rng;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use std::num::NonZero;
 use std::sync::mpsc;
 use std::thread;
 
-/// Runs `run(0)` to `run(count - 1)` on this many threads; results come in the order of their numbers. `done` hears
-/// how many are over, on the calling thread, for a progress bar.
+/// Runs `run(0)` to `run(count - 1)` on this many threads. Returns the results in the order of their numbers. `done`
+/// gets the number of completed runs, on the calling thread, for a progress bar.
 ///
-/// The last run begins first: sweeps go from low loads to high ones, and what takes long must not be left to the end,
-/// where one thread works on it and the others have nothing to do.
+/// The last run starts first: sweeps go from low loads to high loads, and a long run at the end would leave the other
+/// threads idle.
 ///
 /// # Panics
-/// When a run does.
+/// When a run panics.
 pub fn sweep<T: Send>(
     count: usize,
     threads: NonZero<usize>,
@@ -50,15 +50,14 @@ pub fn sweep<T: Send>(
     results.into_iter().map(|result| result.expect("a scope ends when all runs have, or panics")).collect()
 }
 
-/// As many threads as the machine can run at once.
+/// Number of threads that the machine runs at the same time.
 pub fn all_cores() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// Runs each of `parameters` this many times. `run` gets a parameter and a seed; the result is, by parameter, what
-/// its replications returned.
+/// Runs each of `parameters` this many times. `run` gets a parameter and a seed. Returns the results by parameter.
 ///
-/// Replication i has the same seed for every parameter (common random numbers), so that two parameters meet the same
+/// Replication i has the same seed for every parameter (common random numbers). Two parameters thus have the same
 /// arrivals and can be compared by [`paired`](super::paired) differences.
 pub fn replicate<P: Sync, T: Send>(
     parameters: &[P],
@@ -75,7 +74,7 @@ pub fn replicate<P: Sync, T: Send>(
     parameters.iter().map(|_| results.by_ref().take(replications).collect()).collect()
 }
 
-/// The seed of a replication: to repeat one alone.
+/// Seed of a replication, to repeat it alone.
 pub fn replication_seed(seed: u64, replication: usize) -> u64 {
     Rng::from_seed(seed).fork(&format!("replication {replication}")).next_u64()
 }
@@ -97,15 +96,15 @@ mod tests {
         assert_eq!(progress, (1..=12).collect::<Vec<_>>());
         assert_eq!(one, replicate(&[10, 20, 30], 4, 7, threads(5), run, |_| {}));
         assert_eq!(one[1][2], (20, replication_seed(7, 2)));
-        // Common random numbers, but different ones in each replication.
+        // Common random numbers for all parameters, but different numbers in each replication.
         assert_eq!(one[0][3].1, one[2][3].1);
         assert_ne!(one[0][0].1, one[0][1].1);
     }
 
     #[test]
     fn a_run_that_ends_late_keeps_its_place() {
-        // Run 2 is the first to begin. The second thread takes run 0 once the result of run 1 is handed in, and only
-        // then may run 2 end.
+        // Run 2 starts first. The second thread takes run 0 after it has sent the result of run 1, and only then may
+        // run 2 end.
         let is_last_begun = AtomicBool::new(false);
         let run = |index| {
             is_last_begun.fetch_or(index == 0, Ordering::Relaxed);

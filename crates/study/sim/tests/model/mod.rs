@@ -19,19 +19,19 @@ pub(crate) struct Class {
 
 /// A queue to be simulated.
 pub(crate) struct Queue {
-    /// The first is served first.
+    /// Classes in the order of priority, highest first.
     pub(crate) classes: Vec<Class>,
     pub(crate) spread: Spread,
     pub(crate) workers: usize,
-    /// How many jobs are measured; half as many before are warm-up.
+    /// Number of measured jobs; half as many jobs before them are warm-up.
     pub(crate) jobs: usize,
 }
 
-/// What a run has shown after its warm-up.
+/// Results of a run after its warm-up.
 pub(crate) struct Outcome {
     /// Waits of each class in seconds.
     pub(crate) wait: Vec<Moments>,
-    /// All of them, one by one.
+    /// Waits of all jobs, one by one.
     pub(crate) waits: Vec<f64>,
     pub(crate) utilisation: f64,
 }

@@ -1,4 +1,4 @@
-//! Who has taken which call, as seen from what the answerers say.
+//! Ownership of calls, as seen in the answerers' responses.
 
 use crate::RunRule;
 use crate::call::begins;
@@ -10,15 +10,15 @@ use wire::{Message, Method};
 /// The calls of all answerers.
 #[derive(Default)]
 pub(super) struct Answered {
-    /// Whose To tag it is, of each 2xx to an INVITE.
+    /// The answerer of each To tag in a 2xx to an INVITE.
     owners: BTreeMap<Vec<u8>, SocketAddr>,
-    /// Call-IDs of the calls that an answerer has taken and not ended.
+    /// Call-IDs of the answered calls that have not ended, by answerer.
     open: BTreeMap<SocketAddr, BTreeSet<Vec<u8>>>,
-    /// Call-IDs of those whose answerer has died, or a proxy that had a transaction of theirs.
+    /// Call-IDs of calls whose answerer has died, or a proxy with a transaction of theirs.
     lost: BTreeSet<Vec<u8>>,
-    /// Call-IDs of those that were sent to an answerer, and of which none has said anything.
+    /// Call-IDs of calls that were sent to an answerer and got no response.
     unheard: BTreeSet<Vec<u8>>,
-    /// Call-IDs of those that were cancelled.
+    /// Call-IDs of cancelled calls.
     cancelled: BTreeSet<Vec<u8>>,
 }
 
@@ -32,7 +32,7 @@ impl Answered {
         }
     }
 
-    /// An answerer sent this. Nobody answers an ACK (RFC 3261 §17).
+    /// An answerer sent this. Checks that it answers no ACK (RFC 3261 §17).
     pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
         let Some(status) = response.status() else { return Ok(()) };
         self.unheard.remove(response.call_id());
@@ -55,29 +55,28 @@ impl Answered {
         Ok(())
     }
 
-    /// Who had these calls in hand died.
+    /// A process with transactions of these calls died.
     pub(super) fn lose(&mut self, calls: impl IntoIterator<Item = Vec<u8>>) {
         self.lost.extend(calls);
     }
 
-    /// This answerer died: the calls that it had taken are lost, and nobody can help it.
+    /// An answerer died. Its answered calls are lost, and no proxy is to blame.
     pub(super) fn died(&mut self, answerer: SocketAddr) {
         self.lost.append(self.open.entry(answerer).or_default());
     }
 
-    /// How many calls were lost with those who had them in hand.
+    /// Returns the number of calls lost with a process or answerer.
     pub(super) fn lost(&self) -> u64 {
         self.lost.len() as u64
     }
 
-    /// How many others were cancelled while no answerer had said anything of them.
+    /// Returns the number of other calls that were cancelled before any answerer responded.
     pub(super) fn given_up(&self) -> u64 {
         let unheard = self.cancelled.intersection(&self.unheard);
         unheard.filter(|call| !self.lost.contains(*call)).count() as u64
     }
 
-    /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the
-    /// call.
+    /// Checks a message sent to `to`: a request in a dialog may reach no other answerer than that of the call.
     pub(super) fn check(&mut self, bytes: &[u8], to: SocketAddr) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         if request.method().is_none() || !is_answerer(to) {

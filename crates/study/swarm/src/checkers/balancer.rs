@@ -1,4 +1,4 @@
-//! Observers of one balancer: what it gets and sends, and what it shows of its state.
+//! Observers of one balancer: its messages, and the state that it reports.
 
 use crate::RunRule;
 use crate::process::{BalancerState, Process};
@@ -12,45 +12,46 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
-/// Call-ID, CSeq number, method and the client's branch, in one: what makes two datagrams the same request.
+/// Key of a request, equal in all its copies: Call-ID, CSeq number, method, sent-by and branch of the client.
 pub(super) type RequestKey = Vec<u8>;
 
-/// Where a request went, and under which branch.
+/// Destination and branch of a forwarded request.
 #[derive(Clone)]
 struct Way {
     to: SocketAddr,
     branch: Vec<u8>,
 }
 
-/// What one process has done since it started.
+/// Observations of one process since it started.
 #[derive(Default)]
 struct Life {
     calls: BTreeSet<Vec<u8>>,
-    /// What came in, where requests go on with a transaction.
+    /// Received requests, where requests are forwarded with a transaction.
     asked: BTreeSet<RequestKey>,
-    /// Call-IDs of INVITEs of it that have no final response yet.
+    /// Call-IDs of its INVITEs without a final response.
     unsettled: BTreeSet<Vec<u8>>,
-    /// Call-IDs of INVITEs of which nothing has become yet, with the time at which something has to have.
+    /// Call-IDs of INVITEs neither forwarded nor answered yet, with the latest time for that.
     waiting: BTreeMap<Vec<u8>, Instant>,
     ways: BTreeMap<RequestKey, Way>,
 }
 
-/// The observers of the processes that share an address.
+/// Observers of the processes that share an address.
 pub(super) struct BalancerChecker {
     watch: BalancerWatch,
     hop: Hop,
-    /// Whether new requests go on with a transaction: then they are repeated, and tried with others.
+    /// Whether new requests are forwarded with a transaction: the balancer then retransmits them and tries other
+    /// members.
     has_transactions: bool,
-    /// How long a call may wait for a node with room.
+    /// Longest time that a call may wait for a node with room.
     wait: Option<Duration>,
-    /// Whether branches name the connection that a request came by, to which its response goes back: then a request that
-    /// comes by another connection than the first time goes on under another branch.
+    /// Whether branches contain the request's connection, for its response. A copy that comes by another connection
+    /// then gets another branch.
     names_connections: bool,
     /// By process, counted from the site's first.
     lives: Vec<Life>,
-    /// Branches by request and receiver, whichever process sent it.
+    /// Branches by request and receiver, from any process.
     branches: BTreeMap<(RequestKey, SocketAddr), Vec<u8>>,
-    /// The node that a dialog was begun by, by its To tag.
+    /// Node of each dialog, by its To tag.
     dialogs: BTreeMap<Vec<u8>, SocketAddr>,
     /// Whether the key of new tokens has changed: a process that starts later makes other branches.
     rekeyed: bool,
@@ -65,7 +66,7 @@ impl BalancerChecker {
     ) -> Self {
         Self {
             watch: BalancerWatch::new(&[address], &[]),
-            // A call that a member leaves unanswered goes to another one as well, which is a fork.
+            // An INVITE that a member leaves unanswered also goes to another one, as in a fork.
             hop: Hop::new(&[address], has_transactions),
             has_transactions,
             wait,
@@ -77,7 +78,7 @@ impl BalancerChecker {
         }
     }
 
-    /// Requests did not arrive, and `sent` was sent for that.
+    /// Forwarded requests did not arrive, and `sent` was sent in response to that.
     pub(super) fn lost(&self, sent: &[Sent]) {
         if !self.has_transactions {
             self.watch.lost(sent);
@@ -92,19 +93,18 @@ impl BalancerChecker {
         self.rekeyed = true;
     }
 
-    /// A process has ended: the next one knows nothing.
+    /// A process ended. The next one starts without state.
     pub(super) fn ended(&mut self, process: u16) {
         self.lives[usize::from(process)] = Life::default();
     }
 
-    /// The calls that nobody helps any more whose INVITE a process had a transaction of: it has ended, or gets no
-    /// responses any more.
+    /// Returns the calls whose INVITE had a transaction in a process that has ended, or gets no more responses. They
+    /// are lost.
     pub(super) fn unsettled(&mut self, process: u16) -> BTreeSet<Vec<u8>> {
         core::mem::take(&mut self.lives[usize::from(process)].unsettled)
     }
 
-    /// A process sent `sent`: final responses to INVITEs settle them. None may wait for longer than its queue lets
-    /// it.
+    /// A process sent `sent`. Final responses settle INVITEs. Checks that no call waits longer than its queue allows.
     pub(super) fn settle(&mut self, (now, process): (Instant, u16), sent: &[Sent]) -> Result<(), String> {
         let life = &mut self.lives[usize::from(process)];
         for one in sent {
@@ -177,7 +177,7 @@ impl BalancerChecker {
         Ok(())
     }
 
-    /// A node answered an INVITE with 2xx: the dialog is its own.
+    /// A node answered an INVITE with 2xx, and owns the dialog.
     fn began(&mut self, node: SocketAddr, response: &Message<'_>) {
         if let (Some(200..=299), Method::Invite, Some(tag)) =
             (response.status(), response.cseq().method, response.to_tag())
@@ -186,8 +186,8 @@ impl BalancerChecker {
         }
     }
 
-    /// The same request takes the same way under the same branch, and CANCEL and the ACK to a refusal that of their
-    /// INVITE (RFC 3261 §16.11, §9.1, §17.1.1.3).
+    /// Checks that copies of a request have the same destination and branch. CANCEL and the ACK to a failure have those
+    /// of their INVITE (RFC 3261 §16.11, §9.1, §17.1.1.3).
     fn same_way(
         &mut self,
         number: u16,
@@ -209,7 +209,7 @@ impl BalancerChecker {
         let new_call = life.calls.insert(request.call_id().to_vec());
         let of_invite = matches!(method, Method::Ack | Method::Cancel);
         let first = if of_invite {
-            // Once nobody remembers the call, whoever may have the INVITE is asked.
+            // After the call is forgotten, any node that may have the INVITE is asked.
             let known = process.shards_with(request.call_id()).next().is_some();
             life.ways.get(&self::key(request, Method::Invite)).filter(|_| known).cloned()
         } else {
@@ -218,7 +218,7 @@ impl BalancerChecker {
         let name = || format!("{} of call {}", method.name(), request.call_id().escape_ascii());
         match first {
             Some(first) if first.to != to => {
-                // Only what begins something, and only while its node is dead, may move.
+                // Only a request outside dialogs may move, and only while its node is dead.
                 let dead = process.slot_at(first.to).is_some_and(|slot| !process.is_up(slot));
                 if of_invite || request.to_tag().is_some() || !dead {
                     return Err(RunRule::Moved.broken(format_args!(
@@ -255,8 +255,8 @@ impl BalancerChecker {
         Ok(())
     }
 
-    /// What a process shows of its state: loads are the sums of leases, and each is there for a call or request that
-    /// came in.
+    /// Checks the reported state: loads are the sums of leases, and each session belongs to a call or request that came
+    /// in.
     pub(super) fn state(&self, number: u16, state: &BalancerState) -> Result<(), String> {
         let life = &self.lives[usize::from(number)];
         Self::sums(state)?;
@@ -271,7 +271,7 @@ impl BalancerChecker {
         Ok(())
     }
 
-    /// What a process counts is what it has.
+    /// Checks that the counts of a process match its sessions and leases.
     pub(super) fn sums(state: &BalancerState) -> Result<(), String> {
         if let Err(differs) = &state.audit {
             return Err(RunRule::Leases.broken(format_args!("{differs}")));
@@ -291,7 +291,7 @@ impl BalancerChecker {
         Ok(())
     }
 
-    /// The traffic has ended, and every time-out with it: nothing may be left.
+    /// Checks that no state is left after the traffic and all timeouts.
     pub(super) fn nothing_left(state: &BalancerState) -> Result<(), String> {
         for (slot, left) in state.loads.iter().enumerate() {
             if *left != Load::default() {
@@ -316,8 +316,8 @@ impl BalancerChecker {
     }
 }
 
-/// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies that share a key do for what they forward without
-/// a transaction.
+/// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies with a common key do for requests without a
+/// transaction.
 pub(super) fn key(request: &Message<'_>, method: Method) -> RequestKey {
     let number = request.cseq().number.to_be_bytes();
     let via = request.top_via();

@@ -1,5 +1,5 @@
-//! Observers of a site of several pools: that calls go by their routes, that a refusal is final, and that each call
-//! that was answered has a record where its pool keeps the state of calls.
+//! Observers of a site with several pools. Calls follow their routes, a refusal is final, and each answered call has a
+//! record if its pool keeps the state of calls.
 
 use super::balancer::{RequestKey, key};
 use crate::call::{COPIES, CallName, DialogName, begins, call_of};
@@ -13,45 +13,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
-/// How a refusal begins that is for the number of calls.
+/// Start of a refusal because of a limit on calls.
 const TOO_MANY: &[u8] = b"SIP/2.0 503 Too Many Calls\r\n";
 
 /// A call whose INVITE has come in.
 struct Call {
-    /// Whom it is for, if its Request-URI says it by number.
+    /// The callee's number, if the Request-URI has one.
     user: Option<u16>,
     /// The shard that owns it.
     shard: Option<usize>,
-    /// The members of the pools that it may have gone to by the files since it came.
+    /// Members that the routes allow, by any file loaded since the INVITE came.
     targets: BTreeSet<SocketAddr>,
-    /// Whether the pools that it went to keep the state of calls: all or none; both where it went to some of each.
+    /// Whether the chosen pools keep the state of calls. Both values if it went to pools of both kinds.
     kept: BTreeSet<bool>,
 }
 
-/// What one process has done since it started.
+/// Observations of one process since it started.
 #[derive(Default)]
 struct Life {
     calls: BTreeMap<CallName, Call>,
-    /// The requests without a final response, and the call of each.
+    /// Requests without a final response, and their calls.
     open: BTreeMap<RequestKey, (CallName, Method)>,
     /// INVITEs that were refused, and when.
     refused: BTreeMap<RequestKey, Instant>,
-    /// Dialogs of calls that a pool keeps the state of.
+    /// Dialogs of calls whose state a pool keeps.
     answered: BTreeSet<DialogName>,
-    /// Those that somebody has hung up, and was answered.
+    /// Dialogs with an answered BYE.
     hung_up: BTreeSet<DialogName>,
-    /// How each has ended by its records, one after the other, and whether that is final.
+    /// Causes of the ends in the records of each dialog, in order, and whether each is final.
     records: BTreeMap<DialogName, Vec<(Option<Cause>, bool)>>,
 }
 
-/// The observers of the processes of a site.
+/// Observers of the processes of a site.
 pub(super) struct MixedChecker {
     hop: Hop,
     file: FilePlan,
-    /// When that file was read.
+    /// When that file was loaded.
     since: Instant,
     lives: Vec<Life>,
-    /// Whether no process has ended or was taken over from: then no call is known by its tokens alone.
+    /// Whether no process has ended or was taken over from. No call is then known by its tokens alone.
     is_unbroken: bool,
 }
 
@@ -71,7 +71,7 @@ impl MixedChecker {
         }
     }
 
-    /// Another file is read. What has come in goes by this one or by that of when it came.
+    /// Another file is loaded. Calls from before may follow either file.
     pub(super) fn reloaded(&mut self, now: Instant, plan: &FilePlan) {
         if self.file == *plan {
             return;
@@ -82,13 +82,13 @@ impl MixedChecker {
         }
     }
 
-    /// A process has ended: the next one knows nothing. The Call-IDs of what it had in hand.
+    /// A process ended. The next one starts without state. Returns the Call-IDs of its open requests.
     pub(super) fn ended(&mut self, process: u16) -> Vec<Vec<u8>> {
         self.is_unbroken = false;
         in_hand(core::mem::take(&mut self.lives[usize::from(process)]).open)
     }
 
-    /// A process gets no messages any more: what it had in hand is lost.
+    /// Another process took over the address. Returns the Call-IDs of the open requests, which are lost.
     pub(super) fn taken_over(&mut self, process: u16) -> Vec<Vec<u8>> {
         self.is_unbroken = false;
         in_hand(core::mem::take(&mut self.lives[usize::from(process)].open))
@@ -109,7 +109,7 @@ impl MixedChecker {
         }
     }
 
-    /// A process got a datagram, unless its time had come for something, and sent `sent`.
+    /// A process got a datagram, or a timer fired (`None`), and it sent `sent`.
     pub(super) fn step(
         &mut self,
         (now, process): (Instant, u16),
@@ -139,7 +139,7 @@ impl MixedChecker {
         Ok(())
     }
 
-    /// All is over: each call has been written of that was answered.
+    /// Checks that each answered call has a record.
     pub(super) fn all_written(&self) -> Result<(), String> {
         for Life { answered, hung_up, records, .. } in &self.lives {
             if let Some((call, _)) = answered.iter().find(|dialog| !records.contains_key(dialog)) {
@@ -159,17 +159,17 @@ impl MixedChecker {
     }
 }
 
-/// The Call-IDs of requests without a final response.
+/// Returns the Call-IDs of requests without a final response.
 fn in_hand(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
     open.into_values().map(|((call_id, _), _)| call_id).collect()
 }
 
-/// How many of these revisions of a record are final: what was heard of a call later may have taken back the others.
+/// Counts the final revisions of a record. Later messages of a call may have revised the others.
 fn finals(told: &[(Option<Cause>, bool)]) -> usize {
     told.iter().filter(|(_, is_final)| *is_final).count()
 }
 
-/// The members of all pools that a call for this user may go to.
+/// Returns the members of all pools that a call for this user may go to.
 fn targets(file: &FilePlan, user: Option<u16>) -> BTreeSet<SocketAddr> {
     file.pools_for(user).flat_map(PoolPlan::addresses).collect()
 }
@@ -186,7 +186,7 @@ impl Life {
         }
     }
 
-    /// A refusal is final: a copy of an INVITE that comes later begins no call, where transactions are kept.
+    /// Checks that a refusal is final: a late copy of a refused INVITE begins no call, where transactions are kept.
     fn check_refused(
         &self,
         (now, since): (Instant, Instant),
@@ -205,11 +205,11 @@ impl Life {
         Ok(())
     }
 
-    /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet, and
-    /// those that were answered and go on by their records.
+    /// Checks that a limit on calls refuses one only at the limit. INVITEs without an answer count, and answered calls
+    /// that have not ended by their records.
     fn check_full(&self, file: &FilePlan, response: &Message<'_>) -> Result<(), String> {
         let call = call_of(response);
-        // A copy of what was refused gets the same answer, however many there are by then.
+        // A copy of a refused INVITE gets the same answer, whatever the number of calls.
         let is_copy = self.refused.contains_key(&key(response, Method::Invite));
         let is_refusal = !is_copy && response.status() == Some(503) && response.bytes().starts_with(TOO_MANY);
         let Some(known) = self.calls.get(&call).filter(|_| is_refusal) else { return Ok(()) };
@@ -229,7 +229,7 @@ impl Life {
         Ok(())
     }
 
-    /// A response goes back.
+    /// A response was sent.
     fn answers(&mut self, now: Instant, response: &Message<'_>) {
         let status = response.status().unwrap_or_default();
         if status < 200 {
@@ -251,7 +251,7 @@ impl Life {
         if status >= 300 {
             self.refused.insert(key, now);
         } else if self.refused.contains_key(&key) {
-            // What is accepted after the call has failed is found by its token alone, should it be heard of again.
+            // A dialog accepted after the call failed is found by its token alone, if messages of it come.
         } else if let (Some(known), Some(tag)) = (self.calls.get(&call), response.to_tag())
             && known.kept == BTreeSet::from([true])
         {
@@ -259,7 +259,7 @@ impl Life {
         }
     }
 
-    /// A call goes on to a member.
+    /// An INVITE was forwarded to a member.
     fn goes(&mut self, file: &FilePlan, invite: &Message<'_>, to: SocketAddr) -> Result<(), String> {
         let name = call_of(invite);
         let call = self.calls.get_mut(&name).filter(|call| call.targets.contains(&to));

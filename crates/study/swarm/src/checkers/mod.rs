@@ -1,7 +1,6 @@
-//! Observers of what balancers and proxies get and send, and of what they show of themselves.
+//! Observers of a run's balancers and proxies: their messages, and the state that they report.
 //!
-//! None of them is told what the run is about to do but for the configuration; they derive what must hold from the
-//! messages alone.
+//! Apart from the configuration, the plan is hidden from them. They derive from the messages alone which rules apply.
 
 mod answered;
 mod balancer;
@@ -50,25 +49,25 @@ enum SiteWatch {
 pub(super) struct Checkers {
     answered: Answered,
     shared: Shared,
-    /// Of sites that share out dialogs.
+    /// Set if sites share out dialogs.
     records: Option<Records>,
-    /// Of sites that share out authentication.
+    /// For sites that share out authentication.
     verified: Verified,
-    /// Their files: nothing changes these.
+    /// The files of these sites, which never change.
     sharing_users: BTreeMap<u16, FilePlan>,
-    /// What waits at each of them.
+    /// Requests that wait at each of these sites.
     waiting: BTreeMap<u16, Waiting>,
     sites: Vec<SiteWatch>,
     /// By site.
     overload: Vec<Overload>,
-    /// Of the sites that start and stop servers.
+    /// Sites that start and stop servers.
     scaled: BTreeMap<u16, Scaled>,
 }
 
 impl Checkers {
     pub(super) fn new(plan: &Plan) -> Self {
         let watch = |(number, site): (u16, &SitePlan)| match &site.role {
-            // All pools of these are forwarded to in one way.
+            // All their pools forward in the same mode.
             SiteRole::Balancer(file) => SiteWatch::Balancer(Box::new(BalancerChecker::new(
                 site_address(number),
                 site.processes,
@@ -140,7 +139,7 @@ impl Checkers {
         }
     }
 
-    /// The key of new tokens has changed; the tokens before are still good.
+    /// The key of new tokens has changed. Earlier tokens are still valid.
     pub(super) fn rekeyed(&mut self) {
         for site in &mut self.sites {
             match site {
@@ -151,7 +150,7 @@ impl Checkers {
         }
     }
 
-    /// A process has ended: the next one knows nothing. What it did for calls that were not settled is lost.
+    /// A process ended. The next one starts without state, so calls that are not settled are lost.
     pub(super) fn ended(&mut self, now: Instant, place: ProcessId) {
         if let Some(records) = &mut self.records {
             records.ended(now, place.site);
@@ -180,7 +179,7 @@ impl Checkers {
         }
     }
 
-    /// Another process gets what is sent to the site of this one.
+    /// Another process now gets the messages to this process's site.
     pub(super) fn taken_over(&mut self, place: ProcessId) {
         match &mut self.sites[usize::from(place.site)] {
             SiteWatch::Balancer(watch) => self.answered.lose(watch.unsettled(place.process)),
@@ -189,8 +188,8 @@ impl Checkers {
         }
     }
 
-    /// A process wrote these records in the step that [`datagram`](Self::datagram) or [`unasked`](Self::unasked)
-    /// tells of next.
+    /// Records that a process wrote in the step that the next [`datagram`](Self::datagram) or
+    /// [`unasked`](Self::unasked) covers.
     pub(super) fn written(&mut self, place: ProcessId, records: &[CallRecord]) {
         if let Some(all) = &mut self.records {
             all.written(place.site, records);
@@ -249,8 +248,8 @@ impl Checkers {
         }
     }
 
-    /// A process sent `sent` and no datagram had come in. What was sent for a request that has waited for a store is
-    /// seen as if that had come now.
+    /// A process sent `sent` without an incoming datagram. A request that waited for a store is checked as if it had
+    /// come now.
     pub(super) fn unasked(
         &mut self,
         now: Instant,
@@ -294,7 +293,7 @@ impl Checkers {
         }
     }
 
-    /// An answerer sent this.
+    /// An answerer sent a response.
     pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
         self.scaled.values_mut().for_each(|scaled| scaled.said(from, response));
         self.answered.said(from, response)
@@ -334,12 +333,12 @@ impl Checkers {
         }
     }
 
-    /// The scaler of this site wants this done; of several in one process it is the one of this number.
+    /// The scaler of this site gave an order. The number is the generation of the scaling.
     pub(super) fn ordered(&mut self, at: (Instant, u64), site: u16, order: &Order) -> Result<(), String> {
         self.scaled.get_mut(&site).map_or(Ok(()), |scaled| scaled.ordered(at, order))
     }
 
-    /// The scaler of this site has looked, and takes these servers to be ready.
+    /// The scaler of this site ran, and takes these servers to be ready.
     pub(super) fn looked(
         &mut self,
         site: u16,
@@ -349,20 +348,20 @@ impl Checkers {
         self.scaled.get(&site).map_or(Ok(()), |scaled| scaled.looked(ready, state))
     }
 
-    /// An operator drains a member of this site, or takes that back.
+    /// An operator drains a member of this site, or ends the drain.
     pub(super) fn operator_drains(&mut self, site: u16, member: SocketAddr, draining: bool) {
         if let Some(scaled) = self.scaled.get_mut(&site) {
             scaled.operator_drains(member, draining);
         }
     }
 
-    /// The traffic is long over: no scaler wants anything any more.
+    /// The traffic ended long ago: scalers may give no more orders.
     pub(super) fn rest(&mut self) {
         self.scaled.values_mut().for_each(Scaled::rest);
     }
 
-    /// A server of this site has been stopped, as its scaler wanted; `goes_on`: the process that wanted it still
-    /// runs. What the server had beside what that process knows of is lost.
+    /// A server of this site was stopped by order of its scaler. `goes_on`: the process that ordered it still runs.
+    /// Calls of the server that this process does not know are lost.
     pub(super) fn stopped(
         &mut self,
         now: Instant,
@@ -374,28 +373,28 @@ impl Checkers {
         self.scaled.get_mut(&site).map_or(Ok(()), |scaled| scaled.stopped(now, server, goes_on))
     }
 
-    /// This answerer died.
+    /// An answerer died.
     pub(super) fn died(&mut self, answerer: SocketAddr) {
         self.answered.died(answerer);
         self.scaled.values_mut().for_each(|scaled| scaled.died(answerer));
     }
 
-    /// How many calls were lost with those who had them in hand.
+    /// Returns the number of calls lost with a process or answerer.
     pub(super) fn lost(&self) -> u64 {
         self.answered.lost()
     }
 
-    /// How many other calls were cancelled while no answerer had said anything of them.
+    /// Returns the number of other calls that were cancelled before any answerer responded.
     pub(super) fn given_up(&self) -> u64 {
         self.answered.given_up()
     }
 
-    /// How many INVITEs were refused since a process, or all that is behind it, had too much to do.
+    /// Returns the number of INVITEs refused because a process, or every destination behind it, was overloaded.
     pub(super) fn turned_away(&self) -> u64 {
         self.overload.iter().map(Overload::turned_away).sum()
     }
 
-    /// What a process shows of itself.
+    /// Checks the state that a process reports.
     pub(super) fn audit(&mut self, now: Instant, place: ProcessId, shown: &Shown) -> Result<(), String> {
         match (self.site(place), shown) {
             (SiteWatch::Balancer(watch), Shown::Balancer(state)) => watch.state(place.process, state),
@@ -412,7 +411,7 @@ impl Checkers {
         }
     }
 
-    /// The traffic has ended, and every time-out with it: nothing may be left.
+    /// Checks that no state is left after the traffic and all timeouts.
     pub(super) fn nothing_left(shown: &Shown) -> Result<(), String> {
         match shown {
             Shown::Balancer(state) => {
@@ -429,7 +428,7 @@ impl Checkers {
         }
     }
 
-    /// The same: each call has been written of that was answered.
+    /// Checks that each answered call has a record.
     pub(super) fn all_written(&self) -> Result<(), String> {
         if let Some(records) = &self.records {
             records.all_written()?;

@@ -1,4 +1,4 @@
-//! What refusals for overload mean, and to whom overload control is offered and told, as seen from outside.
+//! Rules for overload control: a refused request is not forwarded, and only neighbours get feedback.
 
 use super::balancer::{RequestKey, key};
 use crate::call::begins;
@@ -8,23 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use wire::{Method, OverloadParams};
 
-/// The reason phrases of what is refused since somebody has too much to do: this process, all members, a neighbour.
+/// Start of refusals for overload of this process, of all members, and of a neighbour.
 const OVERLOADED: [&[u8]; 3] =
     [b"SIP/2.0 503 Overloaded", b"SIP/2.0 503 Servers Busy", b"SIP/2.0 503 Next Hop Overloaded"];
 
-/// Of one process since it started.
+/// Observations of one process since it started.
 #[derive(Default)]
 struct Life {
-    /// INVITEs that were refused for overload.
+    /// INVITEs refused for overload.
     refused: BTreeSet<RequestKey>,
-    /// Where INVITEs that begin calls were sent first.
+    /// First destinations of INVITEs outside dialogs.
     went: BTreeMap<RequestKey, SocketAddr>,
 }
 
-/// Of the processes of one site.
+/// Observations of the processes of one site.
 pub(super) struct Overload {
     lives: Vec<Life>,
-    /// How many INVITEs a process has refused since it, or all that is behind it, has too much to do.
+    /// INVITEs refused because a process, or every destination behind it, was overloaded.
     turned_away: u64,
     feedback: FeedbackPlan,
 }
@@ -38,12 +38,12 @@ impl Overload {
         self.turned_away
     }
 
-    /// A process has ended: the next one knows nothing.
+    /// A process ended. The next one starts without state.
     pub(super) fn ended(&mut self, process: u16) {
         self.lives[usize::from(process)] = Life::default();
     }
 
-    /// A process got a datagram and sent `sent`. `is_up`: whether a member lives, as far as it knows.
+    /// A process got a datagram and sent `sent`. `is_up`: whether the process takes a member to be alive.
     pub(super) fn datagram(
         &mut self,
         process: u16,
@@ -79,7 +79,7 @@ impl Overload {
         Ok(())
     }
 
-    /// To whom a process says what: only the other sites are neighbours, and only where the file says so.
+    /// Checks the recipients of feedback: only the other sites are neighbours, and only if the file says so.
     pub(super) fn sent(&self, sent: &[Sent]) -> Result<(), String> {
         let is_neighbour =
             |to: SocketAddr| self.feedback != FeedbackPlan::None && to.ip() == IpAddr::from(SITES);

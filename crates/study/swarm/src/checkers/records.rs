@@ -1,5 +1,5 @@
-//! The records of calls whose dialogs are shared out, over all sites together: a call that was answered and hung up
-//! has one final record, whichever site has kept it.
+//! Records of calls whose dialogs are shared out, over all sites: an answered call that was hung up has one final
+//! record at one site.
 
 use crate::call::{COPIES, CallName, DialogName, dialogs_of};
 use crate::plan::SITES;
@@ -10,32 +10,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::Method;
 
-/// When the process of a site ended that a call had passed.
+/// Phase of a call in which a process that it had passed ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Died {
-    /// In the call. The token in its Record-Route tells the next process whether it keeps the call, but not whether a
-    /// record was written.
+    /// During the call. The next process learns from the Record-Route token whether it keeps the call, but not whether
+    /// a record was written.
     InCall,
-    /// While copies of the INVITE could come. Another site may keep the call by one of them.
+    /// While copies of the INVITE could come. By one of them another site may keep the call.
     WhileInvited,
 }
 
 /// The dialogs of a run.
 #[derive(Default)]
 pub(super) struct Records {
-    /// The calls that came by each site.
+    /// The calls that passed each site.
     seen: BTreeMap<u16, BTreeSet<CallName>>,
-    /// When callers first got a 2xx to their INVITE.
+    /// When the caller first got a 2xx to the INVITE.
     answered: BTreeMap<DialogName, Instant>,
-    /// When somebody first got a 2xx to a BYE.
+    /// When a party first got a 2xx to a BYE.
     hung_up: BTreeMap<DialogName, Instant>,
-    /// The sites that wrote a final record, once for each.
+    /// Sites that wrote a final record, once for each record.
     written: BTreeMap<DialogName, Vec<u16>>,
     died: BTreeMap<CallName, Died>,
 }
 
 impl Records {
-    /// A site sent this.
+    /// A site sent these messages.
     pub(super) fn sent(&mut self, now: Instant, site: u16, sent: &[Sent]) {
         for one in sent {
             let Ok(message) = wire::scan(&one.bytes) else { continue };
@@ -59,7 +59,7 @@ impl Records {
         }
     }
 
-    /// A site wrote these.
+    /// A site wrote these records.
     pub(super) fn written(&mut self, site: u16, records: &[CallRecord]) {
         for record in records.iter().filter(|record| record.is_final && record.event == RecordEvent::Ended) {
             let Some(accepted) = &record.accepted else { continue };
@@ -68,7 +68,7 @@ impl Records {
         }
     }
 
-    /// The process of a site has ended.
+    /// The process of a site ended.
     pub(super) fn ended(&mut self, now: Instant, site: u16) {
         let is_long_ago = |at: Option<&Instant>| at.is_some_and(|at| now > *at + COPIES);
         for call in self.seen.get(&site).into_iter().flatten() {
@@ -86,7 +86,7 @@ impl Records {
         }
     }
 
-    /// All is over: each call that was answered and hung up has one final record.
+    /// Checks that each answered call that was hung up has one final record.
     pub(super) fn all_written(&self) -> Result<(), String> {
         for name in self.hung_up.keys() {
             let (call, sites) = (&name.0, self.written.get(name).map_or(&[][..], Vec::as_slice));
@@ -94,7 +94,7 @@ impl Records {
             let all_at_one = || sites.windows(2).all(|two| two[0] == two[1]);
             let (least, is_one) = match self.died.get(call) {
                 None => (1, sites.len() <= 1),
-                // A copy of the BYE makes another record of the process after.
+                // A copy of the BYE produces another record of the next process.
                 Some(Died::InCall) => (0, all_at_one()),
                 Some(Died::WhileInvited) => continue,
             };

@@ -1,5 +1,5 @@
-//! Observers of the servers that a balancer starts and stops: what its process has seen of their calls, and what it
-//! wants.
+//! Observers of the servers that a balancer starts and stops: the calls that its process has seen, and the orders of
+//! its scaler.
 
 use crate::RunRule;
 use crate::ScalePlan;
@@ -13,37 +13,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
-/// How much sooner a balancer may take a call to be over: it and the observer look at the clock once a second.
+/// Tolerance for the end of a call: balancer and observer look at the clock once a second.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// A call that a server has accepted.
+/// A call accepted by a server.
 #[derive(Clone, Copy)]
 struct Open {
-    /// When the process last heard of it.
+    /// When the process last saw a message of it.
     heard: Instant,
-    /// When a BYE of one of its parties first came by.
+    /// When the first BYE passed.
     bye: Option<Instant>,
 }
 
 /// The servers of one balancer.
 pub(super) struct Scaled {
-    /// A call that is silent for so long is over.
+    /// Time without messages after which a call is over.
     call_lifetime: Duration,
-    /// A call whose BYE nobody answers for so long is over: its sender takes it to be (RFC 3261 §15.1.1).
+    /// Time after which an unanswered BYE ends the call: its sender takes it to be over (RFC 3261 §15.1.1).
     transaction_timeout: Duration,
-    /// A server that has come up is stopped so long after it was started at the earliest.
+    /// Shortest time from the start of a server that came up to its stop.
     stays: Duration,
-    /// What this life of the process has given to each server: INVITEs.
+    /// INVITEs that this life of the process sent, by server.
     given: BTreeSet<(SocketAddr, Vec<u8>)>,
-    /// The calls that servers have accepted, whether anybody has heard of it or not.
+    /// Calls that servers accepted, whether their 2xx arrived or not.
     accepted: BTreeSet<(SocketAddr, Vec<u8>)>,
-    /// What was given to a server and accepted, as the process has heard, and goes on.
+    /// Calls whose 2xx the process received, and that have not ended.
     open: BTreeMap<SocketAddr, BTreeMap<Vec<u8>, Open>>,
-    /// When the scaler of a number last wanted a server of a number started that it has not given up since.
+    /// When a scaling of this generation last ordered this server to start. Servers that it gave up are removed.
     started: BTreeMap<(u64, u32), Instant>,
     /// Members that an operator has drained.
     drained: BTreeSet<SocketAddr>,
-    /// Nothing is to be wanted any more.
+    /// No more orders are allowed.
     rests: bool,
 }
 
@@ -62,8 +62,8 @@ impl Scaled {
         }
     }
 
-    /// The next process knows of calls what it hears of them: those from before, of which nobody says anything, may
-    /// be lost. It knows nothing of drains.
+    /// The process ended. The next one knows of earlier calls only by later messages, and knows no drains. Silent calls
+    /// may be lost.
     pub(super) fn ended(&mut self) {
         self.given.clear();
         self.open.clear();
@@ -79,12 +79,12 @@ impl Scaled {
         }
     }
 
-    /// The traffic is long over.
+    /// The traffic ended long ago.
     pub(super) fn rest(&mut self) {
         self.rests = true;
     }
 
-    /// The process got this message from there.
+    /// The process received this message.
     pub(super) fn heard(&mut self, now: Instant, from: SocketAddr, message: &Message<'_>) {
         let call = message.call_id().to_vec();
         for calls in self.open.values_mut() {
@@ -104,15 +104,14 @@ impl Scaled {
         }
     }
 
-    /// A BYE went between a server and the process.
+    /// A BYE passed between a server and the process.
     fn hung_up(&mut self, now: Instant, server: SocketAddr, call: &[u8]) {
         if let Some(open) = self.open.get_mut(&server).and_then(|calls| calls.get_mut(call)) {
             open.bye.get_or_insert(now);
         }
     }
 
-    /// The process sent this message there. Who hung up has an answer: that of the server, or one that it will not
-    /// come.
+    /// The process sent this message. A response to BYE, even one that reports a timeout, ends the call.
     pub(super) fn sent(&mut self, now: Instant, to: SocketAddr, message: &Message<'_>) {
         match (message.cseq().method, message.status()) {
             (Method::Invite, None) => {
@@ -146,13 +145,13 @@ impl Scaled {
         }
     }
 
-    /// A server has died.
+    /// A server died.
     pub(super) fn died(&mut self, server: SocketAddr) {
         self.open.remove(&server);
         self.accepted.retain(|(of, _)| *of != server);
     }
 
-    /// The calls that a server has.
+    /// Returns the calls of a server.
     fn calls(&self, now: Instant, server: SocketAddr) -> Vec<String> {
         let calls = self.open.get(&server).into_iter().flatten();
         let is_over = |open: &Open| {
@@ -163,8 +162,7 @@ impl Scaled {
         going_on.map(|(call, _)| call.escape_ascii().to_string()).collect()
     }
 
-    /// The scaler has looked, and takes these servers to be ready. What it drains, and what an operator does, is as
-    /// it has to be.
+    /// The scaler ran, and takes these servers to be ready. Checks the drains of scaler and operator.
     pub(super) fn looked(&self, ready: &[SocketAddr], state: &BalancerState) -> Result<(), String> {
         for (member, drains) in &state.drains {
             if drains.scaler && ready.contains(member) {
@@ -177,7 +175,7 @@ impl Scaled {
         Ok(())
     }
 
-    /// The scaler of this number wants this done.
+    /// The scaling of this generation gave an order.
     pub(super) fn ordered(&mut self, (now, number): (Instant, u64), order: &Order) -> Result<(), String> {
         if self.rests && matches!(order, Order::Start(_) | Order::Stop(_) | Order::Tell(News::Decided(..))) {
             return Err(RunRule::Restless.broken(format_args!("{order:?}")));
@@ -201,7 +199,7 @@ impl Scaled {
         }
     }
 
-    /// A server has been stopped. `goes_on`: the process that wanted that still runs.
+    /// Checks a stopped server. `goes_on`: the process that ordered it still runs.
     pub(super) fn stopped(&mut self, now: Instant, server: SocketAddr, goes_on: bool) -> Result<(), String> {
         let calls = self.calls(now, server);
         self.died(server);

@@ -1,4 +1,4 @@
-//! Who keeps the state of which call, over all sites that share it out.
+//! The site that keeps each call's state, over all sites that share it out.
 
 use crate::call::{RequestName, begins, request_of};
 use crate::{RunRule, Sent};
@@ -10,9 +10,9 @@ use wire::{Message, Method};
 pub(super) struct Shared {
     /// The site that keeps the INVITE's transaction.
     kept: BTreeMap<RequestName, u16>,
-    /// The calls that came by each site.
+    /// The calls that passed each site.
     seen: BTreeMap<u16, BTreeSet<RequestName>>,
-    /// Calls that a site has forgotten since: copies that come later are new to it, and may be kept once more.
+    /// Calls that a site has forgotten. A later copy is new to it, and its state may be kept again.
     forgotten: BTreeSet<RequestName>,
 }
 
@@ -21,8 +21,8 @@ fn scanned(sent: &[Sent]) -> impl Iterator<Item = Message<'_>> {
 }
 
 impl Shared {
-    /// A site that shares out got `bytes` and sent `sent`. Of a call that goes on, who keeps its state answers 100
-    /// (RFC 3261 §16.2), and until its transaction is over nobody else does.
+    /// A site that shares state got `bytes` and sent `sent`. The site that keeps a call's state sends 100 (RFC 3261
+    /// §16.2). Checks that no second site does while the transaction exists.
     pub(super) fn datagram(&mut self, site: u16, bytes: &[u8], sent: &[Sent]) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         if !begins(&request) {
@@ -43,7 +43,7 @@ impl Shared {
         }
     }
 
-    /// A site sent this: the transaction of a call that is refused is over soon.
+    /// A site sent this. The transaction of a refused call ends soon.
     pub(super) fn sent(&mut self, site: u16, sent: &[Sent]) {
         for message in scanned(sent).filter(|message| message.cseq().method == Method::Invite) {
             let call = request_of(&message);
@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// The process of a site has ended.
+    /// The process of a site ended.
     pub(super) fn ended(&mut self, site: u16) {
         self.kept.retain(|_, at| *at != site);
         self.forgotten.extend(self.seen.remove(&site).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Who has verified which caller, over all sites that share out authentication (docs/state-distribution.md).
+//! Verification of callers, over all sites that share out authentication (docs/chain.md).
 
 use crate::call::{COPIES, CallName, begins, call_of};
 use crate::credentials::proof;
@@ -12,22 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use wire::{Challenge, Message};
 
-/// What neighbours tell counts at least for so long.
+/// Shortest time for which a neighbour's notice counts.
 const TOLD: Duration = Duration::from_secs(3);
 /// The Via parameter that proves a mark.
 const VOUCH: &[u8] = b"vouch";
 
-/// A site in this life of its process.
+/// Observations of a site's process since it started.
 #[derive(Default)]
 struct Life {
-    /// The nonces of its challenges.
+    /// Nonces of its challenges.
     nonces: BTreeSet<Vec<u8>>,
-    /// Requests whose callers it may take to be verified, and since when: a neighbour vouches for them, or they answer
-    /// a challenge of its own.
+    /// Requests whose callers it may treat as verified, and since when. A neighbour vouches for them, or they answer
+    /// one of its challenges.
     verified: BTreeMap<ServerId, Instant>,
-    /// Requests whose callers it has left to a neighbour.
+    /// Requests whose callers it left to a neighbour to verify.
     left: BTreeSet<ServerId>,
-    /// When each neighbour last told something new of its room for authentication, and the number of that.
+    /// Number of the last new notice of each neighbour about its room for authentication, and when it came.
     told: BTreeMap<SocketAddr, (Instant, u64)>,
 }
 
@@ -35,7 +35,7 @@ struct Life {
 #[derive(Default)]
 pub(super) struct Verified {
     lives: BTreeMap<u16, Life>,
-    /// The calls whose callers have sent the right response to a challenge of any site, whatever became of that.
+    /// Calls whose callers sent valid credentials to any site, whether accepted or not.
     proved: BTreeSet<CallName>,
     /// All nonces of all sites.
     nonces: BTreeSet<Vec<u8>>,
@@ -45,7 +45,7 @@ fn is_site(at: SocketAddr) -> bool {
     at.ip() == IpAddr::from(SITES)
 }
 
-/// The mark of the topmost Via, and whether it says with a proof that the caller is verified.
+/// Returns the mark of the topmost Via, and whether it proves that the caller is verified.
 fn mark_of(message: &Message<'_>) -> (Mark, bool) {
     let value = |name: &[u8]| {
         let mut params = message.top_via().params(message.bytes());
@@ -61,7 +61,7 @@ fn nonces_of(response: &Message<'_>) -> Vec<Vec<u8>> {
 }
 
 impl Verified {
-    /// A site with this file got `bytes` from `from`, and sent `sent` at once, or when a store had answered.
+    /// A site with this file got `bytes` from `from`, and sent `sent` at once, or after a store answered.
     pub(super) fn datagram(
         &mut self,
         (now, site): (Instant, u16),
@@ -103,7 +103,7 @@ impl Verified {
         }
     }
 
-    /// A neighbour may tell of its room for authentication. An older number says nothing new.
+    /// Records a neighbour's notice about its room for authentication. An older number says nothing new.
     fn heard(&mut self, (now, site): (Instant, u16), from: SocketAddr, response: &Message<'_>) {
         let name = Function::Authentication.notice_parameter().as_bytes();
         let mut params = response.top_via().params(response.bytes());
@@ -115,9 +115,9 @@ impl Verified {
         }
     }
 
-    /// A site challenged a request itself. No caller is asked twice: not one for whom a proxy before vouches, and not one
-    /// who has answered this site. As long as this site can leave a caller to those behind, neither is one who has
-    /// answered another site that lives, or whom it has left to them before.
+    /// Checks a challenge of this site's own. No caller is challenged twice: not if an earlier proxy vouches for it or
+    /// if it has answered this site. While the site can leave callers to proxies behind it, the same holds for callers
+    /// that answered another live site, or that it left to them before.
     fn challenged(
         &self,
         (now, site): (Instant, u16),
@@ -143,8 +143,8 @@ impl Verified {
         Ok(())
     }
 
-    /// A site sent this: whoever gets a request next is told whether its caller is verified, and none leaves the
-    /// network whose caller is not.
+    /// Checks the marks of forwarded requests: the next proxy learns whether the caller is verified, and no request of
+    /// an unverified caller leaves the network.
     pub(super) fn sent(&mut self, site: u16, sent: &[Sent]) -> Result<(), String> {
         for one in sent {
             let Ok(request) = wire::scan(&one.bytes) else { continue };
@@ -173,7 +173,7 @@ impl Verified {
         Ok(())
     }
 
-    /// The process of a site has ended: the next one takes no answer to its challenges.
+    /// The process of a site ended. The next one accepts no answers to its challenges.
     pub(super) fn ended(&mut self, site: u16) {
         self.lives.remove(&site);
     }

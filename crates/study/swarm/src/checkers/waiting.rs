@@ -1,4 +1,4 @@
-//! Requests that wait for a store: what comes of them is sent when it has answered, or has not for too long.
+//! Requests that wait for a store. The process handles them after the answer, or a timeout.
 
 use crate::Sent;
 use crate::watch::ServerId;
@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::Method;
 
-/// Of one site that asks a store about callers.
+/// Waiting requests of one site with a store of users.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// INVITEs that came in, and for which nothing was sent, with their sources.
+    /// INVITEs without any reaction yet, and their sources.
     requests: BTreeMap<ServerId, (SocketAddr, Vec<u8>)>,
-    /// Those that went on.
+    /// INVITEs that were forwarded.
     gone: BTreeSet<ServerId>,
 }
 
-/// A request that has waited, and what was sent for it.
+/// A request that has waited, and the messages sent for it.
 pub(super) struct Waited {
     pub(super) from: SocketAddr,
     pub(super) bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl Waiting {
         }
     }
 
-    /// The requests whose wait is over, since this was sent, and what was sent besides.
+    /// Returns the requests whose wait these messages end, and the other messages.
     pub(super) fn over(&mut self, sent: &[Sent]) -> (Vec<Waited>, Vec<Sent>) {
         let (mut waited, mut others): (BTreeMap<ServerId, Waited>, _) = (BTreeMap::new(), Vec::new());
         for one in sent {

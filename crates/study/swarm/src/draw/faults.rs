@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Faults of a plan, and their times.
 
 use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, Kind, at};
 use crate::{FilePlan, Plan, PlannedAction, Severity, SiteRole, StoreState};
@@ -9,7 +9,7 @@ use route::Forward;
 use sim::engine::{FaultEffect, FaultRule};
 
 impl Drawer {
-    /// Messages double, overtake each other and take their time: no reason to fail.
+    /// Adds duplication, reordering and jitter, which make no call fail.
     pub(super) fn noise(&mut self, plan: &mut Plan, calm: u64) {
         let effects = [
             FaultEffect::Jitter(self.millis(1..40)),
@@ -23,7 +23,7 @@ impl Drawer {
         }
     }
 
-    /// One thing at a time, and time to get over it.
+    /// Adds faults one at a time, with time to recover after each.
     pub(super) fn gentle(&mut self, plan: &mut Plan, faults: u64) {
         for fault in 0..faults {
             let start = 10_000 + fault * GENTLE_GAP_MS + self.rng.random_range(0..5_000);
@@ -31,7 +31,7 @@ impl Drawer {
         }
     }
 
-    /// Anything at any time, and messages are lost.
+    /// Adds faults at any time, and loss of messages.
     pub(super) fn harsh(&mut self, plan: &mut Plan, calm: u64) {
         if self.chance(0.7) {
             let what = FaultEffect::Loss(self.rng.random_range(0.01..0.3));
@@ -46,7 +46,7 @@ impl Drawer {
         }
     }
 
-    /// Two hosts, or one and all others, hear nothing of each other for a while.
+    /// Cuts the network between two hosts, or one host and all others, for a while.
     fn partition(&mut self, plan: &mut Plan, calm: u64) {
         let start = self.rng.random_range(2_000..calm - 1_000);
         let length = self.rng.random_range(500..20_000);
@@ -55,21 +55,20 @@ impl Drawer {
         let other = if self.chance(0.7) { Some(self.rng.random_range(0..plan.hosts())) } else { None };
         for (from, to) in [(Some(one), other), (other, Some(one))] {
             plan.rules.push(FaultRule { from, to, when: when.clone(), what: FaultEffect::Partition });
-            // Some are deaf in one direction only.
+            // Some partitions are in one direction only.
             if self.chance(0.2) {
                 break;
             }
         }
     }
 
-    /// Something happens to a host or is done to one from `start` on; it is over when `longest` is, both in
-    /// milliseconds.
+    /// Adds a fault or action from `start` on that lasts at most `longest`, both in milliseconds.
     fn fault(&mut self, plan: &mut Plan, start: u64, longest: u64) {
         let over = at(start + self.rng.random_range(0..longest.max(1)));
-        // What holds up everybody is over before callers lose patience.
+        // Faults that stop all calls end before callers give up.
         let soon = at(start + self.rng.random_range(0..longest.clamp(1, AWAY_MS)));
         let start = at(start);
-        // Sites of several pools are gentle where nothing is lost with anybody: then nothing may be left of any call.
+        // In a gentle plan with several pools no process or host fails, so that no state of any call may be left.
         let is_quiet = plan.care == Severity::Gentle && self.kind == Kind::Mixed;
         let done = match self.rng.random_range(0..7) {
             0..=3 if is_quiet => false,
@@ -77,8 +76,8 @@ impl Drawer {
             2 => self.take_over(plan, start),
             3 => self.death(plan, start, over),
             4 | 5 => self.reload(plan, start, over) || self.store_fault(plan, start, over),
-            // A second change while requests are repeated that went out before the first one would be a slip of the
-            // operator's: only the last key before the present one is kept for them.
+            // No second key change while requests from before the first are still retransmitted, as an operator would
+            // avoid it. A process recognises retransmissions by the current key and the one before only.
             6 if plan.care == Severity::Gentle
                 || plan.actions.iter().all(|(_, action)| *action != PlannedAction::Rekey) =>
             {
@@ -93,7 +92,7 @@ impl Drawer {
         }
     }
 
-    /// A process dies and comes back; another one of its site, if there is one, takes over.
+    /// A process dies and restarts. The other process of its site, if there is one, takes over.
     fn away(&mut self, plan: &mut Plan, start: Instant, soon: Instant) -> bool {
         let gone = self.rng.random_range(0..plan.processes());
         plan.actions.push((start, PlannedAction::Fail(gone)));
@@ -121,7 +120,7 @@ impl Drawer {
         true
     }
 
-    /// The operator changes something, and takes it back.
+    /// The operator changes the configuration, and reverts it later.
     fn reload(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
         let site = self.rng.random_range(0..plan.sites.len() as u16);
         let role = plan.sites[usize::from(site)].role.clone();
@@ -143,9 +142,9 @@ impl Drawer {
                     (configure(file), None)
                 }
             },
-            // Where the next hop of a call changes, nobody promises that one node keeps its state.
+            // If the next hop of a call changes, its state may be kept by several nodes.
             SiteRole::Proxy(_) if targets.len() < 2 || file.forwards(Forward::Distributed) => return false,
-            // What is changed there is drawn with the site.
+            // Changes of these sites are drawn with the site.
             SiteRole::Mixed(_) | SiteRole::Home(_) => return false,
             SiteRole::Proxy(_) => {
                 let mut others = file.clone();
@@ -158,7 +157,7 @@ impl Drawer {
         true
     }
 
-    /// From now on nothing is wrong.
+    /// Ends all faults.
     pub(super) fn heal(&mut self, plan: &mut Plan, calm: u64) {
         let mut actions: Vec<_> = (0..plan.processes()).map(PlannedAction::Start).collect();
         actions.extend((0..plan.answerers.len() as u16).map(PlannedAction::Return));
@@ -181,7 +180,7 @@ impl Drawer {
     }
 }
 
-/// The other process of a process's site.
+/// Returns the other process of the same site.
 fn sister(plan: &Plan, process: u16) -> Option<u16> {
     let site = plan.site_of(process);
     let first = plan.first_process(site);

@@ -1,4 +1,4 @@
-//! Proxies that send a call to several next hops, and answerers that refuse some.
+//! Proxies that send a call to several next hops, and answerers that refuse some calls.
 
 use super::hosts::{Entry, LIMITS, entries};
 use super::{Drawer, at};
@@ -7,8 +7,8 @@ use rand::Rng as _;
 use route::{Dialogs, Fork, Forward, Service};
 
 impl Drawer {
-    /// The sites, and those that callers know. No answerer gets a call by two ways, which would be a merged request
-    /// (RFC 3261 §8.2.2.2).
+    /// Returns the sites, and the entries for callers. No answerer is reachable by two ways, since such a call would be
+    /// a merged request (RFC 3261 §8.2.2.2).
     pub(super) fn forking_sites(&mut self, answerers: u16) -> (Vec<SitePlan>, Vec<Entry>) {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
@@ -20,7 +20,7 @@ impl Drawer {
         let mut layer = Vec::new();
         for _ in 0..self.rng.random_range(1..3) {
             let fork = if self.chance(0.6) { Fork::Parallel } else { Fork::Sequential };
-            // Some ring for as long.
+            // Some answerers ring as long as this.
             let ring_time = self.millis(2_000..8_000);
             let timers = self.proxy_timers(Severity::Harsh);
             let number = sites.len() as u16;
@@ -35,7 +35,7 @@ impl Drawer {
         (sites, entries)
     }
 
-    /// Some answerers refuse calls, as long as there are faults.
+    /// Lets some answerers refuse calls until the faults end.
     pub(super) fn refusals(&mut self, plan: &mut Plan, calm: u64) {
         for answerer in &mut plan.answerers {
             if self.chance(0.7) {

@@ -1,4 +1,4 @@
-//! A registrar, its users' phones, and who calls them.
+//! A registrar, its users' phones, and their callers.
 
 use super::hosts::Entry;
 use super::{Drawer, at};
@@ -10,13 +10,13 @@ use base::Instant;
 use rand::Rng as _;
 use rand::seq::IndexedRandom;
 
-/// The phones of the user who is called without faults are registered so long after these.
+/// Delay after which the phones of the user who is called in the phase without faults are registered.
 const REGISTERED_MS: u64 = 10_000;
-/// Longer than a plan.
+/// Longer than a plan, in seconds.
 const ALWAYS: u32 = 3_600;
 
 impl Drawer {
-    /// The site, and whom callers know.
+    /// Returns the site and the callees.
     pub(super) fn home_sites(&mut self, phones: u16, calm: u64) -> (Vec<SitePlan>, Vec<Entry>) {
         let plan = HomePlan {
             authenticates: self.chance(0.6),
@@ -34,13 +34,13 @@ impl Drawer {
         (sites, users.collect())
     }
 
-    /// The phones, in pairs of one user's as long as there are enough.
+    /// Adds the phones: two for each user, as far as they suffice.
     pub(super) fn phones(&mut self, plan: &mut Plan, calm: u64) {
         let count = plan.answerers.len() as u16;
         for answerer in 0..count {
             let user = answerer % users(count);
             let steps = self.phone_steps(calm, user == 0);
-            // The user who has to be reached has honest phones.
+            // The phones of the user who must be reached know the password.
             let knows_password = user == 0 || self.chance(0.8);
             plan.phones.push(PhonePlan { site: 0, answerer, user, knows_password, steps });
         }
@@ -53,7 +53,7 @@ impl Drawer {
         }
     }
 
-    /// What a phone registers until nothing is wrong any more, and that it stays then.
+    /// Draws the registrations of a phone during the faults. With `stays`, it is registered afterwards.
     fn phone_steps(&mut self, calm: u64, stays: bool) -> Vec<(Instant, PhoneStep)> {
         let mut steps = Vec::new();
         let mut time = self.rng.random_range(0..5_000);
@@ -72,7 +72,7 @@ impl Drawer {
         steps
     }
 
-    /// A store fails, or falls silent, for a while: no plan is gentle that has that.
+    /// Lets a store fail or fall silent for a while. Not in gentle plans.
     pub(super) fn store_fault(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
         let with_store = (0..).zip(&plan.sites).filter(|(_, site)| site.role.store().is_some());
         let with_store: Vec<u16> = with_store.map(|(number, _)| number).collect();
@@ -85,7 +85,7 @@ impl Drawer {
     }
 }
 
-/// How many users so many phones have.
+/// Returns the number of users that share these phones.
 fn users(phones: u16) -> u16 {
     phones.div_ceil(2)
 }

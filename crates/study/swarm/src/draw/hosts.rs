@@ -1,4 +1,4 @@
-//! Who there is: callers, the sites that their calls pass, answerers.
+//! Hosts of a plan: callers, sites and answerers.
 
 use super::{Drawer, LIVENESS};
 use crate::{
@@ -19,26 +19,26 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use route::{Dialogs, Fork, Forward, Service, Spread};
 use std::sync::Arc;
 
-/// Far more transactions than calls can make.
+/// More transactions than the calls can make.
 pub(super) const LIMITS: ProxyLimits = ProxyLimits { transactions: 100_000, memory: 1 << 30, branches: 12 };
 
-/// Where the balancer stands, if there is one.
+/// Position of the balancer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Callers, a balancer, answerers.
     Balancer,
     /// Callers, layers of proxies, answerers.
     Proxies,
-    /// The proxies before the balancer.
+    /// Callers, layers of proxies, a balancer, answerers.
     ProxiesFirst,
-    /// The proxies are the balancer's members.
+    /// Callers, a balancer with proxies as members, answerers.
     BalancerFirst,
 }
 
-/// A site that callers know, and whom they call there.
+/// A site that callers send to, and the callee.
 pub(super) type Entry = (u16, Callee);
 
-/// Those among these.
+/// Returns the sites among the targets, as entries.
 pub(super) fn entries(targets: &[Destination]) -> Vec<Entry> {
     let entry = |target: &Destination| match target {
         Destination::Site(site) => Some((*site, Callee::Anyone)),
@@ -48,7 +48,7 @@ pub(super) fn entries(targets: &[Destination]) -> Vec<Entry> {
 }
 
 impl Drawer {
-    /// The sites, and those that callers know.
+    /// Returns the sites and their entries.
     pub(super) fn sites(
         &mut self,
         answerers: u16,
@@ -66,7 +66,7 @@ impl Drawer {
             targets = vec![self.balancer(&mut sites, &targets, (care, calm))];
         }
         if shape != Shape::Balancer {
-            // A pool of one has nobody left while that one is drained or dead: no gentle plan.
+            // A pool with one member has none left while that member is drained or dead, so a gentle plan needs two.
             let least = if care == Severity::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
             for _ in 0..self.rng.random_range(1..4) {
                 let count = self.rng.random_range(least..4);
@@ -87,14 +87,14 @@ impl Drawer {
         (care, calm): (Severity, u64),
     ) -> Destination {
         let number = sites.len() as u16;
-        // Of a fork: so the rest of a plan does not depend on it.
+        // From a fork of the generator, so that the rest of a plan does not depend on it.
         let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
         let has_transactions = self.rng.fork(&format!("transactions {number}")).random_bool(0.25);
         let forward = if has_transactions { Forward::Transaction } else { Forward::Stateless };
         let scale = self.scale(number, targets, care, calm);
-        // What is drawn of both would be about the queue: it refuses what a scaler has yet to start servers for.
+        // No queue with scaling: it would refuse the calls for which servers are still to be started.
         let queue = (has_transactions && scale.is_none()).then(|| self.queue(number)).flatten();
-        // Two scalers of the same servers would each stop what the other one has started.
+        // Two scalers of the same servers would each stop the servers of the other.
         let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (self.pools, 2) };
         let invite_timeout = self.invite_timeout(number, has_transactions);
         let service = Service::of((forward, Dialogs::Member), (Fork::None, Duration::ZERO), true);
@@ -127,16 +127,16 @@ impl Drawer {
         Destination::Site(number)
     }
 
-    /// How long a member of the balancer of this number may leave an INVITE unanswered. Of a fork: so the rest of a plan
-    /// does not depend on it.
+    /// Draws how long a member of this balancer may leave an INVITE unanswered. From a fork of the generator, so that
+    /// the rest of a plan does not depend on it.
     pub(super) fn invite_timeout(&self, number: u16, has_transactions: bool) -> Duration {
         let mut rng = self.rng.fork(&format!("invite timeout {number}"));
         let is_timed = has_transactions && rng.random_bool(0.5);
         if is_timed { Duration::from_millis(rng.random_range(20..8_000)) } else { Duration::ZERO }
     }
 
-    /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience,
-    /// so that none fails for it. Of a fork: so the rest of a plan does not depend on it.
+    /// Draws a queue of this balancer, or none. Its waiting time exceeds the patience of every caller, so that no call
+    /// fails because of it. From a fork of the generator, as above.
     pub(super) fn queue(&self, number: u16) -> Option<Arc<QueueSetup>> {
         let mut rng = self.rng.fork(&format!("queue {number}"));
         if !rng.random_bool(0.5) {
@@ -160,7 +160,7 @@ impl Drawer {
         Some(Arc::new(QueueSetup { settings, source, capacity }))
     }
 
-    /// So many proxies that send to these.
+    /// Adds `count` proxies that send to these targets.
     pub(super) fn layer(
         &mut self,
         sites: &mut Vec<SitePlan>,
@@ -182,19 +182,20 @@ impl Drawer {
         layer
     }
 
-    /// Whether the proxy of this number keeps the state of calls. Of a fork: so the rest of a plan does not depend on
-    /// it.
+    /// Draws whether this proxy keeps the state of calls. From a fork of the generator, as above.
     pub(super) fn keeps_calls(&self, number: u16) -> bool {
         self.rng.fork(&format!("calls {number}")).random_bool(0.3)
     }
 
-    /// RFC 3261 has Timer C above three minutes; a short one is seen at work.
+    /// Draws the timers. RFC 3261 asks for a Timer C above three minutes; harsh plans may have a short one so that it
+    /// fires.
     pub(super) fn proxy_timers(&mut self, care: Severity) -> ProxyTimers {
         let timer_c = if care == Severity::Harsh && self.chance(0.3) { 40 } else { 181 };
         ProxyTimers { c: Duration::from_secs(timer_c), ..ProxyTimers::default() }
     }
 
-    /// In some order: the one after a failed hop is the next in line. Gentle plans need a second one.
+    /// Returns the hops in random order: after a failed hop the next in the list is tried. Gentle plans need a second
+    /// one.
     pub(super) fn hops(&mut self, targets: &[Destination], care: Severity) -> Vec<Destination> {
         let mut hops = targets.to_vec();
         hops.shuffle(&mut self.rng);
@@ -204,7 +205,7 @@ impl Drawer {
         hops
     }
 
-    /// Callers of the faulty phase, and one of the phase without faults.
+    /// Returns the callers of the faulty phase, and one of the phase without faults.
     pub(super) fn callers(&mut self, calm: u64, liveness: Instant, entries: &[Entry]) -> Vec<CallerPlan> {
         let during_faults = |drawer: &mut Self, (site, callee): Entry| CallerPlan {
             site,
@@ -215,7 +216,7 @@ impl Drawer {
                 ..ArrivalPlan::steady(ArrivalProcess::Poisson, drawer.rng.random_range(0.5..8.0))
             },
             holding: drawer.holding(),
-            // Some give up while it rings, most do not.
+            // Some callers give up while it rings, most do not.
             answer_wait: if drawer.chance(0.3) { Duration::from_secs(2) } else { Duration::from_mins(3) },
             knows_password: true,
             must_succeed: false,
@@ -273,7 +274,7 @@ impl Drawer {
         AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, refuses: None, service }
     }
 
-    /// A pool of members, which are asked whether they are alive.
+    /// A pool whose members are probed.
     pub(super) fn members_pool(&mut self, name: &str, targets: &[Destination]) -> PoolPlan {
         let interval = self.millis(1_000..3_000);
         let policy = self.policy();
@@ -294,7 +295,7 @@ impl Drawer {
         *PolicyKind::ALL.choose(&mut self.rng).expect("there are policies")
     }
 
-    /// All of them, with other capacities each time.
+    /// Returns all targets as members, with random or equal capacities.
     pub(super) fn members(&mut self, targets: &[Destination]) -> Vec<PlannedMember> {
         let equal = self.chance(0.5);
         let mut one = |&destination: &Destination| {

@@ -1,4 +1,4 @@
-//! Sites of several pools of all modes, and what an operator changes there while calls go on.
+//! Sites with several pools of all modes, and the changes that an operator makes while calls go on.
 
 use super::hosts::{Entry, LIMITS};
 use super::{Drawer, at};
@@ -14,7 +14,7 @@ use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
 use route::{Dialogs, Fork, Forward, Service};
 
-/// How many users routes tell apart.
+/// Number of users with routes of their own.
 const USERS: u16 = 4;
 /// More calls than there are at a time.
 const PLENTY: u32 = 10_000;
@@ -24,14 +24,14 @@ const NEVER: Duration = Duration::from_hours(6);
 /// A configuration that is changed step by step.
 pub(super) struct Draft {
     plan: FilePlan,
-    /// Who is in no pool.
+    /// Destinations in no pool.
     spare: Vec<Destination>,
-    /// How many pools there ever were: each has a name of its own.
+    /// Number of pools ever added. Each has a unique name.
     named: u16,
 }
 
 impl Drawer {
-    /// The sites, and those that callers know.
+    /// Returns the sites and their entries.
     pub(super) fn mixed_sites(
         &mut self,
         answerers: u16,
@@ -40,7 +40,7 @@ impl Drawer {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
         targets.shuffle(&mut self.rng);
-        // Some pools are of proxies.
+        // Some pools consist of proxies.
         if self.chance(0.3) {
             let behind = targets.split_off(targets.len() - 2);
             targets.extend(self.layer(&mut sites, &behind, 2, care));
@@ -81,7 +81,7 @@ impl Drawer {
             law: if self.chance(0.7) { Law::Level } else { Law::Paper },
             ..FilePlan::hops(&[], self.proxy_timers(care), LIMITS)
         };
-        // One is left for a pool that is added later.
+        // One target is left for a pool that is added later.
         let pools = self.rng.random_range(2..=4);
         let each = (spare.len() - 1) / pools;
         let mut draft = Draft { plan, spare: Vec::new(), named: 0 };
@@ -105,13 +105,13 @@ impl Drawer {
         draft
     }
 
-    /// A pool of these, with another name than those before.
+    /// Returns a pool of these members with an unused name.
     fn pool(&mut self, draft: &mut Draft, members: &[Destination], care: Severity) -> PoolPlan {
         let number = draft.named;
         draft.named += 1;
         let mut pool = self.members_pool(&format!("pool-{number}"), members);
         self.change_mode(&mut pool, care);
-        // As `[proxy]` has its next hops.
+        // Like the next hops of `[proxy]`.
         if pool.settings.service.has_hops() && self.chance(0.5) {
             pool.settings.health.regular = false;
             pool.settings.probes.periodic = false;
@@ -119,7 +119,7 @@ impl Drawer {
         pool
     }
 
-    /// Any mode that a configuration may have, with what depends on it.
+    /// Draws a mode and the settings that depend on it.
     fn change_mode(&mut self, pool: &mut PoolPlan, care: Severity) {
         let ways = [Forward::Stateless, Forward::Transaction, Forward::Dialog, Forward::Distributed];
         let forward = *ways.choose(&mut self.rng).expect("there are ways");
@@ -139,7 +139,7 @@ impl Drawer {
         self.change_counting(pool, care);
     }
 
-    /// By what calls are counted, as far as the mode lets it be another.
+    /// Draws how calls are counted, as far as the mode allows.
     fn change_counting(&mut self, pool: &mut PoolPlan, care: Severity) {
         let (is_kept, record_route) =
             (pool.settings.service.has_transactions(), pool.settings.service.records_route());
@@ -147,7 +147,7 @@ impl Drawer {
         let (fork, _) = pool.settings.service.fork();
         let may_be = |policy: &PolicyKind| match policy {
             PolicyKind::Hash | PolicyKind::FnvHash => true,
-            // It goes by the calls that members have, whose end is seen only on their way.
+            // This policy counts the calls of members, whose end is seen only with Record-Route.
             PolicyKind::Cjsq => may_count && record_route,
             _ => may_count,
         };
@@ -162,7 +162,7 @@ impl Drawer {
         pool.settings.invite_timeout = self.invite_timeout(number, has_one);
     }
 
-    /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.
+    /// Draws the pools of a route: one pool, and often others with the same mode, which a route requires.
     fn way(&mut self, plan: &FilePlan) -> Vec<String> {
         let first = plan.pools.choose(&mut self.rng).expect("there are pools");
         let others = plan.pools.iter().filter(|pool| {
@@ -174,7 +174,7 @@ impl Drawer {
         names
     }
 
-    /// What the operator changes while calls go on, one after the other, and in the end all limits that refuse calls.
+    /// Draws the operator's changes. The last one raises all limits on calls, so that none refuses any.
     fn changes(
         &mut self,
         site: u16,
@@ -225,7 +225,7 @@ impl Drawer {
         }
     }
 
-    /// Anywhere among the others.
+    /// Adds a pool at a random place.
     fn add_pool(&mut self, draft: &mut Draft, care: Severity) {
         let members = core::mem::take(&mut draft.spare);
         let pool = self.pool(draft, &members, care);
@@ -243,7 +243,7 @@ impl Drawer {
         }
     }
 
-    /// One leaves, or all that are spare come.
+    /// Removes a member, or adds all spare ones.
     fn change_members(&mut self, draft: &mut Draft, which: usize) {
         let members = &mut draft.plan.pools[which].members;
         if members.len() > 1 && (draft.spare.is_empty() || self.rng.random_bool(0.5)) {

@@ -1,4 +1,4 @@
-//! From a seed to a plan.
+//! Draws the plan of a seed.
 
 mod faults;
 mod forks;
@@ -17,17 +17,17 @@ use core::ops::Range;
 use core::time::Duration;
 use rand::Rng as _;
 
-/// How long members need at most to be found alive, and calls of the faulty phase to be out of the way.
+/// Longest time until members are found alive and calls of the faulty phase have ended.
 const SETTLING: Duration = Duration::from_secs(40);
-/// The same where members are started as well.
+/// The same with members that must be started.
 const SETTLING_SCALED: Duration = Duration::from_secs(80);
-/// Length of the phase without faults in which calls must succeed.
+/// Length of the phase without faults, in which calls must succeed.
 const LIVENESS: Duration = Duration::from_secs(20);
-/// The longest call of that phase is over by then: some ring for a long time, some last.
+/// Time for the longest call of that phase to end, including ringing.
 const LAST_CALLS: Duration = Duration::from_mins(1);
-/// Between two faults of a gentle plan: the first is over, found out and forgotten.
+/// Time between two faults of a gentle plan. The first is over, detected and recovered from by then.
 const GENTLE_GAP_MS: u64 = 45_000;
-/// A process is away or a host stands still for at most so long.
+/// Longest outage of a process, or pause of a host.
 const AWAY_MS: u64 = 5_000;
 
 /// Draws the plan of a seed.
@@ -37,7 +37,7 @@ pub fn draw(seed: u64) -> Plan {
     Drawer { rng, kind: Kind::draw(seed), seed, pools, later: Vec::new() }.plan()
 }
 
-/// What a plan is about. Of a fork of the seed, so that the plans of one kind do not depend on how often there are
+/// Subject of a plan. Drawn from a fork of the seed, so that the plans of one kind do not depend on the frequency of
 /// others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -49,7 +49,7 @@ enum Kind {
     Home,
     /// Proxies that send a call to several next hops.
     Forks,
-    /// Several pools of all modes in one file, which is changed while calls go on.
+    /// Several pools of all modes in one file, which changes while calls go on.
     Mixed,
 }
 
@@ -69,9 +69,9 @@ struct Drawer {
     rng: Rng,
     kind: Kind,
     seed: u64,
-    /// How many pools a balancer has.
+    /// Number of pools of a balancer.
     pools: u16,
-    /// What an operator does that was drawn with the sites.
+    /// Operator actions drawn together with the sites.
     later: Vec<(Instant, PlannedAction)>,
 }
 
@@ -89,8 +89,8 @@ impl Drawer {
     }
 
     fn plan(mut self) -> Plan {
-        // Who is called that has not registered is not reached, and answerers of forks refuse: no such plan is
-        // gentle.
+        // Such plans cannot be gentle: callees may not have registered, and answerers behind forking proxies refuse
+        // calls.
         let may_fail = matches!(self.kind, Kind::Home | Kind::Forks);
         let care = if self.chance(0.5) && !may_fail { Severity::Gentle } else { Severity::Harsh };
         let gentle_faults = self.rng.random_range(1..4_u64);

@@ -1,4 +1,4 @@
-//! Too many calls: members with limits, threads with more work than time, floods, and neighbours that tell each other.
+//! Overload: members with limits, overloaded threads, floods of calls, and feedback between neighbours.
 
 use super::{Drawer, at};
 use crate::plan::FeedbackPlan;
@@ -14,18 +14,18 @@ use route::Forward;
 
 /// Calls a second of a flood: more than any limit of a member.
 const FLOOD: Range<f64> = 50.0..200.0;
-/// The least `max_rate`: the calls of the phase without faults are fewer.
+/// Smallest `max_rate`. The calls of the phase without faults come at a lower rate.
 const MAX_RATE: Range<u32> = 20..60;
 
 impl Drawer {
-    /// Half of the plans that may lose calls are about too many of them. Of a fork: so the rest of a plan does not
-    /// depend on it.
+    /// Adds overload to half of the plans that may lose calls. From a fork of the seed, so that the rest of a plan does
+    /// not depend on it.
     pub(super) fn overload(&self, plan: &mut Plan, calm: u64) {
         let mut rng = Rng::from_seed(self.seed).fork("overload");
         if !rng.random_bool(0.5) {
             return;
         }
-        // All sites of a plan speak of the same: who is told what it does not know keeps to nothing.
+        // All sites use the same feedback: a site ignores feedback of another kind.
         let feedback = [FeedbackPlan::None, FeedbackPlan::Loss, FeedbackPlan::Rate];
         let feedback = *feedback.choose(&mut rng).expect("there are some");
         for site in &mut plan.sites {
@@ -44,19 +44,19 @@ impl Drawer {
     }
 }
 
-/// Some seconds of the faulty phase.
+/// Draws some seconds of the faulty phase.
 fn interval(rng: &mut Rng, calm: u64) -> Range<Instant> {
     let start = rng.random_range(2_000..calm - 12_000);
     at(start)..at(start + rng.random_range(500..10_000))
 }
 
-/// From what is borne to what callers have given up for.
+/// Draws a waiting time, from harmless to longer than callers wait.
 fn wait(rng: &mut Rng) -> Duration {
     Duration::from_millis([40, 55, 100, 700][rng.random_range(0..4)])
 }
 
-/// Only where calls are counted anything is known of what members have not answered; and a queue has limits of its
-/// own.
+/// Draws limits of members, only where calls are counted: otherwise the unanswered calls of members are unknown. A
+/// queue has limits of its own.
 fn limits(rng: &mut Rng, pool: &mut PoolPlan) {
     if !pool.settings.service.counts_calls()
         || pool.settings.queue.is_some()
@@ -69,7 +69,7 @@ fn limits(rng: &mut Rng, pool: &mut PoolPlan) {
     pool.max_rate = if rng.random_bool(0.3) { rng.random_range(MAX_RATE) } else { 0 };
 }
 
-/// Many call at once, as after a show on television.
+/// Adds a burst of callers, as after a show on television.
 fn flood(rng: &mut Rng, plan: &mut Plan, calm: u64) {
     let Some(usual) = plan.callers.first() else { return };
     let flood = CallerPlan {
@@ -82,6 +82,6 @@ fn flood(rng: &mut Rng, plan: &mut Plan, calm: u64) {
         answer_wait: Duration::from_secs(8),
         ..usual.clone()
     };
-    // Those that must succeed come last.
+    // Callers that must succeed stand last.
     plan.callers.insert(1, flood);
 }

@@ -1,4 +1,4 @@
-//! Balancers whose members are started and stopped, and the drivers that do it.
+//! Balancers whose members are started and stopped, and their drivers.
 
 use super::{Drawer, at};
 use crate::{Destination, DriverPlan, Plan, ScalePlan, Severity};
@@ -7,11 +7,11 @@ use elastic::scale::{ScaleSettings, StartSettings};
 use load::{RandomTime, RateStep};
 use rand::Rng as _;
 
-/// Of the balancers whose members are answerers, so many start and stop them.
+/// Fraction of balancers with scaling, among those whose members are answerers.
 const SCALED: f64 = 0.35;
 
 impl Drawer {
-    /// How the balancer of this number starts and stops these members, if it does. Of a fork: so the rest of a plan
+    /// Draws the scaling of this balancer's members, or none. From a fork of the generator, so that the rest of a plan
     /// does not depend on it.
     pub(super) fn scale(
         &self,
@@ -21,8 +21,7 @@ impl Drawer {
         calm: u64,
     ) -> Option<Box<ScalePlan>> {
         let mut rng = self.rng.fork(&format!("scale {number}"));
-        // One of these may be drained or dead, and the other one takes the calls then: no call of a gentle plan may
-        // fail.
+        // In a gentle plan one may be drained or dead while another takes the calls.
         let least = if care == Severity::Gentle { 2 } else { 1 };
         let is_started = |member: &Destination| matches!(member, Destination::Answerer(_));
         if !rng.random_bool(SCALED) || members.len() <= least || !members.iter().all(is_started) {
@@ -76,8 +75,7 @@ impl Drawer {
 }
 
 impl Drawer {
-    /// Calls come and go, where servers are started and stopped for them. Of a fork: so the rest of a plan does not
-    /// depend on it.
+    /// Varies the rate of calls where servers are scaled. From a fork of the generator, as above.
     pub(super) fn vary_rates(&self, plan: &mut Plan, calm: u64) {
         let mut rng = self.rng.fork("rates");
         for caller in plan.callers.iter_mut().filter(|caller| !caller.must_succeed) {
@@ -92,7 +90,7 @@ impl Drawer {
     }
 }
 
-/// A server that was started takes calls once it has answered a probe: one that never does is given up.
+/// Lets scaled servers answer probes: a server that never answers one is given up.
 pub(super) fn answer_probes(plan: &mut Plan) {
     for answerer in 0..plan.answerers.len() as u16 {
         if plan.scaled_by(answerer).is_some() {

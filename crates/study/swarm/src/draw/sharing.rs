@@ -11,7 +11,7 @@ use rand::Rng as _;
 use route::Service;
 
 impl Drawer {
-    /// The sites, and those that callers know.
+    /// Returns the sites and their entries.
     pub(super) fn sharing_sites(
         &mut self,
         answerers: u16,
@@ -34,7 +34,7 @@ impl Drawer {
         (sites, entries)
     }
 
-    /// A proxy that shares out, and sends to these.
+    /// Adds a proxy that shares out state and sends to these targets.
     fn sharing(
         &mut self,
         sites: &mut Vec<SitePlan>,
@@ -43,7 +43,7 @@ impl Drawer {
         (care, calm): (Severity, u64),
     ) -> Destination {
         let timers = self.proxy_timers(care);
-        // Enough for the calls of the phase without faults, and not always for those before.
+        // Enough for the calls of the phase without faults, but sometimes too few for those before.
         let is_small = care == Severity::Harsh && self.chance(0.3);
         let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
         let limits = ProxyLimits { transactions, ..LIMITS };
@@ -60,13 +60,13 @@ impl Drawer {
         Destination::Site(number)
     }
 
-    /// Whether the proxies of the plan share this out, all or none. Of a fork of the seed, so that the rest of the plan
+    /// Draws whether all proxies of the plan share this function. From a fork of the seed, so that the rest of the plan
     /// does not depend on it.
     fn plan_shares(&self, what: &str) -> bool {
         Rng::from_seed(self.seed).fork(what).random_bool(0.5)
     }
 
-    /// The store of users of the proxy of this number, if authentication is shared out. Of a fork as well.
+    /// Draws the store of users of this proxy, if authentication is shared out. From a fork of the seed too.
     fn users(&self, number: usize, (care, calm): (Severity, u64)) -> Option<StorePlan> {
         let mut rng = Rng::from_seed(self.seed).fork(&format!("users {number}"));
         let within = Duration::from_millis(rng.random_range(1..500));
@@ -75,7 +75,7 @@ impl Drawer {
         self.plan_shares("shares authentication").then_some(StorePlan { answers_within, late_until })
     }
 
-    /// Some callers of a harsh plan know no password.
+    /// Lets some callers of a harsh plan have a wrong password.
     pub(super) fn strangers(&self, plan: &mut Plan) {
         let mut rng = Rng::from_seed(self.seed).fork("strangers");
         let callers = plan.callers.iter_mut().filter(|caller| !caller.must_succeed);
@@ -84,7 +84,7 @@ impl Drawer {
         }
     }
 
-    /// Two or three edges that call each other through a core: there is no order among them.
+    /// Two or three edges that call each other through a core, so that no edge is always first.
     fn edges_and_core(
         &mut self,
         answerers: &[Destination],
@@ -109,7 +109,7 @@ impl Drawer {
     }
 }
 
-/// Leads some requests elsewhere than to the next hops of all others.
+/// Adds routes for some requests to other next hops.
 fn lead(site: &mut SitePlan, ways: &[(When, Vec<Destination>)]) {
     let Some(file) = site.role.file_mut() else { return };
     let service = file.pools[0].settings.service;

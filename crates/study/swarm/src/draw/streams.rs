@@ -5,11 +5,11 @@ use crate::{Plan, PlannedAction, Severity, SitePlan, SiteRole};
 use base::{Rng, Transport};
 use rand::Rng as _;
 
-/// How many of the plans for which it can be are about TCP.
+/// Fraction of plans over TCP, among those that can be.
 const SHARE: f64 = 0.4;
 
-/// Has the plan be about TCP, or leaves it as it is. Of a fork of the seed: so plans over UDP do not depend on it. Calls
-/// are lost with connections, so no such plan is gentle.
+/// Moves some plans to TCP. Drawn from a fork of the seed, so that plans over UDP do not depend on it. Connections lose
+/// calls, so no such plan is gentle.
 pub(super) fn draw(plan: &mut Plan, calm: u64) {
     let mut rng = Rng::from_seed(plan.seed).fork("streams");
     let is_balancer =
@@ -25,6 +25,6 @@ pub(super) fn draw(plan: &mut Plan, calm: u64) {
             if rng.random_bool(0.5) { PlannedAction::Reset(host) } else { PlannedAction::HalfOpen(host) };
         plan.actions.push((when, fault));
     }
-    // The kernel finds in a minute what nobody has used; nothing is wrong from now on.
+    // Resets all connections at the end of the faults, since the kernel would need a minute to find unused broken ones.
     plan.actions.extend((0..plan.hosts()).map(|host| (at(calm), PlannedAction::Reset(host))));
 }

@@ -1,4 +1,4 @@
-//! A balancer's shard under operations that a fuzzer chooses.
+//! A balancer's shard under operations chosen by a fuzzer.
 
 use super::bed::Bed;
 use super::traffic::{CLIENTS, Received, addr, resolved};
@@ -9,12 +9,12 @@ use core::time::Duration;
 use node::{PoolSetup, ShardCounters, ShardInput, node_id};
 use route::Service;
 
-/// One for IPv4 clients, one for all of IPv6, one for IPv4 nodes.
+/// Listeners for IPv4 clients, for IPv6, and for IPv4 nodes.
 const LISTENERS: [&str; 3] = ["192.0.2.1:5060", "[2001:db8::1]:5060", "198.51.100.1:5060"];
 const NODES: [(&str, u16); 3] =
     [("198.51.100.11:5060", 2), ("198.51.100.12:5070", 2), ("[2001:db8::13]:5060", 1)];
 
-/// The element, the parties around it, and the operations still to come.
+/// The element, the parties around it, and the remaining operations.
 pub(super) struct World<'a, T> {
     bed: Bed<'a, T>,
     watch: BalancerWatch,
@@ -36,7 +36,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         Self { bed, watch, cluster }
     }
 
-    /// Carries out one operation; `false` when there are no more.
+    /// Runs one operation. Returns false at the end of the input.
     pub(super) fn step(&mut self) -> bool {
         let Some(operation) = self.bed.traffic.operation() else { return false };
         let received = match operation % 32 {
@@ -60,7 +60,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         true
     }
 
-    /// Something other than a datagram.
+    /// Runs an operation other than a datagram.
     fn happen(&mut self, operation: u8) {
         match operation {
             27 => self.wait(),
@@ -104,7 +104,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.heed();
     }
 
-    /// The cluster hears what the shard says of nodes.
+    /// Passes the shard's signs about nodes to the cluster.
     fn heed(&mut self) {
         for sign in self.bed.signs.drain(..) {
             self.cluster.sign(self.bed.now, sign);
@@ -123,7 +123,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.set_up();
     }
 
-    /// Hands a datagram to the element, twice: what comes of a repetition is the same (RFC 3261 §16.11).
+    /// Delivers a datagram twice: the copy must have the same effect (RFC 3261 §16.11).
     fn deliver(&mut self, received: Received) {
         let sent = self.handle(&received);
         self.watch.check(received.from, &received.bytes, &sent);
@@ -155,7 +155,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.heed();
     }
 
-    /// The traffic ends: nothing is owed, nothing is remembered.
+    /// Ends the traffic: no load and no session may be left.
     pub(super) fn finish(mut self) -> ShardCounters {
         self.run_timers_until(self.bed.now + Duration::from_hours(24));
         let balancer = self.bed.shard.balancer();

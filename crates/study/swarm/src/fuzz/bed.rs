@@ -1,4 +1,4 @@
-//! A shard under operations that a fuzzer chooses, and what its balancer and its proxy have in common.
+//! A shard under operations chosen by a fuzzer: the part common to balancer and proxy.
 
 use super::traffic::Traffic;
 use crate::Sent;
@@ -9,11 +9,11 @@ use node::{HopName, Setup, Shard, ShardCounters, ShardEvent, ShardIdentity, Shar
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Timers run in one go: far more than a run can have set.
+/// Most timers run at once: far more than a run can have set.
 const MOST_TIMERS: usize = 1_000_000;
 pub(super) const TOKEN_LIFETIME: Duration = Duration::from_hours(1);
 
-/// A shard, and the operations still to come.
+/// A shard, and the remaining operations.
 pub(super) struct Bed<'a, T> {
     pub(super) traffic: Traffic<'a>,
     tamper: T,
@@ -22,11 +22,11 @@ pub(super) struct Bed<'a, T> {
     key: u8,
     lives: u64,
     pub(super) now: Instant,
-    /// Names that the shard asks for.
+    /// Names that the shard wants resolved.
     pub(super) asked: Vec<HopName>,
-    /// What it says of nodes.
+    /// Signs of the shard about nodes.
     pub(super) signs: Vec<Sign>,
-    /// Of the processes before the restarts.
+    /// Counters of the processes before the restarts.
     done: ShardCounters,
 }
 
@@ -34,13 +34,13 @@ fn tokens(key: u8) -> Arc<Tokens> {
     Tokens::new(TokenKey([key; 16]), &[TokenKey([key.wrapping_sub(1); 16])], TOKEN_LIFETIME).into()
 }
 
-/// A process that knows nothing of calls, unlike those before it.
+/// Creates a shard that knows no calls. `life` makes its random values differ from earlier ones.
 fn shard(setup: &Setup, life: u64) -> Shard {
     Shard::new(ShardIdentity::only([life as u8; 16], life << 32), &Arc::new(setup.clone()))
 }
 
 impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
-    /// Listens there; `tamper` may change what is sent.
+    /// Creates the shard. `tamper` may falsify the messages that it sends.
     pub(super) fn new(
         data: &'a [u8],
         listeners: [SocketAddr; 3],
@@ -63,13 +63,13 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
         }
     }
 
-    /// The shard gets the set-up as it is now.
+    /// Gives the current set-up to the shard.
     pub(super) fn set_up(&mut self) {
         let sent = self.run(ShardInput::SetUp(&Arc::new(self.setup.clone())));
         assert!(sent.is_empty(), "nothing waits for another set-up");
     }
 
-    /// Another key for tokens; the one before is still known.
+    /// Changes the token key. The previous key is still accepted.
     pub(super) fn rekey(&mut self) {
         self.key = self.key.wrapping_add(1);
         self.setup.settings.tokens = tokens(self.key);
@@ -88,7 +88,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
             match event {
                 ShardEvent::LookUp(name) => self.asked.push(name),
                 ShardEvent::Sign(sign) => self.signs.push(sign),
-                // There are no users here, and no stores.
+                // There are no users and no stores here.
                 ShardEvent::Ask(_)
                 | ShardEvent::Record(_)
                 | ShardEvent::Failed(_)
@@ -108,7 +108,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
         sent
     }
 
-    /// Runs the timers until then, each with a look at what was sent.
+    /// Runs the timers until `end`. `look` sees the messages of each.
     pub(super) fn run_timers_until(&mut self, end: Instant, mut look: impl FnMut(Instant, &[Sent])) {
         for _ in 0..MOST_TIMERS {
             let Some(due) = self.shard.deadline().filter(|&due| due <= end) else {
@@ -122,7 +122,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> Bed<'a, T> {
         panic!("timers without end");
     }
 
-    /// Counts of all processes.
+    /// Returns the counters of all processes.
     pub(super) fn counters(mut self) -> ShardCounters {
         self.done.merge(&self.shard.counters());
         self.done

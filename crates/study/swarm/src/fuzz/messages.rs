@@ -1,4 +1,4 @@
-//! What user agents and nodes write.
+//! Messages of user agents and nodes.
 
 use crate::Sent;
 use std::net::SocketAddr;
@@ -22,18 +22,18 @@ const METHODS: [&str; 12] = [
 
 const STATUSES: [u16; 8] = [100, 180, 200, 302, 407, 481, 487, 503];
 
-/// Somebody who has nothing to do with it, and never sends anything.
+/// An uninvolved address that never sends anything.
 const BYSTANDER: &str = "192.0.2.88:5060";
 
-/// Where a party says that it is reached: mostly where it is.
+/// Returns the contact of a party, mostly its own address.
 fn contact(at: SocketAddr, choice: u8) -> String {
     if choice >> 4 & 7 == 7 { format!("<sip:{BYSTANDER}>") } else { format!("<sip:{at}>") }
 }
 
-/// Numbers that decide what is written, from the fuzzer.
+/// Source of the fuzzer's choices.
 pub(super) type Choice<'a> = &'a mut dyn FnMut() -> u8;
 
-/// A request out of nothing: of few calls, few branches and few CSeq numbers, so that they meet.
+/// Makes a request with one of few calls, branches and CSeq numbers, so that requests coincide.
 pub(super) fn request(from: SocketAddr, targets: &[SocketAddr], choose: Choice<'_>) -> Vec<u8> {
     let (call, cseq) = (choose() % 6, choose() % 3 + 1);
     let tagged = choose();
@@ -86,7 +86,7 @@ fn via(from: SocketAddr, branch: u8, kind: u8) -> String {
     }
 }
 
-/// The answer to a request that was sent to `sent.to` by a listener at `source`.
+/// Makes a response to a request that a listener at `source` sent to `sent.to`.
 pub(super) fn answer(sent: &Sent, source: SocketAddr, choose: Choice<'_>) -> Option<Vec<u8>> {
     let request = wire::scan(&sent.bytes).ok().filter(|request| request.method().is_some())?;
     let status = STATUSES[choose() as usize % STATUSES.len()];
@@ -103,7 +103,7 @@ pub(super) fn answer(sent: &Sent, source: SocketAddr, choose: Choice<'_>) -> Opt
     Some(out)
 }
 
-/// Gives the topmost Via of a message another port: it is somebody else's then (RFC 3261 §18.1.2).
+/// Changes the port of the topmost Via, which then belongs to another element (RFC 3261 §18.1.2).
 fn with_other_via(message: &mut [u8]) {
     let port = b":5060;branch=";
     if let Some(at) = message.windows(port.len()).position(|text| text == port) {
@@ -111,7 +111,7 @@ fn with_other_via(message: &mut [u8]) {
     }
 }
 
-/// A request within the dialog that this message began, by the party that got the message; or one that only looks so.
+/// Makes a request within the dialog of this message, sent by its recipient, or one that only looks so.
 pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
     let began = wire::scan(&sent.bytes).ok()?;
     let method = METHODS[choose() as usize % METHODS.len()];
@@ -128,7 +128,7 @@ pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
     let mut uri = NameAddr::parse(began.header("Contact")?)?.uri.to_vec();
     let how = choose();
     let cseq = how % 4 + 1;
-    // What a token is for, and what it is not for.
+    // Valid and invalid uses of a token.
     match how.checked_sub(128).map_or(0, |twist| twist % 16) {
         1 | 2 => uri = format!("sip:{BYSTANDER}").into_bytes(),
         3 => uri.extend_from_slice(b";maddr=192.0.2.88"),
@@ -156,7 +156,7 @@ pub(super) fn follow(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The request that `sent` is, passed on by the proxy that got it; it may give it another Request-URI.
+/// Forwards `sent` as its recipient, a proxy, would. It may change the Request-URI.
 pub(super) fn pass_on(sent: &Sent, choose: Choice<'_>) -> Option<Vec<u8>> {
     let request = wire::scan(&sent.bytes).ok().filter(|request| request.method().is_some())?;
     let mut edits = Edits::new();

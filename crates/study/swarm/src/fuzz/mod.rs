@@ -1,9 +1,9 @@
-//! What must hold for any sequence of messages and events, as functions that fuzzers and property tests call: they
-//! panic when it does not.
+//! Properties of any sequence of messages and events, as functions for fuzzers and property tests. They panic on a
+//! violation.
 //!
-//! The bytes given are read as a list of operations: user agents and nodes send, answer, repeat, alter and lose
-//! messages; time passes, nodes die, the configuration and the key change, the process restarts. A watch beside the
-//! element checks each datagram that it sends, from the messages alone.
+//! The bytes are a list of operations. User agents and nodes send, answer, repeat, alter and lose messages. Time
+//! passes, nodes die, configuration and key change, the process restarts. A watch checks each datagram of the element,
+//! from the messages alone.
 
 mod balancer;
 mod bed;
@@ -14,8 +14,8 @@ mod traffic;
 use crate::Sent;
 use node::ShardCounters;
 
-/// Runs the operations that `data` stands for against a balancer. Someone between it and the watch may change what was
-/// sent. Returns what was done, so that a test can tell whether its operations reach what they should.
+/// Runs the operations in `data` against a balancer. `tamper` may change sent messages before the watch sees them.
+/// Returns the counters, so that a test can check that the operations reach enough code.
 pub fn element(data: &[u8], tamper: impl FnMut(&mut Vec<Sent>)) -> ShardCounters {
     let mut world = balancer::World::new(data, tamper);
     while world.step() {}

@@ -1,4 +1,4 @@
-//! A stateful proxy's shard under operations that a fuzzer chooses.
+//! A stateful proxy's shard under operations chosen by a fuzzer.
 
 use super::bed::{Bed, TOKEN_LIFETIME};
 use super::traffic::{CLIENTS, Received, addr, resolved};
@@ -9,20 +9,20 @@ use core::time::Duration;
 use node::{PoolSetup, ProxyLimits, Shard, ShardCounters, ShardInput};
 use route::Service;
 
-/// One for clients, one for next hops, one for IPv6.
+/// Listeners for clients, for next hops, and for IPv6.
 const LISTENERS: [&str; 3] = ["192.0.2.1:5060", "198.51.100.1:5060", "[2001:db8::1]:5060"];
 const HOPS: [(&str, u16); 3] =
     [("198.51.100.11:5060", 1), ("198.51.100.12:5070", 1), ("[2001:db8::13]:5060", 2)];
 
-/// Few, so that a run can fill them; the reserve is a quarter.
+/// Low limits, so that a run can reach them. The reserve is a quarter.
 const LIMITS: ProxyLimits = ProxyLimits { transactions: 40, memory: 200_000, branches: 12 };
-/// With the reserve, and one step more.
+/// The limit with its reserve, and one step more.
 const MEMORY_MAX: usize = LIMITS.memory / 4 * 5 + 2_000;
 const FEW: ProxyLimits = ProxyLimits { transactions: 10, memory: 120_000, branches: 12 };
-/// What ICMP sends back of a datagram.
+/// Bytes of a datagram that ICMP quotes.
 const QUOTED: usize = 256;
 
-/// The proxy, the parties around it, and the operations still to come.
+/// The proxy, the parties around it, and the remaining operations.
 pub(super) struct World<'a, T> {
     bed: Bed<'a, T>,
     watch: ProxyWatch,
@@ -54,7 +54,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.watch.set_hops(hops.iter().map(|hop| hop.peer));
     }
 
-    /// Carries out one operation; `false` when there are no more.
+    /// Runs one operation. Returns false at the end of the input.
     pub(super) fn step(&mut self) -> bool {
         let Some(operation) = self.bed.traffic.operation() else { return false };
         let received = match operation % 32 {
@@ -80,7 +80,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         true
     }
 
-    /// Something other than a datagram.
+    /// Runs an operation other than a datagram.
     fn happen(&mut self, operation: u8) {
         match operation {
             25..28 => self.wait(),
@@ -91,18 +91,18 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     }
 
     fn client_asks(&mut self) -> Received {
-        // Each asks its own listener.
+        // Each client uses its own listener.
         let listener = usize::from(self.bed.traffic.choose()) % CLIENTS.len();
         self.bed.traffic.client_asks(addr(CLIENTS[listener]), listener as u16)
     }
 
     fn wait(&mut self) {
-        // From 0.25 ms to 2.3 hours, mostly short: what waits is to be answered.
+        // From 0.25 ms to 2.3 hours, mostly short, so that pending requests get answers.
         let exponent = (self.bed.traffic.choose() % 26).min(self.bed.traffic.choose() % 26);
         self.run_timers_until(self.bed.now + Duration::from_micros(250 << exponent));
     }
 
-    /// ICMP about something that was sent, or that somebody makes up.
+    /// Delivers an ICMP error about a sent datagram, or a forged one.
     fn unreachable(&mut self) {
         let Some(mut sent) = self.bed.traffic.pick_sent() else { return };
         sent.bytes.truncate(QUOTED + usize::from(self.bed.traffic.choose()));
@@ -133,21 +133,21 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.bed.setup.settings.limits = if how & 32 == 32 { FEW } else { LIMITS };
         if how & 64 == 64 {
             self.bed.rekey();
-            // Two changes before a restart, and the first key is forgotten.
+            // After two key changes without a restart the first key is not accepted any more.
             self.watch.rekeyed(false);
         }
         self.set_hops();
     }
 
     fn restart(&mut self) {
-        // Not often: most of what was going on is lost.
+        // Rarely, since a restart loses most of what is in progress.
         if self.bed.traffic.choose() & 3 != 3 {
             return;
         }
         self.bed.setup.settings.limits = LIMITS;
         self.bed.restart();
         self.watch.restarted();
-        // A process that starts later does not know the keys that the one before had seen in between.
+        // A new process knows two keys, the current one and the one before, and not all that its predecessor knew.
         self.watch.rekeyed(false);
         self.set_hops();
     }
@@ -167,7 +167,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
     }
 
-    /// What was sent may be answered.
+    /// Keeps sent messages to be answered.
     fn take(&mut self, sent: Vec<Sent>) {
         for one in sent {
             let at = self.bed.traffic.choose();
@@ -180,7 +180,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         self.bed.run_timers_until(end, |now, sent| watch.check(now, ProcessInput::Timer, sent));
     }
 
-    /// The traffic ends: nothing is remembered.
+    /// Ends the traffic: no state may be left.
     pub(super) fn finish(mut self) -> ShardCounters {
         self.run_timers_until(self.bed.now + Duration::from_hours(1));
         let report = self.bed.shard.proxy_report().expect("it has next hops");

@@ -1,4 +1,4 @@
-//! What the parties around an element send next, and what the DNS answers.
+//! Messages of the parties around an element, and answers of the DNS.
 
 use super::messages;
 use crate::Sent;
@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 
 pub(super) const CLIENTS: [&str; 3] = ["192.0.2.66:5060", "192.0.2.67:6000", "[2001:db8::66]:6000"];
 
-/// Messages kept to be answered, followed, repeated or altered.
+/// Number of messages kept to be answered, followed, repeated or altered.
 const KEPT: usize = 32;
 
-/// A datagram that came in.
+/// A received datagram.
 #[derive(Clone)]
 pub(super) struct Received {
     pub(super) listener: u16,
@@ -19,8 +19,7 @@ pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The operations still to come, and the messages so far that they are about: what the parties around an element send
-/// next.
+/// The remaining operations, and the earlier messages that they refer to.
 pub(super) struct Traffic<'a> {
     data: core::slice::Iter<'a, u8>,
     listeners: [SocketAddr; 3],
@@ -32,7 +31,7 @@ pub(super) fn addr(text: &str) -> SocketAddr {
     text.parse().expect("the constants are addresses")
 }
 
-/// What the DNS says of a name: those with a port exist.
+/// Returns the DNS answer for a name: names with a port exist.
 pub(super) fn resolved(name: &HopName) -> Resolved {
     let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
     let (addresses, fresh_for) = (found.into_iter().collect(), Duration::from_secs(30));
@@ -44,23 +43,23 @@ impl<'a> Traffic<'a> {
         Self { data: data.iter(), listeners, received: Vec::new(), sent: Vec::new() }
     }
 
-    /// The next operation, if there is one.
+    /// Returns the next operation; `None` at the end of the input.
     pub(super) fn operation(&mut self) -> Option<u8> {
         self.data.next().copied()
     }
 
-    /// The next number; 0 when there are no more.
+    /// Returns the next number, or 0 at the end of the input.
     pub(super) fn choose(&mut self) -> u8 {
         self.operation().unwrap_or_default()
     }
 
-    /// A client's request to one of the listeners.
+    /// Makes a client's request to one of the listeners.
     pub(super) fn client_asks(&mut self, from: SocketAddr, listener: u16) -> Received {
         let listeners = self.listeners;
         Received { listener, from, bytes: messages::request(from, &listeners, &mut || self.choose()) }
     }
 
-    /// The request of one of those behind the element, to a client.
+    /// Makes a node's request to a client.
     pub(super) fn inside_asks(&mut self, nodes: &[(&str, u16)]) -> Received {
         let (from, listener) = nodes[usize::from(self.choose()) % nodes.len()];
         let from = addr(from);
@@ -86,13 +85,13 @@ impl<'a> Traffic<'a> {
         Some(Received { listener: sent.listener, from: sent.to, bytes })
     }
 
-    /// What came in, once more.
+    /// Repeats a received datagram.
     pub(super) fn repeated(&mut self) -> Option<Received> {
         let at = usize::from(self.choose());
         self.received.get(at % self.received.len().max(1)).cloned()
     }
 
-    /// What came in, with some bytes changed, or from another place.
+    /// Repeats a received datagram with some bytes changed, or from another address.
     pub(super) fn altered(&mut self) -> Option<Received> {
         let mut received = self.repeated()?;
         for _ in 0..self.choose() % 4 {
@@ -118,12 +117,12 @@ impl<'a> Traffic<'a> {
         self.sent.get(at % self.sent.len().max(1)).cloned()
     }
 
-    /// What the element sent may be answered; `at` chooses what it takes the place of.
+    /// Keeps a sent message to be answered. `at` chooses the message that it replaces.
     pub(super) fn keep_sent(&mut self, sent: Sent, at: u8) {
         keep(&mut self.sent, sent, at);
     }
 
-    /// What came in may come again. Nothing of what is empty can be altered.
+    /// Keeps a received datagram to be repeated. It must not be empty, since an empty one cannot be altered.
     pub(super) fn keep_received(&mut self, received: Received, at: u8) {
         keep(&mut self.received, received, at);
     }

@@ -1,8 +1,8 @@
-//! Who has which address. All are those of RFC 5737, for documentation.
+//! Addresses of the hosts, from the networks of RFC 5737 for documentation.
 
 use std::net::SocketAddr;
 
-/// Whom a balancer or a proxy sends calls to.
+/// Destination of the calls of a balancer or proxy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Destination {
     /// The balancer or proxy of this number.
@@ -12,7 +12,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Where it is reached.
+    /// The address it is reached at.
     pub fn address(self) -> SocketAddr {
         match self {
             Self::Site(site) => site_address(site),
@@ -21,42 +21,42 @@ impl Destination {
     }
 }
 
-/// The host that all sites are on.
+/// IP address of all sites.
 pub(crate) const SITES: [u8; 4] = [198, 51, 100, 1];
 
-/// The domain of users.
+/// Domain of the users.
 pub(crate) const DOMAIN: &str = "example.com";
 
-/// What a user of the domain is called.
+/// Returns the name of a user of the domain.
 pub(crate) fn user_name(user: u16) -> String {
     format!("user-{user}")
 }
 
-/// The password of whoever has this name.
+/// Returns the password of the user of this name.
 pub(crate) fn password(name: &[u8]) -> Vec<u8> {
     [b"secret of ", name].concat()
 }
 
-/// What the user part begins with of who is called by number.
+/// Prefix of the user part of callees that are called by number.
 const BEHIND: &str = "behind-";
 
-/// The user part of who is called by number.
+/// Returns the user part of a callee that is called by number.
 pub(crate) fn user_behind(site: u16) -> String {
     format!("{BEHIND}{site}")
 }
 
-/// The number of whom a request is for, if its Request-URI has one.
+/// Returns the number in the user part of the Request-URI, if there is one.
 pub(crate) fn user_number(request: &wire::Message<'_>) -> Option<u16> {
     let user = wire::SipUri::parse(request.uri()?).ok()?.user?;
     core::str::from_utf8(user).ok()?.strip_prefix(BEHIND)?.parse().ok()
 }
 
-/// The address of a site, whichever of its processes has it.
+/// Address of a site. It stays the same when another process of the site takes over.
 pub fn site_address(site: u16) -> SocketAddr {
     SocketAddr::from((SITES, 5060 + site))
 }
 
-/// The address that a balancer's process probes from.
+/// Source address of the probes of a balancer's process.
 pub(crate) fn probe_address(process: u16) -> SocketAddr {
     SocketAddr::from(([198, 51, 100, 11], 5100 + process))
 }

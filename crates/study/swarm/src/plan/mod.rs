@@ -1,4 +1,4 @@
-//! What a run consists of: parties, configuration, faults, all of it fixed before the first event.
+//! A run's hosts, configuration and faults, all fixed before the first event.
 
 mod address;
 mod file;
@@ -21,166 +21,166 @@ pub use role::{
 };
 pub use scale::{DriverPlan, ScalePlan};
 
-/// Enough for any run.
+/// More datagrams than any run needs.
 pub(crate) const DATAGRAMS_MAX: u64 = 100_000_000;
 
-/// What is asked of the calls of a run, beyond that no rule of safety is broken.
+/// Requirements on the calls of a run, in addition to the safety rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
-    /// Messages are lost or anything may be dead: only the callers that start after the faults must succeed.
+    /// Messages are lost or any host may be dead: only callers that start after the faults must succeed.
     Harsh,
-    /// Nothing is lost for long, and never two hosts are dead at a time: no call may fail but those that a dead
-    /// answerer had taken, or that were being set up or ended in a stateful proxy that died.
+    /// Losses are short, and at most one host is dead at a time. No call may fail, except calls of a dead answerer, and
+    /// calls that were being set up or ended in a stateful proxy that died.
     Gentle,
-    /// Nothing is asked: the faults may last to the end.
+    /// No requirements: the faults may last to the end.
     Measured,
 }
 
 /// Callers of one kind: one agent.
 #[derive(Clone, Debug)]
 pub struct CallerPlan {
-    /// The site that it sends to.
+    /// The site that they call through.
     pub site: u16,
-    /// Whom it calls.
+    /// The callee.
     pub callee: Callee,
-    /// When its schedule begins.
+    /// Start of the schedule.
     pub start: Instant,
-    /// Its calls, from `start` on.
+    /// Arrival of calls, from `start` on.
     pub arrivals: ArrivalPlan,
-    /// How long answered calls last.
+    /// Duration of answered calls.
     pub holding: RandomTime,
-    /// A call without an answer is given up after this.
+    /// Time without an answer after which a call is given up.
     pub answer_wait: Duration,
-    /// Whether it has a password, where it is asked for one.
+    /// Whether they know the password, if challenged.
     pub knows_password: bool,
-    /// Whether each of its calls must be completed.
+    /// Whether every call must succeed.
     pub must_succeed: bool,
 }
 
 /// An answerer.
 #[derive(Clone, Debug)]
 pub struct AnswererPlan {
-    /// What it calls itself in the field Server, no two alike: results are by this name.
+    /// Its name in the Server field. Names are unique, as results are listed by them.
     pub name: String,
-    /// From 180 to 200.
+    /// Time from 180 to 200.
     pub ring: RandomTime,
     /// Whether it sends 100 (Trying) first.
     pub trying: bool,
     /// Whether it answers OPTIONS.
     pub options: bool,
-    /// Which calls it refuses.
+    /// Calls that it refuses; `None`: none.
     pub refuses: Option<Refuses>,
-    /// How fast it is.
+    /// Its service times.
     pub service: ServiceModel,
 }
 
-/// Which calls an answerer refuses.
+/// Calls that an answerer refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refuses {
-    /// One of so many.
+    /// One call in this many.
     pub one_of: u64,
-    /// Until then.
+    /// End of the refusals.
     pub until: Instant,
 }
 
-/// Something that happens to a host or is done to one. Processes are counted over all sites.
+/// A fault of a host, or an action on one. Process numbers run over all sites.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PlannedAction {
-    /// This process ends, and all that it knew with it.
+    /// The process ends and loses its state.
     Fail(u16),
-    /// It starts with empty tables, if it is not running.
+    /// The process starts with empty tables, if it is not running.
     Start(u16),
-    /// This process gets the address of its site.
+    /// The process takes over the address of its site.
     TakeOver(u16),
-    /// This answerer's process ends.
+    /// The process of an answerer ends.
     Die {
-        /// Which.
+        /// Number of the answerer.
         answerer: u16,
-        /// Whether its machine says that nobody listens there (ICMP).
+        /// Whether its machine then sends ICMP port unreachable.
         refuses: bool,
     },
-    /// It starts anew, if it is not running.
+    /// The answerer restarts, if it is not running.
     Return(u16),
-    /// This host reads and does nothing for so long; what comes in waits.
+    /// The host handles nothing for this long. Messages for it wait.
     Stall(HostIndex, Duration),
-    /// All connections of this host are cut off, at both ends.
+    /// All connections of the host are closed, at both ends.
     Reset(HostIndex),
-    /// This host forgets its connections and tells nobody: the other ends find out when they send something.
+    /// The host forgets its connections silently. The other ends notice when they send.
     HalfOpen(HostIndex),
     /// Starts or ends the draining of a member at all balancers.
     Drain(Destination, bool),
-    /// The processes of this site read this configuration.
+    /// The processes of this site load this configuration.
     Configure(u16, Box<FilePlan>),
-    /// The stores of this site, a registrar, get into this state.
+    /// The stores of this site, which is a registrar, enter this state.
     SetStore(u16, StoreState),
-    /// All processes read a configuration with the next key.
+    /// All processes load a configuration with the next key.
     Rekey,
 }
 
-/// A whole run.
+/// A complete run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Decides what is not in the plan: arrivals, holding times, what the network does.
+    /// Seed of everything not in the plan: arrivals, holding times, behaviour of the network.
     pub seed: u64,
-    /// What is asked of its calls.
+    /// Requirements on its calls.
     pub care: Severity,
     /// The callers.
     pub callers: Vec<CallerPlan>,
-    /// The balancers and proxies, with the configuration to begin with. All share their keys.
+    /// The balancers and proxies with their first configuration. All share their keys.
     pub sites: Vec<SitePlan>,
-    /// The answerers, not all of which need be members of anything.
+    /// The answerers. Some may be members of no pool.
     pub answerers: Vec<AnswererPlan>,
-    /// The phones, each beside its answerer.
+    /// The phones, each on the host of its answerer.
     pub phones: Vec<PhonePlan>,
     /// Retransmission timers of callers and answerers.
     pub timers: load::Timers,
-    /// What carries all messages: UDP or TCP.
+    /// Transport of all messages: UDP or TCP.
     pub transport: Transport,
-    /// Time on the way between any two hosts.
+    /// One-way delay between any two hosts.
     pub delay: Duration,
-    /// What goes wrong on the way.
+    /// Faults of the network.
     pub rules: Vec<FaultRule>,
-    /// What is done, in order of time.
+    /// Actions, in order of time.
     pub actions: Vec<(Instant, PlannedAction)>,
-    /// When the callers are told to end what is in progress.
+    /// When callers are told to end their calls.
     pub end: Instant,
-    /// More datagrams than a run can need: something goes round in circles.
+    /// Limit on datagrams. A run that exceeds it has a routing loop.
     pub datagrams_max: u64,
 }
 
 impl Plan {
-    /// The number of a process's host in [`FaultRule`]s; those of the callers come before.
+    /// Returns the number of a process's host in [`FaultRule`]s. The hosts of callers come first.
     pub fn process_host(&self, process: u16) -> HostIndex {
         self.callers.len() as HostIndex + HostIndex::from(process)
     }
 
-    /// How many processes all sites have.
+    /// Returns the number of processes of all sites.
     pub fn processes(&self) -> u16 {
         self.sites.iter().map(|site| site.processes).sum()
     }
 
-    /// The number of an answerer's host.
+    /// Returns the number of an answerer's host.
     pub fn answerer_host(&self, answerer: u16) -> HostIndex {
         self.process_host(self.processes()) + HostIndex::from(answerer)
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> HostIndex {
         self.answerer_host(self.answerers.len() as u16)
     }
 
-    /// The first process of a site: it has the site's address to begin with.
+    /// Returns the first process of a site, which has the site's address at the start.
     pub fn first_process(&self, site: u16) -> u16 {
         self.sites[..usize::from(site)].iter().map(|site| site.processes).sum()
     }
 
-    /// Whose process this is.
+    /// Returns the site of a process.
     pub fn site_of(&self, process: u16) -> u16 {
         let sites = 0..self.sites.len() as u16;
         sites.rev().find(|&site| self.first_process(site) <= process).unwrap_or_default()
     }
 
-    /// What the configuration files of all sites say at any time.
+    /// Returns every configuration that a site has at any time.
     pub(crate) fn files(&self) -> impl Iterator<Item = &FilePlan> {
         let later = self.actions.iter().filter_map(|(_, action)| match action {
             PlannedAction::Configure(_, file) => Some(&**file),
@@ -189,7 +189,7 @@ impl Plan {
         self.sites.iter().filter_map(|site| site.role.file()).chain(later)
     }
 
-    /// The site that starts and stops this answerer, and how it does.
+    /// Returns the site that starts and stops this answerer, and the settings of its scaling.
     pub(crate) fn scaled_by(&self, answerer: u16) -> Option<(u16, &ScalePlan)> {
         (0..).zip(&self.sites).find_map(|(number, site)| {
             let scale = site.role.scale()?;
@@ -197,13 +197,13 @@ impl Plan {
         })
     }
 
-    /// The process on a host, if one is there.
+    /// Returns the process on a host, if the host runs one.
     pub(crate) fn process_at(&self, host: HostIndex) -> Option<u16> {
         let process = host.checked_sub(self.process_host(0))? as u16;
         (process < self.processes()).then_some(process)
     }
 
-    /// What a host is called.
+    /// Returns the name of a host.
     pub(crate) fn host_name(&self, host: HostIndex) -> String {
         if host < self.process_host(0) {
             return format!("caller {host}");

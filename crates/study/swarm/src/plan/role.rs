@@ -1,4 +1,4 @@
-//! What a site is.
+//! Sites and phones of a plan: their roles and stores.
 
 use super::{Destination, FilePlan, ScalePlan};
 use base::Instant;
@@ -6,39 +6,39 @@ use core::time::Duration;
 use proxy::ProxyTimers;
 use route::Forward;
 
-/// A balancer or a proxy: an address, and the processes that may have it.
+/// A balancer or proxy: an address, and the processes that can take it.
 #[derive(Clone, Debug)]
 pub struct SitePlan {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: SiteRole,
-    /// How many processes there are; the first one has the address to begin with.
+    /// Number of processes. The first one has the address at the start.
     pub processes: u16,
 }
 
 impl SitePlan {
-    /// A proxy of one process, with this file.
+    /// A proxy of one process with this file.
     pub(crate) fn proxy(number: u16, file: FilePlan) -> Self {
         Self { name: format!("proxy {number}"), role: SiteRole::Proxy(Box::new(file)), processes: 1 }
     }
 }
 
-/// What a site does.
+/// Role of a site.
 #[derive(Clone, Debug)]
 pub enum SiteRole {
     /// Balances calls over a pool.
     Balancer(Box<FilePlan>),
-    /// Passes calls on, keeping transactions.
+    /// Forwards calls with transactions.
     Proxy(Box<FilePlan>),
     /// Has several pools, with routes to each.
     Mixed(Box<FilePlan>),
-    /// Is the registrar of a domain, and passes calls on to where its users have registered.
+    /// Registrar of a domain. Forwards calls to the registered contacts of its users.
     Home(HomePlan),
 }
 
 impl SiteRole {
-    /// What its configuration file says of pools; a registrar's says nothing of any.
+    /// Returns the configuration file with pools; `None` for a registrar, which has none.
     pub fn file(&self) -> Option<&FilePlan> {
         match self {
             Self::Balancer(file) | Self::Proxy(file) | Self::Mixed(file) => Some(file),
@@ -53,17 +53,17 @@ impl SiteRole {
         }
     }
 
-    /// How its servers are started and stopped, if they are.
+    /// Returns the scaling of its servers, if it scales them.
     pub fn scale(&self) -> Option<&ScalePlan> {
         self.file()?.scale.as_deref()
     }
 
-    /// Whether it forwards in this way.
+    /// Returns true if it forwards in this way.
     pub fn forwards(&self, forward: Forward) -> bool {
         self.file().is_some_and(|file| file.forwards(forward))
     }
 
-    /// The store that it asks about users who call, if it asks them for passwords.
+    /// Returns the store of users that it authenticates callers with; `None`: callers need no password.
     pub fn callers_store(&self) -> Option<StorePlan> {
         match self {
             Self::Home(home) => home.authenticates.then_some(home.store),
@@ -71,7 +71,7 @@ impl SiteRole {
         }
     }
 
-    /// The store that it asks, if it asks one.
+    /// Returns the store of bindings or users, if it has one.
     pub(crate) fn store(&self) -> Option<StorePlan> {
         match self {
             Self::Home(home) => Some(home.store),
@@ -79,7 +79,7 @@ impl SiteRole {
         }
     }
 
-    /// Whom it sends new calls to.
+    /// Returns the destinations of new calls.
     pub fn targets(&self) -> Vec<Destination> {
         self.file().map_or_else(Vec::new, |file| file.members().collect())
     }
@@ -88,86 +88,86 @@ impl SiteRole {
 /// A member in a balancer's configuration.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PlannedMember {
-    /// Who.
+    /// Its destination.
     pub destination: Destination,
     /// Relative capacity.
     pub capacity: f64,
 }
 
-/// Which requests go another way than to the next hops of all others.
+/// Requests that a route applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// What comes from another site.
+    /// Requests from another site.
     FromSite,
-    /// What is for callees behind this site ([`Callee::Behind`]).
+    /// Requests for callees behind this site ([`Callee::Behind`]).
     Behind(u16),
 }
 
-/// What the configuration file of a registrar says, and what its stores are like.
+/// Configuration file of a registrar, and the behaviour of its stores.
 #[derive(Clone, Debug)]
 pub struct HomePlan {
-    /// Whether users prove who they are.
+    /// Whether users must authenticate.
     pub authenticates: bool,
-    /// Whether bindings outlive the process.
+    /// Whether bindings survive the process.
     pub is_durable: bool,
-    /// What its stores are like.
+    /// Behaviour of its stores.
     pub store: StorePlan,
-    /// Timers of its transactions, and Timer C.
+    /// Transaction timers, and Timer C.
     pub timers: ProxyTimers,
 }
 
-/// How soon a store of bindings or users answers.
+/// Response time of a store of bindings or users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StorePlan {
-    /// Within this time; `None`: at once.
+    /// Longest response time; `None`: answers at once.
     pub answers_within: Option<Duration>,
-    /// Until then some answers come when nobody waits any more.
+    /// Until then, some answers arrive after the question has timed out.
     pub late_until: Instant,
 }
 
-/// A phone: it registers, and answers calls as the answerer of its number.
+/// A phone. It registers, and answers calls as the answerer of its number.
 #[derive(Clone, Debug)]
 pub struct PhonePlan {
-    /// Where it registers.
+    /// The site where it registers.
     pub site: u16,
-    /// The answerer that takes its calls, whose address is its contact.
+    /// The answerer of its calls. Its address is the contact.
     pub answerer: u16,
-    /// Whose phone it is.
+    /// The user it belongs to.
     pub user: u16,
     /// Whether it knows the user's password.
     pub knows_password: bool,
-    /// What it registers, in order of time.
+    /// Its registrations, in order of time.
     pub steps: Vec<(Instant, PhoneStep)>,
 }
 
-/// What a phone asks its registrar for.
+/// A request of a phone to its registrar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PhoneStep {
-    /// To be reached for so many seconds.
+    /// Registers its contact for this many seconds.
     Register(u32),
-    /// Not to be reached any more.
+    /// Removes its contact.
     Remove,
-    /// That no phone of the user is.
+    /// Removes all contacts of the user.
     RemoveAll,
 }
 
-/// How a store of bindings and users is.
+/// State of a store of bindings and users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreState {
-    /// It answers.
+    /// Answers.
     Up,
-    /// It says that it cannot; what was to be changed may be changed or not.
+    /// Answers with an error. The change may or may not have been made.
     Failing,
-    /// It says nothing; the same.
+    /// Does not answer. The change may or may not have been made.
     Silent,
 }
 
-/// Whom a caller calls.
+/// Callee of a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callee {
-    /// Whoever the sites lead to.
+    /// Any answerer that the sites choose.
     Anyone,
-    /// Whoever has this number, whom a route leads to: behind an edge of that number, or in pools of a site.
+    /// An answerer that a route for this number leads to: behind the edge of that number, or in pools of a site.
     Behind(u16),
     /// A user of the home domain.
     User(u16),

@@ -1,46 +1,46 @@
-//! How the members of a balancer are started and stopped, and what whoever does it is like.
+//! Scaling of a balancer's members, and the behaviour of the driver that starts and stops them.
 
 use base::Instant;
 use core::time::Duration;
 use elastic::scale::ScaleSettings;
 use load::RandomTime;
 
-/// How the members of a balancer are started and stopped.
+/// Scaling of a balancer's members.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScalePlan {
-    /// What the scaler decides by.
+    /// Settings of the scaler.
     pub settings: ScaleSettings,
-    /// So many of the members, the first ones, run to begin with.
+    /// Number of members that run at the start: the first ones of the list.
     pub running: usize,
-    /// Who starts and stops them.
+    /// The driver.
     pub driver: DriverPlan,
 }
 
-/// Who starts and stops servers, and what goes wrong with that.
+/// The driver that starts and stops servers, and its faults.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DriverPlan {
-    /// A server answers so long after it was told to start.
+    /// Time from the order to start until the server answers.
     pub start: RandomTime,
-    /// It runs on for so long after it was told to stop.
+    /// Time from the order to stop until the server ends.
     pub stop: RandomTime,
-    /// The driver answers after this.
+    /// Response time of the driver.
     pub answer: RandomTime,
-    /// Whether it can say what runs.
+    /// Whether it can list the running servers.
     pub lists: bool,
-    /// Whether it then says as well what ends.
+    /// Whether the list includes servers that are stopping.
     pub lists_ending: bool,
-    /// What it lists is so old.
+    /// Age of the list.
     pub list_age: Duration,
-    /// Whether the machine of a server that does not run says that nobody listens there (ICMP).
+    /// Whether the machine of a stopped server sends ICMP port unreachable.
     pub refuses: bool,
-    /// Until then it fails, as often as this says.
+    /// End of the faults below.
     pub until: Instant,
-    /// Of starts, stops and lists, so many fail.
+    /// Fraction of starts, stops and lists that fail.
     pub fails: f64,
-    /// To so many there is no answer, whether they are done or not.
+    /// Fraction of orders that get no answer, whether done or not.
     pub forgets: f64,
-    /// Of the servers that it starts, so many do not come up.
+    /// Fraction of started servers that never come up.
     pub in_vain: f64,
-    /// Of the servers that run, a list leaves out so many.
+    /// Fraction of running servers that a list omits.
     pub gaps: f64,
 }

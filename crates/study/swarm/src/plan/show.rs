@@ -1,4 +1,4 @@
-//! A plan for people: who there is, what goes wrong, what is done, one line each.
+//! Text of a plan for people: hosts, faults and actions, one a line.
 
 use super::{
     Destination, FilePlan, OverloadPlan, Plan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
@@ -53,7 +53,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What a site's file says but for its pools and routes, and then these.
+    /// Writes the settings of a site's file, then its pools and routes.
     fn site(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
         let FilePlan { shards, timers, limits, calls, law, shares_dialogs, users, scale, overload, .. } =
             file;
@@ -79,7 +79,7 @@ impl Plan {
         self.file(f, file)
     }
 
-    /// The pools and routes in the order of the file, one line each.
+    /// Writes the pools and routes in the order of the file, one a line.
     fn file(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
         for pool in &file.pools {
             let PoolPlan { settings, members, max_calls, max_rate } = pool;

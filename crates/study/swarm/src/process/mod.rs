@@ -1,4 +1,4 @@
-//! A process of a site, from its start to its end: what the server runs, without its sockets and threads.
+//! A process of a site: the code of the server, without its sockets and threads.
 
 mod node;
 mod scaling;
@@ -13,30 +13,30 @@ pub use node::BalancerState;
 pub(super) use node::Process;
 pub(super) use scaling::DriverAnswer;
 
-/// Unix time at which every run starts; tokens carry it.
+/// Unix time at which every run starts. Tokens contain it.
 pub(super) const EPOCH_UNIX: u64 = 1_800_000_000;
-/// Long over any run.
+/// Longer than any run.
 pub(super) const TOKEN_LIFETIME: Duration = Duration::from_hours(12);
 
-/// Longer than the calls of a run last: after that one that nobody ends is given up.
+/// Time without messages after which a call is given up. Longer than the calls of a run.
 pub(super) const SILENCE: Duration = Duration::from_mins(10);
 
-/// What a process shows of itself.
+/// State that a process reports.
 #[derive(Clone, Debug)]
 pub enum Shown {
     /// A balancer.
     Balancer(BalancerState),
     /// A stateful proxy.
     Proxy {
-        /// What there is to do.
+        /// Open transactions and calls.
         report: ProxyReport,
-        /// When something is due.
+        /// Next timer.
         deadline: Option<Instant>,
     },
 }
 
-/// The tokens of the sites of this group while new ones are made with this key. Those before it and the one after it
-/// are accepted: whoever changes the key of several processes has to announce it first.
+/// Returns the tokens of the sites of this group, made with `key`. All earlier keys and the next one are accepted too,
+/// since a new key of several processes must be announced before it is used.
 fn tokens(key: u8, group: u16) -> Tokens {
     let [high, low] = group.to_be_bytes();
     let key_of = |number: u8| {

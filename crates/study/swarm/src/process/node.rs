@@ -1,4 +1,4 @@
-//! A process of a site: its shards, and beside them the control plane, which the server runs as well.
+//! A process of a site: its shards and its control plane.
 
 use super::scaling::Scaling;
 use super::settings::settings;
@@ -15,31 +15,31 @@ use overload::MessageClass;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// A multiplier that spreads neighbouring numbers over 64 bits: 2^64 divided by the golden ratio.
+/// Multiplier that spreads neighbouring numbers over 64 bits: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the process of a balancer shows of its state, all shards together.
+/// State of a balancer's process, all shards together.
 #[derive(Clone, Debug)]
 pub struct BalancerState {
-    /// Whether each load is the sum of its leases, as the shards themselves find.
+    /// Whether each load is the sum of its leases, as the shards' own audit finds.
     pub audit: Result<(), String>,
-    /// What each node is counted to have, by slot.
+    /// Load of each node, by slot.
     pub loads: Vec<Load>,
-    /// How many sessions that are calls each node has.
+    /// Sessions of calls of each node, by slot.
     pub calls: Vec<u32>,
-    /// How many sessions there are.
+    /// Number of sessions.
     pub sessions: usize,
-    /// How many are counted.
+    /// Counts of the session table.
     pub counts: TableCounts,
     /// Open transactions.
     pub transactions: usize,
     /// Calls that wait in queues.
     pub waiting: usize,
-    /// What is held by those that are forwarded with a transaction.
+    /// Memory and counts of requests forwarded with a transaction.
     pub report: ProxyReport,
-    /// Members, and who drains them.
+    /// Members, and what drains them.
     pub drains: Vec<(SocketAddr, Drains)>,
-    /// How many limits of members keep a new call from them now.
+    /// Number of members whose limit refuses a new call now.
     pub limits: usize,
 }
 
@@ -47,27 +47,26 @@ pub(crate) struct Process {
     pub(super) shards: Vec<Shard>,
     is_proxy: bool,
     pub(super) control: Control<fn(Peer) -> Option<Flow>>,
-    /// Of a balancer that starts and stops its servers.
+    /// Scaling, if the balancer starts and stops its servers.
     pub(super) scaling: Option<Scaling>,
     events: Outbox<ShardEvent>,
     effects: Outbox<ControlEffect>,
-    /// Questions to stores that nobody has taken; of a registrar, which has one shard.
+    /// Questions to stores that have not been taken. Only a registrar has any, and it has one shard.
     asked: Vec<Question>,
-    /// What carries all messages.
+    /// Transport of all messages.
     transport: Transport,
-    /// Records that nobody has taken.
+    /// Records that have not been taken.
     written: Vec<CallRecord>,
-    /// When it last did anything.
+    /// Time of the last input.
     now: Instant,
-    /// When its threads have more work than time.
+    /// When its threads are overloaded.
     overload: OverloadPlan,
-    /// How long a thread has been busy in all, and up to when that was counted.
+    /// Total busy time of a thread, and the time up to which it was counted.
     busy: (Duration, Instant),
 }
 
 impl Process {
-    /// The process of this number, of this site, with the configuration and the key of the moment. `life` counts its
-    /// starts.
+    /// Starts a process of this site with the current configuration and key. `life` counts its starts.
     pub(crate) fn start(
         now: Instant,
         plan: &SitePlan,
@@ -92,8 +91,8 @@ impl Process {
             }
         };
         let shard = |number: usize| {
-            // What the server draws at random differs from process to process: branches of another one mean nothing
-            // to it.
+            // The random numbers of the server differ between processes. A process therefore ignores branches of
+            // another one.
             let mut secret = [0; 16];
             secret[..2].copy_from_slice(&site.to_be_bytes());
             secret[2..4].copy_from_slice(&(number as u16).to_be_bytes());
@@ -125,7 +124,7 @@ impl Process {
         }
     }
 
-    /// Reads another configuration, as the server does on reload.
+    /// Loads another configuration, as the server does on reload.
     pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, site: u16, key: u8) {
         let settings = Box::new(settings(role, site, key, self.transport));
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
@@ -134,7 +133,7 @@ impl Process {
         self.overload = file.map(|file| file.overload.clone()).unwrap_or_default();
     }
 
-    /// The control plane hears of something, and what it decides is done.
+    /// Gives an input to the control plane and carries out its effects.
     pub(super) fn tell(&mut self, now: Instant, input: ControlInput<'_>) {
         self.control.handle(now, input, &mut self.effects);
         self.carry_out(now);
@@ -150,7 +149,7 @@ impl Process {
                     let used = self.slots_in_use();
                     self.tell(now, ControlInput::SlotsInUse(Some(used)));
                 }
-                // Nobody reads a log here, and there is one process at a time that a site's calls are shown to.
+                // There is no log here, and only one process at a time gets a site's calls.
                 _ => {}
             }
         }
@@ -162,7 +161,7 @@ impl Process {
         }
     }
 
-    /// Of each slot, whether a shard has a session or a lease there.
+    /// Returns, for each slot, whether a shard has a session or a lease there.
     fn slots_in_use(&self) -> Vec<bool> {
         let state = self.state();
         let mut used: Vec<_> = state.loads.iter().map(|load| *load != Load::default()).collect();
@@ -172,7 +171,7 @@ impl Process {
         used
     }
 
-    /// Takes a member of a balancer out of service, or back. Returns whether there is such a member.
+    /// Drains a member of a balancer, or ends its drain. Returns false if there is no such member.
     pub(crate) fn drain(&mut self, address: SocketAddr, draining: bool) -> bool {
         let slot = self.slot_at(address).filter(|_| !self.is_proxy);
         if let Some(slot) = slot {
@@ -181,8 +180,8 @@ impl Process {
         slot.is_some()
     }
 
-    /// The shard whose socket gets a datagram from this address, as the kernel spreads them, and that which owns its
-    /// call.
+    /// Returns the shard whose socket gets a datagram from this address, as the kernel spreads them, and the shard that
+    /// owns its call.
     pub(crate) fn shards(&self, from: SocketAddr, bytes: &[u8]) -> (usize, usize) {
         let count = self.shards.len();
         let host = if let IpAddr::V4(ip) = from.ip() { u64::from(ip.to_bits()) } else { 0 };
@@ -191,12 +190,12 @@ impl Process {
         (gets, self.owner(bytes).unwrap_or(gets))
     }
 
-    /// The shard that owns the call of a datagram, if it has one.
+    /// Returns the shard that owns the call of a datagram, if it has a call.
     pub(crate) fn owner(&self, datagram: &[u8]) -> Option<usize> {
         self.shards[0].tokens().shard_of(datagram, self.shards.len())
     }
 
-    /// The shards that have this call in their tables.
+    /// Returns the shards that have this call in their tables.
     pub(crate) fn shards_with(&self, call_id: &[u8]) -> impl Iterator<Item = usize> {
         let call = self.shards[0].tokens().call_key(call_id);
         let there = move |shard: &Shard| {
@@ -209,7 +208,7 @@ impl Process {
         self.shards.iter().enumerate().filter(move |(_, shard)| there(shard)).map(|(number, _)| number)
     }
 
-    /// The shards read each other's loads before they work, as they do live from their common board.
+    /// Runs one shard. Before, it reads the loads of the others, as it does live from the common board.
     fn run(&mut self, now: Instant, number: usize, input: ShardInput<'_>) {
         self.now = now;
         let of_others = |slot: Slot| {
@@ -222,7 +221,7 @@ impl Process {
         self.shards[number].handle(now, input, &mut self.events);
     }
 
-    /// A message came in at the address that callers know, and has come to this shard.
+    /// Handles a message to the site's address on this shard.
     pub(crate) fn datagram(&mut self, now: Instant, shard: usize, flow: Flow, bytes: &[u8]) -> Vec<Sent> {
         let waited = self.overload.wait(now);
         let class = MessageClass::NewInvite;
@@ -233,10 +232,10 @@ impl Process {
         sent
     }
 
-    /// Does what is due. Returns what it sends as an element, and its probes.
+    /// Runs due timers. Returns the messages of the element, and the probes.
     pub(crate) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
         let (busy, since) = &mut self.busy;
-        // A thread that has time is busy for a tenth of it.
+        // A thread that is not overloaded is busy for a tenth of the time.
         let rests = if self.overload.wait(now).is_zero() { 10 } else { 1 };
         (*busy, *since) = (*busy + now.saturating_since(*since) / rests, now);
         let busy = *busy;
@@ -254,17 +253,17 @@ impl Process {
         (sent, probes)
     }
 
-    /// The records that the last step has brought.
+    /// Takes the records written since the last call.
     pub(crate) fn written(&mut self) -> Vec<CallRecord> {
         core::mem::take(&mut self.written)
     }
 
-    /// What stores are asked.
+    /// Takes the questions to stores.
     pub(crate) fn questions(&mut self) -> Vec<Question> {
         core::mem::take(&mut self.asked)
     }
 
-    /// A store has answered the question of this number.
+    /// Handles a store's answer to the question of this number.
     pub(crate) fn answered(&mut self, now: Instant, number: u64, answer: StoreAnswer) -> Vec<Sent> {
         self.now = now;
         let input = ShardInput::Answer { number, answer: Box::new(answer) };
@@ -274,8 +273,7 @@ impl Process {
         sent
     }
 
-    /// A period of this length is over, for which part of it the process was busy; of one that shares out the state
-    /// of calls.
+    /// Reports to a proxy that shares call state that a period of this length has ended, with its utilisation.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         for number in 0..self.shards.len() {
             self.run(now, number, ShardInput::Period { length, utilisation });
@@ -283,7 +281,7 @@ impl Process {
         self.heed(now);
     }
 
-    /// Monitors beside its nodes say what these can take, calls a second; some say nothing.
+    /// Feeds in the capacities that monitors announce for the nodes, in calls a second. `None`: no announcement.
     pub(crate) fn announced(&mut self, now: Instant, mut says: impl FnMut() -> Option<f64>) {
         for slot in (0..self.control.nodes().len() as u16).map(Slot) {
             let Some(capacity) = says() else { continue };
@@ -294,12 +292,12 @@ impl Process {
         self.heed(now);
     }
 
-    /// A datagram came in at the address that probes leave from.
+    /// Handles a datagram to the source address of the probes.
     pub(crate) fn probe_answer(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         self.tell(now, ControlInput::ProbeMessage { from: Peer::new(self.transport, from), bytes });
     }
 
-    /// The network said that what began with `quoted` did not arrive there; `says_of_peer`: because nobody is there.
+    /// Handles an ICMP error about the datagram that starts with `quoted`. `says_of_peer`: port unreachable.
     pub(crate) fn unreachable(
         &mut self,
         now: Instant,
@@ -324,7 +322,7 @@ impl Process {
         sent
     }
 
-    /// What the shards tell the control plane.
+    /// Passes the events of the shards to the control plane.
     fn heed(&mut self, now: Instant) {
         let events: Vec<_> = self.events.drain_events().collect();
         self.events.clear();
@@ -340,14 +338,14 @@ impl Process {
         }
     }
 
-    /// When [`tick`](Self::tick) is due.
+    /// Returns when [`tick`](Self::tick) is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let shards = self.shards.iter().filter_map(Shard::deadline);
         let busy = self.shards.iter().filter_map(Shard::busy_deadline);
         shards.chain(busy).chain([self.control.deadline()]).min()
     }
 
-    /// What it shows of itself.
+    /// Returns the state that it reports.
     pub(crate) fn shown(&self) -> Shown {
         if self.is_proxy {
             let deadline = self.shards.iter().filter_map(Shard::deadline).min();
@@ -357,7 +355,7 @@ impl Process {
         }
     }
 
-    /// What there is to do with transactions.
+    /// Returns open transactions and calls of all shards.
     fn report(&self) -> ProxyReport {
         let mut report = ProxyReport::default();
         self.shards.iter().filter_map(Shard::proxy_report).for_each(|shard| report.merge(&shard));
@@ -409,19 +407,19 @@ impl Process {
         state
     }
 
-    /// Addresses by slot, and whether each is a member's or a former one's.
+    /// Addresses of all slots. The flag says whether the node is a member now.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (SocketAddr, bool)> {
         let nodes = self.control.setup().topology.nodes().iter().zip(self.control.nodes());
         nodes.map(|(node, state)| (node.peer, state.member))
     }
 
-    /// The slot of the node at an address.
+    /// Returns the slot of the node at an address.
     pub(crate) fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
         self.control.setup().topology.slot_at(Peer::new(self.transport, address))
     }
 
-    /// Whether a node may be given a new call; a node that pauses may, if all do. One that is dead for silence alone
-    /// may if none lives, and now and then if it never answered a probe.
+    /// Returns true if a node may get a new call. Paused nodes may, since they get calls if all are paused. A silent
+    /// node may if no node is alive, for a trial call, or after another member has shown that the pool is back.
     pub(crate) fn may_take_calls(&self, slot: Slot) -> bool {
         let nodes = self.control.nodes();
         let (node, serves) = (&nodes[slot.index()], |node: &Node| node.member && !node.draining);
@@ -434,7 +432,7 @@ impl Process {
             }
     }
 
-    /// Whether a node lives, as far as this process knows.
+    /// Returns true if the process takes the node to be alive.
     pub(crate) fn is_up(&self, slot: Slot) -> bool {
         self.control.nodes()[slot.index()].is_up()
     }

@@ -1,5 +1,5 @@
-//! How a balancer's process starts and stops its servers: what the server's task does, in the same order, with the
-//! orders to the driver left to whoever runs the process.
+//! Scaling in a balancer's process: the steps of the server's scaling task, in the same order. The caller passes the
+//! orders to the driver.
 
 use super::Process;
 use crate::plan::{FilePlan, PoolPlan, ScalePlan};
@@ -12,24 +12,24 @@ use control::{ControlInput, Drainer, ListedMember};
 use elastic::scale::{ScaleSettings, ServerId, ServerState};
 use std::net::SocketAddr;
 
-/// The pool whose servers are started and stopped: it is the only one.
+/// The scaled pool, which is the only pool.
 const POOL: PoolId = PoolId(0);
 
-/// Who starts and stops the servers of a process.
+/// Scaling of the servers of a process.
 pub(super) struct Scaling {
     reconciler: Reconciler,
-    /// What the configuration says of the pool and its servers.
+    /// Configuration of the pool and its servers.
     plan: PoolPlan,
-    /// Counts them: what was asked of a driver before a reload is not waited for after it.
+    /// Generation. Answers of a driver to the scaling of another configuration are ignored.
     number: u64,
 }
 
-/// What a driver answers.
+/// Answer of a driver.
 #[derive(Clone, Debug)]
 pub(crate) enum DriverAnswer {
     Started(Server, Result<(), String>),
     Stopped(Server, Result<(), String>),
-    /// It was asked then.
+    /// With the time of the question.
     Listed(Instant, Result<Listing, String>),
 }
 
@@ -40,7 +40,7 @@ impl Scaling {
             ListedServer { text: name.clone(), name }
         };
         let server_list = ServerList::Listed(plan.members.iter().map(listed).collect());
-        // A scaler has as many to choose from as there are.
+        // The scaler may start any member.
         let choices = Some(plan.members.len() as u32);
         let settings = ScaleSettings { choices, ..scale.settings.clone() };
         let fleet =
@@ -48,8 +48,8 @@ impl Scaling {
         Self { reconciler: Reconciler::new(now, fleet), plan: plan.clone(), number }
     }
 
-    /// The scaling of a configuration, from now on. What is as before goes on; of what is not it is found out anew
-    /// what runs.
+    /// Returns the scaling for a new configuration. It goes on if the members and the policy are unchanged, otherwise
+    /// it must list the running servers anew.
     pub(super) fn renewed(before: Option<Self>, now: Instant, file: &FilePlan) -> Option<Self> {
         let (scale, plan) = (file.scale.as_deref()?, file.pools.first()?);
         let number = before.as_ref().map_or(0, |before| before.number + 1);
@@ -61,8 +61,8 @@ impl Scaling {
 }
 
 impl Process {
-    /// Looks at the pool. Members are drained and asked as it decides; what is for the driver and for people is
-    /// returned, with the number of whoever is to hear the answers. `tamper` may break what it decides.
+    /// Runs the scaler. Drains and questions to members are carried out here. Returns the orders for the driver and the
+    /// news for people, with the generation that the answers must name. `tamper` may falsify the orders.
     pub(crate) fn scale(
         &mut self,
         now: Instant,
@@ -91,7 +91,7 @@ impl Process {
         (number, orders)
     }
 
-    /// The driver has answered whoever has this number.
+    /// Handles an answer of the driver to the scaling of this generation.
     pub(crate) fn driver_answered(&mut self, now: Instant, number: u64, answer: DriverAnswer) {
         let Some(scaling) = self.scaling.as_mut().filter(|scaling| scaling.number == number) else { return };
         let reconciler = &mut scaling.reconciler;
@@ -102,7 +102,7 @@ impl Process {
         }
     }
 
-    /// The servers that the scaler takes to be ready.
+    /// Returns the servers that the scaler takes to be ready.
     pub(crate) fn ready_servers(&self) -> Vec<SocketAddr> {
         let Some(scaling) = &self.scaling else { return Vec::new() };
         let is_ready = |id: ServerId| {

@@ -1,4 +1,4 @@
-//! What the configuration of a site says to its control plane.
+//! Settings of a site's control plane, from its plan.
 
 use super::{EPOCH_UNIX, TOKEN_LIFETIME, tokens};
 use crate::plan::{
@@ -23,18 +23,18 @@ use route::{
 };
 use std::sync::Arc;
 
-/// All callers have one address, and some guess: nobody is kept out for that, so that every guess is judged.
+/// Limit on wrong passwords. It is so high that it refuses none: all callers share one address, and some guess.
 const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), at_once: 60_000 };
 
-/// Minutes, as usual.
+/// As in the default configuration.
 const NONCE_LIFETIME: Duration = Duration::from_mins(5);
 
-/// What a call with a verification of credentials costs more than one without.
+/// Extra cost of a call whose credentials are verified.
 const AUTHENTICATION_COST: f64 = 1.0;
 
 pub(super) fn settings(role: &SiteRole, site: u16, key: u8, transport: Transport) -> ControlSettings {
-    // Proxies that share out state alone share no keys, as an operator may have it. Who shares out authentication has to
-    // believe the others' word for it. What shares keys is of the first group.
+    // Proxies that share out only call state have keys of their own, as an operator may configure it. Proxies that
+    // share out authentication must trust each other's marks, so they share keys: group 0.
     let of_its_own = site + 1;
     match role {
         SiteRole::Proxy(file) if file.forwards(Forward::Distributed) => {
@@ -47,7 +47,7 @@ pub(super) fn settings(role: &SiteRole, site: u16, key: u8, transport: Transport
     }
 }
 
-/// What `[registrar]` alone makes: a route to users, for users only where they have passwords.
+/// Settings that `[registrar]` alone makes: a route to users, which requires authentication if users have passwords.
 fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
     let rule = Rule {
         name: "users".to_owned(),
@@ -68,7 +68,7 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
 fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<RegistrarSettings> {
     let registrar = location::Settings {
         domains: vec![DOMAIN.as_bytes().into()],
-        // Plans last for minutes.
+        // Plans last for minutes, so bindings must be able to expire soon.
         expires_min: 1,
         ..location::Settings::default()
     };
@@ -80,7 +80,7 @@ fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<R
     Arc::new(RegistrarSettings { registrar, authentication, forward, trusted })
 }
 
-/// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
+/// Settings from pools, next hops and `[[route]]`s.
 fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> ControlSettings {
     let member = |(number, pool): (PoolId, &PoolPlan), member: &crate::PlannedMember| MemberSettings {
         address: Address::Socket(Peer::new(transport, member.destination.address())),
@@ -93,7 +93,7 @@ fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> Co
         .map(PoolId)
         .zip(&file.pools)
         .flat_map(|(number, pool)| pool.members.iter().map(move |one| member((number, pool), one)));
-    // Each shard keeps as many sessions as the plan says.
+    // The plan's limit is for each shard.
     let max_sessions = file.sessions.max_sessions.saturating_mul(file.shards.into());
     let dialogs = || {
         let pools = file.pools.iter().map(|pool| pool.settings.name.clone()).collect();
@@ -120,7 +120,7 @@ fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> Co
     ControlSettings { pools, members: members.collect(), ..common(shards) }
 }
 
-/// What `[overload]` makes of it.
+/// Settings from `[overload]`.
 fn overload(plan: &OverloadPlan) -> OverloadControl {
     let usual = OverloadControl::default();
     // On the wire a limit counts all requests.
@@ -158,7 +158,7 @@ fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {
     Rule { name: format!("{:?}", route.when), conditions, authenticate, target, ..Rule::default() }
 }
 
-/// Where the other sites are.
+/// The network of all sites.
 fn sites() -> Network {
     let [a, b, c, d] = SITES;
     format!("{a}.{b}.{c}.{d}/32").parse().expect("a network")
@@ -175,7 +175,7 @@ fn common(shards: ShardSettings) -> ControlSettings {
         shards,
         own_names: Vec::new(),
         token_lifetime: TOKEN_LIFETIME,
-        // Everybody in here is known by address.
+        // All hosts are known by address.
         refresh: Duration::MAX,
         stop_wait: Duration::MAX,
     }

@@ -1,4 +1,4 @@
-//! What happens to the hosts of a scenario.
+//! Faults of a scenario's hosts, as actions of a plan.
 
 use super::sites::Sites;
 use crate::plan::{Plan, PlannedAction};
@@ -7,7 +7,8 @@ use config::scenario::{Scenario, What};
 use core::time::Duration;
 use load::RandomTime;
 
-/// Faults, and the pauses of hosts that have some. What happens to a host happens to all that it is in the plan.
+/// Returns the faults and pauses of hosts. A fault of a host applies to everything in the plan that stands for the
+/// host.
 pub(super) fn actions(
     scenario: &Scenario,
     plan: &Plan,

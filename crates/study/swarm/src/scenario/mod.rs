@@ -1,6 +1,6 @@
-//! From a scenario of the simulator to a plan: the same file, on real bytes.
+//! Translates a scenario of the simulator into a plan, to run it on real bytes.
 //!
-//! Answerers take their time for each request as in the model; balancers and proxies take none.
+//! Answerers take the service times of the model. Balancers and proxies take no time.
 
 mod faults;
 mod sites;
@@ -14,16 +14,15 @@ use sim::engine::HostIndex;
 use sim::model::{arrivals, rules};
 use sites::{Answerer, Sites};
 
-/// The plan of a scenario.
+/// Returns the plan of a scenario.
 ///
-/// A proxy on bytes sends what is new to one list of next hops, so a group of proxies or balancers is there once for
-/// each way that calls take on from it: a path `[edge, core, edge]` has its last edges beside the first ones. Behind
-/// each proxy that is the last of a path stands an answerer.
+/// A proxy on bytes sends new requests to one list of next hops. A group of proxies or balancers therefore becomes
+/// several groups of sites, one for each continuation of a path. On a path `[edge, core, edge]` the last edges are
+/// other sites than the first. Behind each last proxy of a path stands an answerer.
 ///
 /// # Errors
-/// Says what of the scenario does not exist on bytes: TCP, hosts that slow down, processors other than those of
-/// servers. What has no meaning where proxies take no time is left out:
-/// [`left_out`] names it.
+/// Names the part of the scenario that does not exist on bytes: TCP, hosts that slow down, processors other than those
+/// of servers. Settings without effect where proxies take no time are ignored: [`left_out`] lists them.
 pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     refuse(scenario)?;
     let ring = ring(&scenario.streams)?;
@@ -61,7 +60,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     Ok(plan)
 }
 
-/// What of a scenario a run on bytes leaves out because proxies and balancers take no time there, for people.
+/// Lists, for people, the parts of a scenario that have no effect because proxies and balancers take no time.
 pub fn left_out(scenario: &Scenario) -> Vec<String> {
     let timeless = || scenario.groups.iter().filter(|group| group.role != HostRole::Server);
     let named = |what: &str, is: fn(&Group) -> bool| {
@@ -77,13 +76,13 @@ pub fn left_out(scenario: &Scenario) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-/// The agents' side of a link: callers, and the answerers that no group names.
+/// Returns the agents' side of a link: callers, and answerers that belong to no group.
 fn agents(plan: &Plan, sites: &Sites) -> Vec<HostIndex> {
     let own = (0..).zip(sites.answerers()).filter(|(_, answerer)| answerer.server.is_none());
     (0..plan.process_host(0)).chain(own.map(|(answerer, _)| plan.answerer_host(answerer))).collect()
 }
 
-/// What would silently be left out.
+/// Rejects scenarios with parts that would silently have no effect.
 fn refuse(scenario: &Scenario) -> Result<(), String> {
     let at_all = |of: fn(&Group) -> bool| scenario.groups.iter().any(of);
     let not_proxy = |group: &Group| group.role != HostRole::Proxy;
@@ -122,7 +121,7 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
     }
 }
 
-/// Every call is answered so long after its 180, which comes at once.
+/// Returns the time from 180, which is sent at once, to the answer. It must be equal for all calls.
 fn ring(streams: &[Stream]) -> Result<RandomTime, String> {
     let rings = |stream: &Stream| stream.ring + stream.answer;
     let first = streams.first().map(rings).unwrap_or_default();
@@ -132,7 +131,7 @@ fn ring(streams: &[Stream]) -> Result<RandomTime, String> {
     Ok(RandomTime::Fixed(first))
 }
 
-/// An agent for each stream and each host that its calls enter by, which get equal shares.
+/// Returns an agent for each stream and each of its entry hosts, with equal shares of the rate.
 fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
     let mut callers = Vec::new();
     for stream in &scenario.streams {
@@ -153,7 +152,7 @@ fn callers(scenario: &Scenario, sites: &Sites) -> Vec<CallerPlan> {
     callers
 }
 
-/// How fast a server is.
+/// Returns the service times of a server.
 fn service(costs: &Costs, pool: &Group, host: u16) -> ServiceModel {
     let service_per_work = pool
         .capacity(host)

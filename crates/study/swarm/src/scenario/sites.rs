@@ -1,4 +1,4 @@
-//! From groups of hosts and paths through them to sites and answerers.
+//! Translates groups of hosts and paths into sites and answerers.
 
 use crate::plan::{Destination, FilePlan, Plan, PlannedMember, PoolPlan, SitePlan, SiteRole};
 use config::scenario::{BalancerSettings, Group, HostRole as GroupRole, Scenario, Stream};
@@ -9,10 +9,10 @@ use route::Service;
 use sim::engine::HostIndex;
 use std::collections::BTreeMap;
 
-/// Far more transactions than a scenario makes: its own limits are those of processors.
+/// More transactions than a scenario makes, as the scenario itself limits only processors.
 const LIMITS: ProxyLimits = ProxyLimits { transactions: 10_000_000, memory: usize::MAX, branches: 12 };
 
-/// A site, and the host of the scenario that it is.
+/// A site, and the scenario's host that it stands for.
 struct Site {
     plan: SitePlan,
     group: usize,
@@ -22,7 +22,7 @@ struct Site {
 /// An answerer of the plan.
 pub(super) struct Answerer {
     pub(super) name: String,
-    /// The server that it is; `None` for one behind the last proxy of a path.
+    /// The server that it stands for; `None` for one behind the last proxy of a path.
     pub(super) server: Option<(usize, u16)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Answerer {
 pub(super) struct Sites {
     all: Vec<Site>,
     answerers: Vec<Answerer>,
-    /// The hosts of the first group of each rest of a path.
+    /// The hosts of the first group of each path suffix, by that suffix.
     layers: BTreeMap<Vec<usize>, Vec<Destination>>,
 }
 
@@ -43,7 +43,7 @@ impl Sites {
         sites
     }
 
-    /// The hosts of the first group of `path`, which send to those of the next.
+    /// Returns the hosts of the first group of `path`, which send to those of the next group.
     fn layer(&mut self, scenario: &Scenario, path: &[usize]) -> Vec<Destination> {
         if let Some(layer) = self.layers.get(path) {
             return layer.clone();
@@ -102,7 +102,7 @@ impl Sites {
         }
     }
 
-    /// Capacity relative to that of the first of the group.
+    /// Returns the capacity relative to the first host of the group.
     fn capacity(&self, scenario: &Scenario, destination: Destination) -> f64 {
         let (group, host) = match destination {
             Destination::Site(site) => {
@@ -126,7 +126,7 @@ impl Sites {
         self.answerers.iter()
     }
 
-    /// The sites that the calls of a stream enter by.
+    /// Returns the sites where the calls of a stream enter.
     pub(super) fn entries(&self, stream: &Stream) -> Vec<u16> {
         let entry = |destination: &Destination| match destination {
             Destination::Site(site) => Some(*site),
@@ -135,20 +135,20 @@ impl Sites {
         self.layers[&stream.path].iter().filter_map(entry).collect()
     }
 
-    /// The processes of a host of the scenario.
+    /// Returns the processes that stand for a host of the scenario.
     pub(super) fn processes(&self, group: usize, host: u16) -> impl Iterator<Item = u16> + '_ {
         let it = move |(_, site): &(u16, &Site)| (site.group, site.host) == (group, host);
-        // One process a site.
+        // Each site has one process.
         (0..).zip(&self.all).filter(it).map(|(number, _)| number)
     }
 
-    /// The answerers that a host of the scenario is.
+    /// Returns the answerers that stand for a host of the scenario.
     pub(super) fn servers(&self, group: usize, host: u16) -> impl Iterator<Item = u16> + '_ {
         let it = move |(_, answerer): &(u16, &Answerer)| answerer.server == Some((group, host));
         (0..).zip(&self.answerers).filter(it).map(|(number, _)| number)
     }
 
-    /// All that a host of the scenario is in the plan.
+    /// Returns all hosts of the plan that stand for a host of the scenario.
     pub(super) fn hosts(&self, plan: &Plan, group: usize, host: u16) -> Vec<HostIndex> {
         let processes = self.processes(group, host).map(|process| plan.process_host(process));
         processes.chain(self.servers(group, host).map(|server| plan.answerer_host(server))).collect()
@@ -159,7 +159,7 @@ fn proxy(&timers: &ProxyTimers, hops: &[Destination]) -> Box<FilePlan> {
     Box::new(FilePlan::hops(hops, timers, LIMITS))
 }
 
-/// `edge.2 to core, edge`: which host, and the way on from it.
+/// Returns the host and the rest of its path, such as `edge.2 to core, edge`.
 fn name(scenario: &Scenario, path: &[usize], host: u16) -> String {
     let groups = &scenario.groups;
     let (group, on) = (&groups[path[0]], &path[1..]);

@@ -1,5 +1,5 @@
-//! The records of a proxy that keeps the state of calls, as they follow from the messages alone: each call that ended
-//! has one, which is written before anybody hears of the end, and tells of the end that happened.
+//! Call records of a proxy that keeps dialogs, checked against its messages. Each ended call has one record. It is
+//! written before either party sees the end, and it states the actual end.
 
 use super::ProcessRule;
 use super::transactions::Cancelled;
@@ -11,18 +11,18 @@ use node::ProxyReport;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Message;
 
-/// A BYE without an answer is given up after 64*T1 (RFC 3261 §17.1.2.2).
+/// Time after which an unanswered BYE is given up: 64*T1 (RFC 3261 §17.1.2.2).
 const UNANSWERED: Duration = Duration::from_secs(32);
 
-/// A dialog whose 2xx went back.
+/// A dialog whose 2xx was passed back.
 struct Dialog {
-    /// When something of it last came by that its end depends on.
+    /// Time of the last message that its end depends on.
     heard: Instant,
-    /// Who hung up first of each side, and when.
+    /// The first BYE of each side.
     byes: BTreeMap<&'static str, Instant>,
-    /// What the BYEs were answered with.
+    /// Statuses of the responses to the BYEs.
     answers: BTreeSet<u16>,
-    /// The end that was written, unless it has gone on after that. It is not the final one.
+    /// End in the last record that is not final, unless the dialog went on afterwards.
     told: Option<Instant>,
 }
 
@@ -35,21 +35,21 @@ impl Dialog {
 /// The calls of one proxy.
 pub(super) struct Calls {
     silence: Duration,
-    /// Answered by this process, without a record.
+    /// Dialogs answered in this life of the process, without a final record.
     open: BTreeMap<DialogName, Dialog>,
-    /// Those that have a record of this process.
+    /// Dialogs with a final record of this process.
     ended: BTreeSet<DialogName>,
-    /// Known to processes before this one.
+    /// Dialogs from earlier processes.
     before: BTreeMap<DialogName, Dialog>,
-    /// Calls that processes before this one have seen an INVITE of. Some may have been answered while there was none.
+    /// Calls whose INVITE passed an earlier process. Some may have been answered while no process ran.
     invited_before: BTreeSet<CallName>,
-    /// Calls that this process has seen an INVITE of.
+    /// Calls whose INVITE passed this process.
     invited: BTreeSet<CallName>,
-    /// Of those the ones that failed: what is accepted after that is no call of which this process has to know.
+    /// Failed calls among them. The process need not know a dialog that is accepted after the failure.
     failed: BTreeSet<CallName>,
-    /// Calls in which somebody has hung up by a BYE, answered or not.
+    /// Calls in which a BYE was sent, answered or not.
     hung_up: BTreeSet<CallName>,
-    /// What was written in this step and has no reason yet.
+    /// Records of this step that no message has explained yet.
     written: Vec<CallRecord>,
 }
 
@@ -72,30 +72,30 @@ impl Calls {
         }
     }
 
-    /// A new process knows of dialogs what their tokens say.
+    /// The process restarted. The new one knows of dialogs only what their tokens say.
     pub(super) fn restarted(&mut self) {
         let forgotten = core::mem::take(&mut self.open).into_iter();
         let ended = core::mem::take(&mut self.ended).into_iter();
         self.before.extend(forgotten.map(|(name, dialog)| (name, Dialog::new(dialog.heard))));
-        // The BYE comes again where its answer was lost.
+        // A BYE is repeated if its response was lost.
         self.before.extend(ended.map(|name| (name, Dialog::new(Instant::ZERO))));
         self.invited_before.append(&mut self.invited);
         self.failed.clear();
     }
 
-    /// What was written in the step that follows.
+    /// Records written in the step that follows.
     pub(super) fn written(&mut self, records: &[CallRecord]) {
         self.written.extend_from_slice(records);
     }
 
-    /// An INVITE that begins a call went on.
+    /// An INVITE outside any dialog was forwarded.
     pub(super) fn invited(&mut self, invite: &Message<'_>) {
         let call = call_of(invite);
         self.failed.remove(&call);
         self.invited.insert(call);
     }
 
-    /// A 2xx to such an INVITE went back.
+    /// A 2xx to such an INVITE was passed back.
     pub(super) fn accepted(&mut self, now: Instant, response: &Message<'_>) {
         let call = call_of(response);
         let has_dialog = |callee: &Vec<u8>| {
@@ -107,14 +107,14 @@ impl Calls {
             return;
         }
         let dialog = Dialog::new(now);
-        // What is accepted after the call has failed is found by its token alone, should it be heard of again.
+        // A dialog accepted after the call failed is found by its token alone, if messages of it come.
         let has_failed = self.failed.contains(&call);
         let dialogs = if has_failed { &mut self.before } else { &mut self.open };
         dialogs.insert((call, callee), dialog);
     }
 
-    /// A failure went back as the final response to such an INVITE; `waits`: another INVITE of the call waits for its
-    /// own.
+    /// A final failure response to such an INVITE was sent. `waits`: another INVITE of the call has no final response
+    /// yet.
     pub(super) fn failed(&mut self, response: &Message<'_>, cancelled: Cancelled, waits: bool) {
         let call = call_of(response);
         let status = response.status().unwrap_or_default();
@@ -132,7 +132,7 @@ impl Calls {
             None => ProcessRule::RecordMissing.holds(lives || waits || matches!(status, 401 | 407), name),
             Some(record) => {
                 let cause = if cancelled == Cancelled::Yes { Cause::Cancelled } else { Cause::Refused };
-                // A BYE before the answer is a CANCEL, too, if it is of this INVITE.
+                // A BYE before the answer cancels the call too, if it belongs to this INVITE.
                 let may_be_cancelled = record.cause == Some(Cause::Cancelled)
                     && (self.hung_up.contains(&call) || cancelled == Cancelled::Perhaps);
                 let fits = record.status == status && (record.cause == Some(cause) || may_be_cancelled);
@@ -142,7 +142,7 @@ impl Calls {
         }
     }
 
-    /// Which dialog a message within one is of, and who sent it, or what it answers.
+    /// Returns the dialog of a message, and the side that sent the request.
     fn of(&self, message: &Message<'_>) -> Option<(DialogName, Side)> {
         let mut both = dialogs_of(message).into_iter().zip([Side::Caller, Side::Callee]);
         both.find(|(name, _)| {
@@ -150,9 +150,9 @@ impl Calls {
         })
     }
 
-    /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy. A
-    /// process that was here when the INVITE went on takes the dialog for one from before, too, once the call has
-    /// come to its end without it: it has failed, or another one of those who rang was the first to answer.
+    /// Returns the dialog of a request whose 2xx never passed: the token in the INVITE identified this proxy to the
+    /// callee. A process that forwarded the INVITE treats such a dialog as an earlier one if the call has failed, or
+    /// another callee answered first.
     fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
         let mut both = dialogs_of(request).into_iter().zip([Side::Caller, Side::Callee]);
         let is_forgotten = |call: &CallName| {
@@ -163,7 +163,7 @@ impl Calls {
         Some(found)
     }
 
-    /// Whether somebody has answered this call, be it over by now.
+    /// Returns true if a callee has answered this call, even if it has ended.
     fn lives(&self, call: &CallName) -> bool {
         self.ended.iter().chain(self.open.keys()).any(|(other, _)| other == call)
     }
@@ -172,7 +172,7 @@ impl Calls {
         self.open.get_mut(name).or_else(|| self.before.get_mut(name))
     }
 
-    /// A BYE went on.
+    /// A BYE was forwarded.
     pub(super) fn hung_up(&mut self, now: Instant, bye: &Message<'_>) {
         self.hung_up.extend(dialogs_of(bye).map(|(call, _)| call));
         let Some((name, side)) = self.of(bye).or_else(|| self.of_before(bye)) else { return };
@@ -182,7 +182,7 @@ impl Calls {
         }
     }
 
-    /// A response to a BYE that went on has come.
+    /// A response to a forwarded BYE came.
     pub(super) fn heard(&mut self, response: &Message<'_>) {
         let Some((name, _)) = self.of(response) else { return };
         if let (Some(dialog), Some(status)) = (self.dialog(&name), response.status()) {
@@ -190,7 +190,8 @@ impl Calls {
         }
     }
 
-    /// The final response to a BYE that went on has gone back: but for a challenge there is a record, final or not.
+    /// The final response to a forwarded BYE was passed back. A record must exist, final or not, unless it is a
+    /// challenge.
     pub(super) fn bye_answered(&mut self, now: Instant, response: &Message<'_>) {
         let Some((name, _)) = self.of(response) else { return };
         let status = response.status().unwrap_or_default();
@@ -198,7 +199,7 @@ impl Calls {
             dialog.answers.insert(status);
         }
         self.justify(now);
-        // What a process has seen begin it does not find again.
+        // A dialog that this process has seen from the start is never restored from its token.
         let is_told = self.open.contains_key(&name) || !self.invited.contains(&name.0);
         if !matches!(status, 401 | 407) {
             let is_ended = self.ended.contains(&name);
@@ -208,7 +209,7 @@ impl Calls {
         }
     }
 
-    /// The step is over: there was a reason for all that was written.
+    /// Ends the step: every record must have been explained.
     pub(super) fn finished(&mut self, now: Instant) {
         self.justify(now);
         let calls: Vec<_> =
@@ -217,7 +218,7 @@ impl Calls {
             .holds(calls.is_empty(), format_args!("of a call that was not refused now: {calls:?}"));
     }
 
-    /// The records of dialogs among what was written.
+    /// Checks the records of dialogs.
     fn justify(&mut self, now: Instant) {
         for record in core::mem::take(&mut self.written) {
             match &record.accepted {
@@ -243,7 +244,7 @@ impl Calls {
             Some(Cause::Bye) => {
                 let side = by.map(Side::name).unwrap_or_default();
                 let since = byes.get(side).copied();
-                // We have refused one that did not go on.
+                // This proxy refused the BYE, which was not forwarded.
                 let is_refused = since.is_none() && !record.is_final && (300..700).contains(&status);
                 let is_given_up = since.is_some_and(|since| now >= since + UNANSWERED);
                 let is_answered = answers.contains(&status) || (status == 408 && is_given_up);
@@ -270,7 +271,7 @@ impl Calls {
         }
     }
 
-    /// What the proxy shows of itself.
+    /// Checks the number of calls that the proxy reports.
     pub(super) fn audit(&self, report: &ProxyReport) {
         let held = report.calls.as_ref().map_or(0, |calls| calls.answered);
         let go_on = self.open.len() + self.before.len();

@@ -1,4 +1,4 @@
-//! Where the tokens of Record-Route may lead, as it follows from the messages alone.
+//! Valid targets of Record-Route tokens, derived from the messages alone.
 
 use super::balancer::names;
 use base::Instant;
@@ -7,34 +7,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Host, Message, SipUri};
 
-/// A host and a port as a URI names them.
+/// Host and port of a URI.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     At(SocketAddr),
     Name(Vec<u8>, Option<u16>),
 }
 
-/// A token that somebody was given.
+/// A token that was given to a party.
 #[derive(Clone)]
 struct Led {
-    /// Until when it must lead its dialog; `None` once its key is gone.
+    /// Until when it must be accepted; `None`: its key is gone.
     until: Option<Instant>,
     initiator: Vec<u8>,
-    /// `None` in the token that the other side was given before its tag was known.
+    /// `None` in a token given to the other side before its tag was known.
     peer: Option<Vec<u8>>,
     place: Option<Place>,
 }
 
-/// Call-ID, the tag of a party, and that of the other one, to whom it has said something.
+/// Call-ID, tag of a party, and tag of the party that it sent a message to.
 type Said = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-/// What was recorded in which dialogs, and what their parties have said since.
+/// Record-Route tokens by dialog, and the contacts that the parties have sent since.
 pub(super) struct Dialogs {
     element: TokenOwner,
     listeners: Vec<SocketAddr>,
     /// By Call-ID and token.
     led: BTreeMap<(Vec<u8>, Vec<u8>), Led>,
-    /// Where parties have said that they want to be reached.
+    /// Contacts that parties have announced.
     said: BTreeSet<(Said, Place)>,
 }
 
@@ -44,26 +44,26 @@ impl Dialogs {
         Self { element, listeners: listeners.to_vec(), led, said }
     }
 
-    /// Tokens made so far need not be honoured any more.
+    /// Tokens made so far may be refused from now on.
     pub(super) fn forgotten(&mut self) {
         self.led.values_mut().for_each(|led| led.until = None);
     }
 
-    /// Whether a Route or Record-Route value is the element's.
+    /// Returns true if a Route or Record-Route value is the element's.
     pub(super) fn is_own(&self, uri: &[u8]) -> bool {
         let Ok(parsed) = SipUri::parse(uri) else { return false };
         let is_sisters = self.element == TokenOwner::Pool && self.token_of(uri).is_some();
         is_sisters || address_of(&parsed).is_some_and(|at| self.listeners.contains(&at))
     }
 
-    /// The element's token in a URI.
+    /// Returns the element's token in a URI.
     pub(super) fn token_of(&self, uri: &[u8]) -> Option<Vec<u8>> {
         let token = SipUri::parse(uri).ok()?.param(self.element.param()).flatten()?;
         Some(token.to_ascii_lowercase())
     }
 
-    /// A request was sent on with `count` Record-Routes on top that it had not come with: they lead to who began the
-    /// dialog, and must until then.
+    /// A request was forwarded with `count` new Record-Routes on top. Their tokens lead to the initiator of the dialog,
+    /// and must be accepted until `until`.
     pub(super) fn recorded(&mut self, until: Instant, forwarded: &Message<'_>, count: usize) {
         let below = forwarded.record_routes().map(|value| value.uri).find(|uri| !self.is_own(uri));
         let place = below.or(forwarded.contact()).and_then(place_of);
@@ -76,7 +76,7 @@ impl Dialogs {
         }
     }
 
-    /// A response was passed back to who began the dialog. Whether it shows nothing of the other side's tokens.
+    /// A response was passed back to the initiator. Returns true if it reveals no token of the other side.
     pub(super) fn answered(&mut self, came: &Message<'_>, went: &Message<'_>) -> bool {
         let call = came.call_id();
         let begins = came.status().is_some_and(|status| (101..300).contains(&status));
@@ -101,7 +101,7 @@ impl Dialogs {
         is_fine
     }
 
-    /// What the sender of a message within a dialog says of where it is reached.
+    /// Records the contact in a message within a dialog.
     pub(super) fn heard(&mut self, message: &Message<'_>) {
         let counts = message.status().is_none_or(|status| (200..300).contains(&status));
         let place = message.contact().and_then(place_of).filter(|_| counts);
@@ -111,7 +111,7 @@ impl Dialogs {
         self.said.insert(((message.call_id().to_vec(), speaker.to_vec(), other.to_vec()), place));
     }
 
-    /// The tokens of a request that were made for its dialog and its direction.
+    /// Returns the tokens of a request that belong to its dialog and direction.
     fn held<'a>(&'a self, request: &'a Message<'_>) -> impl Iterator<Item = &'a Led> + 'a {
         let (from, to) = (request.from_tag().unwrap_or_default(), request.to_tag().unwrap_or_default());
         let uris = request.routes().map(|route| route.uri).chain(request.uri());
@@ -125,7 +125,7 @@ impl Dialogs {
         })
     }
 
-    /// Whether its token allows this request to go there.
+    /// Returns true if a token of this request allows this target.
     pub(super) fn may_go(&self, request: &Message<'_>, to: SocketAddr) -> bool {
         let tag = |tag: Option<&[u8]>| tag.unwrap_or_default().to_vec();
         let (from, other) = (tag(request.from_tag()), tag(request.to_tag()));
@@ -133,13 +133,13 @@ impl Dialogs {
         let is_named = names(request).any(|named| named == to);
         self.held(request).any(|led| match &led.place {
             Some(Place::At(at)) if *at == to => is_named,
-            // Where it leads, the DNS says.
+            // The DNS decides the address of a name.
             Some(Place::Name(..)) => true,
             _ => is_named && self.said.contains(&said),
         })
     }
 
-    /// Whether this request must be led where its Route or Request-URI says, if anywhere.
+    /// Returns true if this request must be forwarded to the target of its Route or Request-URI.
     pub(super) fn is_led(&self, now: Instant, request: &Message<'_>) -> bool {
         self.held(request).any(|led| led.until.is_some_and(|until| now < until))
     }

@@ -1,4 +1,4 @@
-//! What a registrar may do: who is found, who is not, and who gets through (RFC 3261 §10.3, §16.5, §22).
+//! Rules for a registrar: which contacts are found, and which requests pass (RFC 3261 §10.3, §16.5, §22).
 
 use super::hop::scanned;
 use super::transactions::ServerId;
@@ -9,37 +9,37 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{ContactValue, Message, Method, NameAddr, SipUri};
 
-/// Intervals are told in whole seconds.
+/// Intervals have a resolution of one second.
 const SECOND: Duration = Duration::from_secs(1);
 /// Longer than any binding.
 const LONGEST: Duration = Duration::from_hours(2);
-/// A store is asked a few times for a request, for five seconds at most each time.
+/// Longest wait for the stores: a few questions for each request, at most five seconds each.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The name of a user, and a contact URI.
+/// User name and contact URI.
 type Binding = (Vec<u8>, Vec<u8>);
 
-/// What is known of a contact.
+/// Knowledge about a contact.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// From when to when it certainly is there.
+    /// Start and end of the time in which it is certainly registered.
     surely: Option<(Instant, Instant)>,
-    /// Until when it may be there; `None`: it certainly is not.
+    /// Until when it may be registered; `None`: it certainly is not.
     until: Option<Instant>,
 }
 
-/// A contact, as the answers to REGISTERs tell.
+/// A contact, derived from the answers to REGISTERs.
 #[derive(Default)]
 struct Bound {
     known: Known,
     /// REGISTERs that may change it and have no answer.
     open: BTreeSet<ServerId>,
-    /// What is known once they are answered.
+    /// Knowledge after they are answered; `None`: unknown.
     then: Option<Known>,
 }
 
 impl Bound {
-    /// A REGISTER that may change it is under way.
+    /// A REGISTER that may change it has come.
     fn opens(&mut self, now: Instant, id: &ServerId) {
         if self.open.is_empty() {
             self.then = Some(self.known);
@@ -48,13 +48,13 @@ impl Bound {
         self.known = Known { surely: None, until: Some(now + LONGEST) };
     }
 
-    /// A REGISTER has its answer.
+    /// A REGISTER was answered.
     fn closes(&mut self, id: &ServerId, outcome: Outcome) {
         if !self.open.remove(id) {
             return;
         }
         match outcome {
-            // Of several under way nobody knows which was the last.
+            // The order of concurrent changes is unknown.
             _ if !self.open.is_empty() => self.then = None,
             Outcome::Done(known) => self.then = Some(known),
             Outcome::Nothing => {}
@@ -68,7 +68,7 @@ impl Bound {
     }
 }
 
-/// What a REGISTER has done to a contact.
+/// Effect of a REGISTER on a contact.
 #[derive(Clone, Copy)]
 enum Outcome {
     Done(Known),
@@ -76,19 +76,19 @@ enum Outcome {
     Unknown,
 }
 
-/// A request that came in.
+/// A received request.
 struct Asked {
     since: Instant,
     user: Vec<u8>,
     is_register: bool,
-    /// Of a REGISTER; `None`: all of the user.
+    /// Contact of a REGISTER; `None`: all of the user.
     contact: Option<Vec<u8>>,
     is_proved: bool,
-    /// Something was sent for it.
+    /// Whether something was sent for it.
     is_answered: bool,
 }
 
-/// Watches a registrar that sends requests to the contacts of its users.
+/// Watches a registrar that forwards requests to the contacts of its users.
 pub(crate) struct HomeWatch {
     authenticates: bool,
     is_durable: bool,
@@ -103,7 +103,7 @@ impl HomeWatch {
         Self { authenticates, is_durable, now: Instant::ZERO, bound, asked }
     }
 
-    /// The process has ended. What was under way may have been done or not; what was not durable is gone.
+    /// The process ended. Pending changes may have been made or not. Bindings that are not durable are gone.
     pub(crate) fn ended(&mut self) {
         self.asked.clear();
         for bound in self.bound.values_mut() {
@@ -129,7 +129,7 @@ impl HomeWatch {
         }
     }
 
-    /// A request came in; a repetition changes nothing.
+    /// Records a new request. Copies are ignored.
     fn heard(&mut self, request: &Message<'_>) {
         let is_register = request.method() == Some(Method::Register);
         let begins = (is_register || request.method() == Some(Method::Invite)) && request.to_tag().is_none();
@@ -150,7 +150,7 @@ impl HomeWatch {
         self.asked.insert(id, asked);
     }
 
-    /// A REGISTER is under way. What removes all may still remove what is new.
+    /// Records a pending REGISTER. A pending removal of all contacts may also remove one registered after it.
     fn opens(&mut self, id: &ServerId, user: &[u8], contact: Option<&[u8]>) {
         let now = self.now;
         if let Some(contact) = contact {
@@ -166,7 +166,7 @@ impl HomeWatch {
         of_user.for_each(|(_, bound)| bound.opens(now, id));
     }
 
-    /// These were sent for a request of this identity.
+    /// These messages were sent for the request with this key.
     fn sent(&mut self, id: &ServerId, sent: &[&Message<'_>]) {
         let Some(asked) = self.asked.get_mut(id) else { return };
         let is_first = !core::mem::replace(&mut asked.is_answered, true);
@@ -183,7 +183,7 @@ impl HomeWatch {
         if asked.is_register {
             return self.registered(id, status, sent);
         }
-        // Refused for another reason than that nobody is there.
+        // Refused for another reason than a missing contact.
         if called.is_empty() && status >= 300 && status != 480 {
             return;
         }
@@ -221,7 +221,7 @@ impl HomeWatch {
                     let surely = Some((self.now, asked.since + granted.saturating_sub(SECOND)));
                     Outcome::Done(Known { surely, until: Some(self.now + granted + SECOND) })
                 }
-                // Who called before may have been led there still.
+                // A call from before may still be on its way there.
                 (200..300, None) => Outcome::Done(Known { surely: None, until: Some(self.now) }),
                 (503, _) => Outcome::Unknown,
                 _ => Outcome::Nothing,
@@ -230,7 +230,7 @@ impl HomeWatch {
         }
     }
 
-    /// Every request is answered or forwarded in time.
+    /// Checks that every request was answered or forwarded in time.
     pub(crate) fn audit(&self, now: Instant) {
         let waits = |asked: &&Asked| !asked.is_answered && now > asked.since + PATIENCE;
         let waits = self.asked.values().find(waits);
@@ -239,7 +239,7 @@ impl HomeWatch {
     }
 }
 
-/// The user part of a URI of the domain.
+/// Returns the user part of a URI.
 fn user_of(uri: &[u8]) -> Option<Vec<u8>> {
     let uri = SipUri::parse(uri).ok()?;
     uri.user.map(<[u8]>::to_vec)

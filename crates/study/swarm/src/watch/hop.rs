@@ -1,11 +1,10 @@
-//! What any element makes of the messages that pass it, whatever it remembers of them (RFC 3261 §16.6, §16.7,
-//! §16.11).
+//! Rules for forwarding by any element, independent of the state it keeps (RFC 3261 §16.6, §16.7, §16.11).
 
 use super::{ProcessRule, Sent};
 use std::net::SocketAddr;
 use wire::{Message, Via, request_source_target, response_target, scheme_of};
 
-/// Watches the messages of an element that pass it at once.
+/// Watches messages that an element forwards in the step in which they come.
 #[derive(Clone)]
 pub(crate) struct Hop {
     listeners: Vec<SocketAddr>,
@@ -14,12 +13,12 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// Of an element with these listeners; `forks`: whether a request may go to several next hops.
+    /// Creates a watch. `forks`: a request may go to several next hops.
     pub(crate) fn new(listeners: &[SocketAddr], forks: bool) -> Self {
         Self { listeners: listeners.to_vec(), forks }
     }
 
-    /// The element got a datagram, unless its time had come for something, and sent `sent`.
+    /// Checks a step: the element got a datagram, or a timer fired (`None`), and it sent `sent`.
     pub(crate) fn check(&self, got: Option<(SocketAddr, &[u8])>, sent: &[Sent]) {
         self.families(sent);
         let came = got.and_then(|(from, bytes)| Some((from, wire::scan(bytes).ok()?)));
@@ -35,7 +34,7 @@ impl Hop {
             if came.call_id() != went.call_id() {
                 continue;
             }
-            // By its branch: where its Vias lead is what is checked.
+            // Matched by branch, as the other parts of the Vias are checked below.
             let is_below = |message: &Message<'_>, top: &Via<'_>| {
                 let mut below = message.vias().skip(1).filter_map(Result::ok);
                 top.branch.is_some() && below.any(|via| via.branch == top.branch)
@@ -52,7 +51,7 @@ impl Hop {
         }
     }
 
-    /// What is sent leaves by a socket of its family.
+    /// Checks that each datagram leaves by a socket of its address family.
     pub(super) fn families(&self, sent: &[Sent]) {
         for one in sent {
             let listener = self.listeners[one.listener as usize];
@@ -60,14 +59,14 @@ impl Hop {
         }
     }
 
-    /// The topmost Via of a request is the element's own (§16.6 step 8).
+    /// Checks that the topmost Via of a request is the element's own (§16.6 step 8).
     pub(super) fn top_via(&self, sent: &Sent, request: &Message<'_>) {
         let via = request.top_via();
         let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
         ProcessRule::TopVia.equal(sent_by, Some(self.listeners[sent.listener as usize]));
     }
 
-    /// A request that came from `from` was sent on (§16.6).
+    /// Checks a request that came from `from` and was forwarded (§16.6).
     pub(super) fn passed_on(
         &self,
         (sent, went): (&Sent, &Message<'_>),
@@ -81,7 +80,7 @@ impl Hop {
         ProcessRule::LowerVia.equal(response_target(&below).unwrap_or(asked), asked);
         let hops = came.max_forwards().map_or(70, |(hops, _)| hops - 1);
         ProcessRule::MaxForwards.equal(went.max_forwards().map(|(hops, _)| hops), Some(hops));
-        // RFC 5393 §5.3.3: who forks gives each branch a part, others pass on what is left.
+        // RFC 5393 §5.3.3: a forking proxy gives each branch a part, others pass on the rest.
         let (given, left) = (breadth(went), breadth(came).unwrap_or(60).min(60));
         let is_part = self.forks && given.is_some_and(|given| (1..=left).contains(&given));
         let detail = format_args!("{given:?} of {left}");
@@ -89,7 +88,7 @@ impl Hop {
     }
 }
 
-/// A response was passed back (§16.7).
+/// Checks a response that was passed back (§16.7).
 pub(super) fn passed_back(came: &Message<'_>, went: &Message<'_>) {
     ProcessRule::ResponseVias.equal(went.vias().count() + 1, came.vias().count());
     ProcessRule::ResponseBody.equal(went.body(), came.body());
@@ -99,7 +98,7 @@ fn breadth(message: &Message<'_>) -> Option<u32> {
     message.max_breadth().map(|(branches, _)| branches)
 }
 
-/// A datagram that was sent is one message, and none that has to be protected on every hop.
+/// Parses a sent datagram, which must be one message without SIPS: this network has no TLS.
 pub(super) fn scanned(sent: &Sent) -> Message<'_> {
     let Ok(message) = wire::scan(&sent.bytes) else { ProcessRule::NoSip.is_broken(format_args!("{sent:?}")) };
     ProcessRule::Surplus.equal(message.bytes(), &sent.bytes[..]);

@@ -1,5 +1,5 @@
-//! Observers of one process: they see which datagrams go in and which come out, know the configuration, and panic
-//! when something leaves that should not.
+//! Observers of one process. They see its incoming and outgoing datagrams, know its configuration, and panic when a
+//! datagram breaks a rule.
 
 mod balancer;
 mod calls;

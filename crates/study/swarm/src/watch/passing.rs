@@ -1,5 +1,5 @@
-//! What a proxy that shares out state forwards without a transaction (RFC 3261 §16.11), and the marks that say
-//! whether somebody keeps one (docs/state-distribution.md).
+//! Requests that a proxy forwards without a transaction, because call state is shared out (RFC 3261 §16.11). Also the
+//! marks that say whether another proxy keeps one (docs/chain.md).
 
 use super::ProcessRule;
 use super::transactions::{ClientId, ServerId};
@@ -11,42 +11,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, Method};
 
-/// Where a request went, and under which branch.
+/// Destination and branch of a forwarded request.
 struct Way {
     to: SocketAddr,
     branch: Vec<u8>,
-    /// Within a dialog nothing is remembered of it: after a change of the key its copies get another branch.
+    /// Within a dialog the proxy remembers nothing of it: after a key change its copies get another branch.
     is_within: bool,
 }
 
-/// How a proxy refuses a call that it has no room for.
+/// Start of the refusal of a call for which there is no room.
 const FULL: &[u8] = b"SIP/2.0 503 Too Many Transactions";
-/// What a neighbour tells counts at least for so long.
+/// Shortest time for which a neighbour's notice counts.
 const TOLD: Duration = Duration::from_secs(3);
 
-/// Of one proxy.
+/// Stateless requests of one proxy.
 pub(super) struct Passing {
-    /// What is shared out.
+    /// The shared function.
     function: Function,
-    /// Where those are that share out state, too.
+    /// Addresses of the other proxies that share it.
     neighbours: Vec<IpAddr>,
-    /// The way of the first copy of what was passed on, since the process started.
+    /// First copy of each request that was passed on since the process started.
     passed: BTreeMap<ServerId, Way>,
-    /// The calls of these.
+    /// The calls of these requests.
     calls: BTreeSet<RequestName>,
-    /// What has a response: whether one to this branch is passed back depends on nothing that a process remembers.
+    /// Branches of forwarded requests. Passing back a response to one needs no memory of the process.
     sent: BTreeMap<ClientId, Vec<u8>>,
-    /// By Call-ID and token in our Record-Route: whether requests that it leads get a transaction.
+    /// By Call-ID and token in our Record-Route: whether requests with this token get a transaction.
     leads: BTreeMap<(Vec<u8>, Vec<u8>), bool>,
-    /// When neighbours last said how busy they are.
+    /// When neighbours last reported their utilisation.
     told: BTreeMap<SocketAddr, Instant>,
-    /// What this proxy has refused itself, and the tag of its answer: their ACKs end here, whatever copies went on.
+    /// Requests refused by this proxy, with the tag of its response. Their ACKs end here, even if copies were
+    /// forwarded.
     refused: BTreeSet<(ServerId, Vec<u8>)>,
-    /// Call-IDs of INVITEs that were passed on and have had no response.
+    /// Call-IDs of forwarded INVITEs without a response.
     unheard: BTreeSet<Vec<u8>>,
 }
 
-/// Whether the topmost Via says that somebody has seen to this function.
+/// Returns true if the topmost Via says that another proxy performs this function.
 fn is_marked(message: &Message<'_>, function: Function) -> bool {
     let mut params = message.top_via().params(message.bytes());
     let mark = params.find(|param| param.name == Mark::PARAMETER.as_bytes());
@@ -75,7 +76,7 @@ impl Passing {
         self.unheard.clear();
     }
 
-    /// Another key makes other branches.
+    /// A new key makes other branches.
     pub(super) fn rekeyed(&mut self) {
         self.passed.retain(|_, way| !way.is_within);
     }
@@ -84,34 +85,34 @@ impl Passing {
         self.passed.contains_key(id)
     }
 
-    /// This proxy has refused a request by itself.
+    /// This proxy refused a request.
     pub(super) fn refuses(&mut self, id: &ServerId, answer: &Message<'_>) {
         self.refused.insert((id.clone(), answer.to_tag().unwrap_or_default().to_vec()));
     }
 
-    /// Whether an ACK is that to such a refusal of this INVITE.
+    /// Returns true if an ACK belongs to such a refusal of this INVITE.
     pub(super) fn has_refused(&self, invite: &ServerId, ack: &Message<'_>) -> bool {
         self.refused.contains(&(invite.clone(), ack.to_tag().unwrap_or_default().to_vec()))
     }
 
-    /// Whether a request of a dialog has a token of ours that says that it gets no transaction.
+    /// Returns true if a request in a dialog has a token of ours that asks for no transaction.
     pub(super) fn is_led_past(&self, request: &Message<'_>, token: Option<Vec<u8>>) -> bool {
         token.and_then(|token| self.leads.get(&(request.call_id().to_vec(), token))) == Some(&false)
     }
 
-    /// A Record-Route with this token leads requests to us that get a transaction, or none.
+    /// A Record-Route with this token was added. `is_kept`: its requests get a transaction.
     pub(super) fn recorded(&mut self, call_id: &[u8], token: Vec<u8>, is_kept: bool) {
         self.leads.insert((call_id.to_vec(), token), is_kept);
     }
 
-    /// A response has another token in the place of this one.
+    /// A response replaces one token by another.
     pub(super) fn handed_over(&mut self, call_id: &[u8], before: Vec<u8>, after: Vec<u8>) {
         if let Some(&is_kept) = self.leads.get(&(call_id.to_vec(), before)) {
             self.leads.insert((call_id.to_vec(), after), is_kept);
         }
     }
 
-    /// A request was passed on: copies of it take the same way, and so do its CANCEL and the ACK to its failure.
+    /// A request was passed on. Its copies, its CANCEL and the ACK to its failure must take the same way.
     pub(super) fn went(&mut self, id: &ServerId, message: &Message<'_>, to: SocketAddr) {
         let branch = message.top_via().branch.unwrap_or_default().to_vec();
         let method = message.cseq().method_name.of(message.bytes()).to_vec();
@@ -133,7 +134,7 @@ impl Passing {
         ProcessRule::PassedRebranched.holds(first.branch == branch, format_args!("{name} to {to}"));
     }
 
-    /// Whether this response is to something that was passed on.
+    /// Returns true if this response belongs to a request that was passed on.
     pub(super) fn answers(&mut self, id: &ClientId) -> bool {
         let call = self.sent.get(id);
         if let Some(call) = call {
@@ -146,7 +147,7 @@ impl Passing {
         self.unheard.iter().cloned()
     }
 
-    /// A response came from a neighbour, with what it tells or without.
+    /// A neighbour sent a response, perhaps with a notice.
     pub(super) fn heard(&mut self, now: Instant, response: &Message<'_>, from: SocketAddr) {
         let mut params = response.top_via().params(response.bytes());
         if params.any(|param| param.name == self.function.notice_parameter().as_bytes()) {
@@ -154,16 +155,16 @@ impl Passing {
         }
     }
 
-    /// A new call was refused since there is no room for its state: not where all that it could go to would have kept
-    /// it.
+    /// Checks the refusal of a new call for lack of room: wrong if all its possible next hops would have kept the
+    /// state.
     pub(super) fn check_room(&self, now: Instant, hops: &[SocketAddr], answer: &[u8]) {
         let knows = |hop: &SocketAddr| self.told.get(hop).is_some_and(|at| now < *at + TOLD);
         let is_refused = answer.starts_with(FULL) && !hops.is_empty() && hops.iter().all(knows);
         ProcessRule::RefusedFull.holds(!is_refused, format_args!("next hops {hops:?}"));
     }
 
-    /// A request that begins something came from `from` and went to `to`, and is kept here or not: a call has one who
-    /// keeps it, and marks say so. Copies of what went on before are as their first was.
+    /// Checks the marks of a request outside dialogs, and that one proxy at most keeps its call. `is_kept`: this proxy
+    /// does. Copies follow the first request.
     pub(super) fn check_marks(
         &self,
         (request, from): (&Message<'_>, SocketAddr),

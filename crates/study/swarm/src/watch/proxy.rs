@@ -1,4 +1,4 @@
-//! What a stateful proxy may send, and when.
+//! Rules for the messages and timing of a stateful proxy.
 
 mod sent;
 
@@ -19,25 +19,25 @@ use std::net::{IpAddr, SocketAddr};
 use transaction::Timers;
 use wire::{Message, Method, request_source_target, response_target};
 
-/// What a proxy was given.
+/// Input of a process.
 #[derive(Clone, Copy, Debug)]
 pub enum ProcessInput<'a> {
     /// A datagram came in.
     Datagram {
         /// Its source.
         from: SocketAddr,
-        /// All of it.
+        /// The datagram.
         bytes: &'a [u8],
     },
-    /// Its deadline has come.
+    /// A timer fired.
     Timer,
-    /// ICMP said that something did not arrive.
+    /// An ICMP error came in.
     Unreachable,
-    /// A store has answered a question.
+    /// A store answered.
     Answer,
 }
 
-/// Why something was sent, read.
+/// Parsed cause of a sent message.
 #[derive(Clone, Copy)]
 enum Why<'a, 'm> {
     Request { request: &'a Message<'m>, from: SocketAddr },
@@ -46,46 +46,46 @@ enum Why<'a, 'm> {
     Unreachable,
 }
 
-/// Watches a stateful proxy (RFC 3261 §16) from outside: panics when something leaves that should not. It knows the
-/// configuration and sees all datagrams; everything else it derives from them.
+/// Watches a stateful proxy (RFC 3261 §16) from outside, and panics when a datagram breaks a rule. It knows the
+/// configuration and sees all datagrams. It derives everything else from them.
 ///
-/// - Making: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking),
+/// - Construction: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking),
 ///   [`keeping_calls`](Self::keeping_calls).
-/// - Telling: [`set_hops`](Self::set_hops), [`rekeyed`](Self::rekeyed), [`restarted`](Self::restarted).
-/// - Watching: [`written`](Self::written), [`check`](Self::check), [`audit`](Self::audit).
-/// - Looking: [`unsettled`](Self::unsettled).
+/// - Changes: [`set_hops`](Self::set_hops), [`rekeyed`](Self::rekeyed), [`restarted`](Self::restarted).
+/// - Checks: [`written`](Self::written), [`check`](Self::check), [`audit`](Self::audit).
+/// - State: [`unsettled`](Self::unsettled).
 pub struct ProxyWatch {
     listeners: Vec<SocketAddr>,
     hop: Hop,
     hops: Vec<SocketAddr>,
     timers: Timers,
-    /// How long a token in a Record-Route has to be honoured.
+    /// Time for which a token in a Record-Route must be accepted.
     token_lifetime: Duration,
     now: Instant,
     servers: BTreeMap<ServerId, Server>,
     clients: BTreeMap<ClientId, Client>,
-    /// When requests came in whose transaction cannot be told from their Via, and where their answers go.
+    /// Arrival time and response target of requests whose Via does not identify a transaction.
     unnamed: Vec<(Instant, SocketAddr)>,
-    /// Where the tokens of Record-Route may lead.
+    /// Valid targets of Record-Route tokens.
     dialogs: Dialogs,
-    /// Call-IDs, and where anything of the call came from.
+    /// Call-IDs, and the sources of messages of the call.
     heard: BTreeSet<(Vec<u8>, IpAddr)>,
-    /// Call-IDs of answered calls whose ACK has not come by, and when they were answered.
+    /// Call-IDs of answered calls without an ACK, and when they were answered.
     unacknowledged: BTreeMap<Vec<u8>, Instant>,
-    /// The branch that an ACK or a CANCEL without a transaction got, and when.
+    /// Branch of each ACK or CANCEL forwarded without a transaction, and when.
     stateless: BTreeMap<(SocketAddr, Vec<u8>), (Vec<u8>, Instant)>,
-    /// All of these branches. Whether a response to one is passed back depends on nothing that a process remembers.
+    /// All these branches. Passing back a response to one needs no memory of the process.
     stateless_branches: BTreeSet<Vec<u8>>,
-    /// CANCELs that were answered 200, and when last.
+    /// CANCELs answered 200, and when last.
     cancels: BTreeMap<ServerId, Instant>,
-    /// What goes on without a transaction, if state is shared out.
+    /// Requests forwarded without a transaction, if state is shared out.
     passing: Option<Passing>,
-    /// The calls whose state is kept, if those of any are.
+    /// Calls whose state is kept, if this proxy keeps any.
     calls: Option<Calls>,
 }
 
 impl ProxyWatch {
-    /// A watch of the proxy with these listeners and timers. Its tokens are good for `token_lifetime`.
+    /// Creates a watch of a proxy with these listeners and timers. Its tokens are valid for `token_lifetime`.
     pub fn new(listeners: &[SocketAddr], timers: Timers, token_lifetime: Duration) -> Self {
         Self {
             listeners: listeners.to_vec(),
@@ -108,27 +108,26 @@ impl ProxyWatch {
         }
     }
 
-    /// The same of one that sends a request to several next hops, at once or one after the other.
+    /// The proxy may send a request to several next hops, in parallel or in sequence.
     #[must_use]
     pub fn forking(mut self) -> Self {
         self.hop.forks = true;
         self
     }
 
-    /// The same of one that keeps the state of calls, and gives up those of which nothing was heard for so long.
+    /// The proxy keeps the state of calls, and gives up calls after `silence` without messages.
     #[must_use]
     pub fn keeping_calls(self, silence: Duration) -> Self {
         Self { calls: Some(Calls::new(silence)), ..self }
     }
 
-    /// The same of one that shares out the state of calls, or their dialogs as well, with the proxies at these
-    /// addresses.
+    /// The proxy shares out this function with the proxies at these addresses.
     #[must_use]
     pub fn sharing(self, function: Function, neighbours: Vec<IpAddr>) -> Self {
         Self { passing: Some(Passing::new(function, neighbours)), ..self }
     }
 
-    /// Whether it shares out the state of calls.
+    /// Returns true if it shares out the state of calls.
     pub fn shares(&self) -> bool {
         self.passing.is_some()
     }
@@ -139,7 +138,7 @@ impl ProxyWatch {
         self.hops.extend(hops);
     }
 
-    /// New tokens are made with another key; `kept` says whether those there are still good.
+    /// New tokens are made with another key. `kept`: the existing tokens are still valid.
     pub fn rekeyed(&mut self, kept: bool) {
         self.stateless.clear();
         if let Some(passing) = &mut self.passing {
@@ -150,7 +149,7 @@ impl ProxyWatch {
         }
     }
 
-    /// A new process knows nothing but its key.
+    /// The process restarted, and knows only its key.
     pub fn restarted(&mut self) {
         self.servers.clear();
         self.clients.clear();
@@ -165,9 +164,9 @@ impl ProxyWatch {
         }
     }
 
-    /// The Call-IDs of what would suffer if this process ended now: requests that wait for their final answer, and
-    /// calls whose 2xx went back and was not acknowledged yet. Its repetitions would come under a branch that nobody
-    /// knows.
+    /// Returns the Call-IDs of requests and calls that would fail if the process ended now: requests without a final
+    /// response, and answered calls without an ACK. Their retransmissions would get a branch that the next hop does not
+    /// know.
     pub fn unsettled(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let call =
             |server: &Server| wire::scan(&server.request).map(|request| request.call_id().to_vec()).ok();
@@ -176,14 +175,14 @@ impl ProxyWatch {
         waiting.chain(self.unacknowledged.keys().cloned()).chain(passed)
     }
 
-    /// The proxy wrote these records in the step that [`check`](Self::check) looks at next.
+    /// Records written in the step that the next [`check`](Self::check) covers.
     pub fn written(&mut self, records: &[CallRecord]) {
         if let Some(calls) = &mut self.calls {
             calls.written(records);
         }
     }
 
-    /// The proxy sent `sent` because of `cause`.
+    /// Checks a step: the proxy sent `sent` because of `cause`.
     pub fn check(&mut self, now: Instant, cause: ProcessInput<'_>, sent: &[Sent]) {
         self.now = now;
         self.check_step(cause, sent);
@@ -201,7 +200,7 @@ impl ProxyWatch {
         }
         self.hop.families(sent);
         match cause {
-            // Who is watched here asks no stores.
+            // The watched proxies use no stores.
             ProcessInput::Timer | ProcessInput::Answer => self.all_sent(sent, Why::Timer),
             ProcessInput::Unreachable => self.all_sent(sent, Why::Unreachable),
             ProcessInput::Datagram { from, bytes } => match wire::scan(bytes) {
@@ -217,7 +216,8 @@ impl ProxyWatch {
         }
     }
 
-    /// What answers nothing of the proxy's is dropped (RFC 6026 §8.9), and what has another's Via on top (§18.1.2).
+    /// Checks that responses without a transaction are dropped (RFC 6026 §8.9), and those with another element's Via on
+    /// top (§18.1.2).
     fn response(&mut self, response: &Message<'_>, sent: &[Sent]) {
         let via = response.top_via();
         let port = via.sent_by_port();
@@ -229,8 +229,8 @@ impl ProxyWatch {
         }
         let client = self.clients.get_mut(&id).filter(|_| is_own);
         let (Some(client), Some(status)) = (client, response.status()) else {
-            // §16.11: a stateless proxy looks at no more of a response than its topmost Via. Which method it says
-            // that it answers is for the client to compare (§17.1.3).
+            // §16.11: a stateless proxy reads only the topmost Via of a response. The client compares the CSeq method
+            // (§17.1.3).
             if is_own && self.stateless_branches.contains(&id.0) {
                 return passed_back(response, sent);
             }
@@ -256,8 +256,8 @@ impl ProxyWatch {
         }
     }
 
-    /// §16.7 step 10, §16.10: where one branch has accepted, one has declined for all, or the request was cancelled,
-    /// those that ring get a CANCEL.
+    /// §16.7 step 10, §16.10: checks that ringing branches get a CANCEL after a 2xx, after a 6xx, or if the request was
+    /// cancelled.
     fn check_losers(&self, id: &ServerId) {
         let Some(server) = self.servers.get(id).filter(|_| self.hop.forks && id.is_invite()) else { return };
         let branches = || server.branches.iter().filter_map(|branch| self.clients.get(branch));
@@ -272,8 +272,8 @@ impl ProxyWatch {
         ProcessRule::LoserNotCancelled.holds(left.is_none(), format_args!("{left:?} of call {call:?}"));
     }
 
-    /// §16.7 step 6: a 6xx, else one of the lowest class. A branch without a response counts as answered 408 or, if
-    /// it could not be reached, 503; and a 503 goes back as a 500.
+    /// §16.7 step 6: checks that the best response was chosen: a 6xx, else one of the lowest class. A branch without a
+    /// response counts as 408 or, if unreachable, 503. A 503 is sent as 500.
     fn check_best(&self, server: &Server, status: u16) {
         let statuses =
             || server.branches.iter().map(|branch| self.clients.get(branch).map_or(0, |it| it.status));
@@ -289,7 +289,7 @@ impl ProxyWatch {
 
     fn request(&mut self, from: SocketAddr, request: &Message<'_>, sent: &[Sent]) {
         let asked = request_source_target(request.top_via(), from).unwrap_or(from);
-        // A Via with `maddr` may lead out of every family that there is.
+        // A Via with `maddr` may name an address family without a listener.
         let reachable = self.listeners.iter().any(|listener| listener.is_ipv4() == asked.is_ipv4());
         let back = if reachable { asked } else { from };
         if let Some(fault) = request.fault() {
@@ -327,13 +327,13 @@ impl ProxyWatch {
             self.check_losers(&id.of_invite());
         }
         if self.servers.get(&id).is_some_and(|server| server.last.is_none() && server.attempts == 0) {
-            // Dropped, or passed on without a transaction.
+            // Dropped, or forwarded without a transaction.
             self.servers.remove(&id);
         }
     }
 
-    /// A CANCEL was answered 200. One that repeats a CANCEL is answered by that one's transaction, as long as there
-    /// is one (§17.2.2): it does not cancel an INVITE that has come since.
+    /// A CANCEL was answered 200. While the transaction of an equal CANCEL exists, it answers copies (§17.2.2), which
+    /// do not cancel a later INVITE.
     fn cancelled(&mut self, cancel: &ServerId) {
         let now = self.now;
         let before = self.cancels.insert(cancel.clone(), now);
@@ -344,18 +344,18 @@ impl ProxyWatch {
         }
     }
 
-    /// Whether a request goes on without a transaction.
+    /// Returns true if a request is forwarded without a transaction.
     fn is_passed(&self, id: &ServerId, request: &Message<'_>, sent: &[Sent]) -> bool {
         let Some(passing) = &self.passing else { return false };
         if matches!(request.method(), Some(Method::Ack | Method::Cancel)) {
             let invite = id.of_invite();
             return passing.has(&invite) && !passing.has_refused(&invite, request);
         }
-        // A copy is challenged here where nothing is heard of the neighbour any more that the first was left to.
+        // A copy is challenged here if the neighbour that was to verify the first copy has fallen silent.
         if sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 407 ")) {
             return false;
         }
-        // What was refused without a transaction may go on when it comes again.
+        // A request refused without a transaction may be forwarded when it is repeated.
         if passing.has(id) || self.servers.get(id).is_some_and(|server| server.attempts > 0) {
             return passing.has(id);
         }
@@ -365,7 +365,8 @@ impl ProxyWatch {
             let token = own.and_then(|uri| self.dialogs.token_of(uri));
             return passing.is_led_past(request, token) && sent.iter().all(is_request);
         }
-        // Who keeps the transaction of an INVITE answers 100 at once (§16.2), but not to a neighbour: there the branch tells.
+        // The proxy that keeps the transaction of an INVITE sends 100 at once (§16.2), but not to a neighbour. There
+        // the branch shows it.
         let mut params = request.top_via().params(request.bytes());
         let is_neighbours = params.any(|param| param.name == Mark::PARAMETER.as_bytes());
         let is_stateless = |one: &Sent| scanned(one).top_via().branch.is_some_and(is_hop_branch);
@@ -375,7 +376,7 @@ impl ProxyWatch {
             && (!is_neighbours || sent.iter().all(is_stateless))
     }
 
-    /// A request without a transaction, one of its copies, its CANCEL, or the ACK to its failure.
+    /// Checks a request without a transaction, its copies, its CANCEL, and the ACK to its failure.
     fn passed(&mut self, id: &ServerId, (request, from): (&Message<'_>, SocketAddr), sent: &[Sent]) {
         let name = request.cseq().method.name();
         self.servers.remove(id);
@@ -394,7 +395,7 @@ impl ProxyWatch {
         }
     }
 
-    /// What is shared out: a request went on, and has a transaction here or not.
+    /// Records a forwarded INVITE of a proxy that shares out state. `is_kept`: it has a transaction here.
     fn shared(
         &mut self,
         (request, from): (&Message<'_>, SocketAddr),
@@ -412,7 +413,7 @@ impl ProxyWatch {
         }
     }
 
-    /// §16.11: a response to what went on without a transaction follows the next Via, 100 included.
+    /// §16.11: checks that a response to such a request, even a 100, follows the next Via.
     fn response_to_passed(&mut self, response: &Message<'_>, sent: &[Sent]) {
         passed_back(response, sent);
         ProcessRule::PassedNot.holds(sent.len() == 1, format_args!("a response: {} were sent", sent.len()));
@@ -437,7 +438,7 @@ impl ProxyWatch {
         }
     }
 
-    /// One to a refusal ends here, one to a 2xx is passed on; none is answered.
+    /// Checks an ACK: to a failure it ends here, to a 2xx it is forwarded, and it is never answered.
     fn ack(&mut self, id: &ServerId, why: Why<'_, '_>, sent: &[Sent]) {
         ProcessRule::AckCopies.holds(sent.len() <= 1, format_args!("{}", sent.len()));
         if let Some(invite) = self.servers.get_mut(&id.of_invite())
@@ -450,7 +451,7 @@ impl ProxyWatch {
         self.all_sent(sent, why);
     }
 
-    /// What the proxy shows of itself: no more than there is reason for, however long it runs.
+    /// Checks that the proxy reports no more state than its messages justify.
     pub fn audit(&mut self, now: Instant, report: &ProxyReport) {
         let Self { timers, servers, clients, .. } = self;
         clients.retain(|_, client| {
@@ -473,7 +474,7 @@ impl ProxyWatch {
     }
 }
 
-/// §16.11: a response to what went on without a transaction follows the next Via, if it goes anywhere.
+/// §16.11: checks a response to a request forwarded without a transaction: it follows the next Via, if it is forwarded.
 fn passed_back(response: &Message<'_>, sent: &[Sent]) {
     ProcessRule::ResponseToNothing.holds(sent.len() <= 1, format_args!("{} copies", sent.len()));
     for one in sent {

@@ -1,8 +1,8 @@
-//! The rules that observers hold a process to. Each has a name, so that a test can see whether each of them bites.
+//! Rules for a process. Each has a name, so that a test can check that each of them detects a violation.
 
 use core::fmt;
 
-/// Declares an enumeration of rules. A rule's text says what somebody did who broke it, and has no colon.
+/// Declares an enumeration of rules. The text of a rule describes its violation, and has no colon.
 macro_rules! rules {
     ($(#[$doc:meta])* pub enum $name:ident { $($rule:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -12,17 +12,17 @@ macro_rules! rules {
         }
 
         impl $name {
-            /// All of them.
+            /// All rules.
             pub const ALL: &[Self] = &[$(Self::$rule),*];
 
-            /// What somebody did who broke it.
+            /// Description of the violation.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Self::$rule => $text,)*
                 }
             }
 
-            /// The text, a colon, and what there is to say of this time.
+            /// The text, a colon, and the details.
             pub fn broken(self, detail: ::core::fmt::Arguments<'_>) -> String {
                 format!("{}: {detail}", self.text())
             }
@@ -33,16 +33,16 @@ macro_rules! rules {
 pub(crate) use rules;
 
 rules! {
-    /// What a process may not do.
+    /// A violation by a single process.
     pub enum ProcessRule {
-        // Of any element.
+        // Any element.
         NoSip = "what was sent is no SIP",
         Secure = "a request for SIPS was sent over UDP",
         Surplus = "more was sent than a message",
         Malformed = "a malformed request was neither answered nor dropped",
         AnswerGrowth = "an own answer much longer than its request",
         TokenShown = "one side of a dialog was shown the token of the other",
-        // Of any element that passes messages: `Hop`.
+        // Any element that forwards messages: `Hop`.
         Family = "an element sent by a socket of the other family",
         Unreadable = "an element sent something for what is unreadable",
         ResponseStatus = "an element gave a response another status",
@@ -56,7 +56,7 @@ rules! {
         LowerVia = "an element changed where the Via below leads",
         MaxForwards = "an element counted Max-Forwards wrong",
         MaxBreadth = "an element passed on another Max-Breadth than there was left",
-        // Of a balancer: `BalancerWatch`.
+        // Balancers: `BalancerWatch`.
         ResponseCopies = "one response became several",
         ResponseUnasked = "a balancer sent a response to somebody who asked for nothing",
         Copies = "more copies of a request than nodes",
@@ -64,7 +64,7 @@ rules! {
         OwnAnswer = "a balancer accepted a request by itself",
         AckAnswer = "a balancer answered an ACK",
         Stranger = "a balancer sent a request to somebody who is no node",
-        // Of a stateful proxy: `ProxyWatch`.
+        // Stateful proxies: `ProxyWatch`.
         ResponseToNothing = "a proxy sent something for a response to nothing",
         Repetition = "a repeated request is neither answered as the first was nor absorbed",
         AckCopies = "an ACK became several",
@@ -108,7 +108,7 @@ rules! {
         NoHop = "a proxy sent a request to somebody who is neither a next hop nor named in its dialog",
         RouteLeft = "the Route that is left is another",
         RouteTarget = "a request went elsewhere than its route set leads",
-        // Of a proxy that shares out the state of calls.
+        // Proxies that share out the state of calls.
         PassedElsewhere = "what belongs to a request without a transaction went elsewhere than the request",
         PassedRebranched = "what belongs to a request without a transaction got another branch",
         PassedNot = "what belongs to a request without a transaction did not go on",
@@ -116,17 +116,17 @@ rules! {
         KeptByNobody = "a call left the network, and nobody keeps its state",
         RefusedFull = "a call was refused for want of room, and a neighbour behind could have kept it",
         WrongMark = "a mark does not say whether somebody keeps the state of the call",
-        // Of one that keeps the state of calls.
+        // Proxies that keep the state of calls.
         RecordMissing = "a call has ended, and there is no record of it",
         RecordTwice = "a call has a record more than it has ends",
         RecordWrong = "a record tells of another end than there was",
         HeldCalls = "more calls are held than go on",
-        // Of one that forks.
+        // Forking proxies.
         LostSuccess = "a 2xx to an INVITE was not passed on",
         LoserNotCancelled = "a branch that has lost, or whose request was cancelled, got no CANCEL",
         NotBest = "another final response went back than the best of all branches (RFC 3261 section 16.7 step 6)",
         AfterDecline = "another next hop after a 6xx",
-        // Of a registrar: `HomeWatch`.
+        // Registrars: `HomeWatch`.
         NotFound = "a contact that is registered did not get a call for its user",
         CalledGone = "a call went to a contact that was removed, or had expired, before",
         Unproven = "somebody got through who did not prove to be a user",
@@ -137,7 +137,7 @@ rules! {
 }
 
 impl ProcessRule {
-    /// Sees whether the rule holds.
+    /// Panics if the rule does not hold.
     #[track_caller]
     pub(super) fn holds(self, it_does: bool, detail: fmt::Arguments<'_>) {
         if !it_does {
@@ -145,13 +145,13 @@ impl ProcessRule {
         }
     }
 
-    /// What was found breaks the rule.
+    /// Panics: the rule is broken.
     #[track_caller]
     pub(super) fn is_broken(self, detail: fmt::Arguments<'_>) -> ! {
         panic!("{}", self.broken(detail))
     }
 
-    /// Sees whether something is as it has to be.
+    /// Panics if `is` differs from `must_be`.
     #[track_caller]
     #[expect(clippy::needless_pass_by_value, reason = "both sides are written like those of assert_eq!")]
     pub(super) fn equal<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(self, is: T, must_be: U) {

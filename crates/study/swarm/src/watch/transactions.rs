@@ -1,4 +1,4 @@
-//! The transactions of a proxy as they look from outside: made of messages and time alone.
+//! Transactions of a proxy, derived from its messages and the time alone.
 
 use super::ProcessRule;
 use base::Instant;
@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 use transaction::Timers;
 use wire::{Message, Via};
 
-/// What branches of RFC 3261 begin with (§8.1.1.7).
+/// Magic cookie at the start of branches of RFC 3261 (§8.1.1.7).
 const COOKIE: &[u8] = b"z9hG4bK";
-/// The most copies of a request that timers A and E make, with the first (§17.1.1.2, §17.1.2.2).
+/// Most copies of a request that timers A and E produce, including the first (§17.1.1.2, §17.1.2.2).
 const COPIES_MAX: (u32, u32) = (7, 11);
-/// The same towards somebody who was named and never heard of.
+/// The same to a destination that only a message names, and that has never sent anything.
 const COPIES_UNHEARD: u32 = 3;
 
 /// Longer than Timer C lets an INVITE ring.
 pub(super) const RINGING_MAX: Duration = Duration::from_mins(5);
 
-/// What tells the transactions of clients apart (RFC 3261 §17.2.3): branch, sent-by, method.
+/// Key of a server transaction (RFC 3261 §17.2.3): branch, sent-by, method.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ServerId {
     branch: Vec<u8>,
@@ -26,7 +26,8 @@ pub(crate) struct ServerId {
 }
 
 impl ServerId {
-    /// Of a request of this method with this Via on top; `None` for a peer of RFC 2543, whose branch tells nothing.
+    /// Key of a request with this method and topmost Via; `None` for a client of RFC 2543, whose branch identifies
+    /// nothing.
     pub(super) fn new(via: &Via<'_>, method: &[u8]) -> Option<Self> {
         let branch = via.branch.filter(|branch| branch.len() > COOKIE.len())?.to_ascii_lowercase();
         let cookie = branch.get(..COOKIE.len())?;
@@ -41,27 +42,27 @@ impl ServerId {
         Some(Self { branch, sent_by, method: method.to_vec() })
     }
 
-    /// Of a request that came in.
+    /// Key of a received request.
     pub(crate) fn of(request: &Message<'_>) -> Option<Self> {
         Self::new(request.top_via(), method_of(request))
     }
 
-    /// Of the request that something was sent for: its answer, or the request as it went on.
+    /// Key of the received request that a sent message belongs to, as its response or as its forwarded copy.
     pub(crate) fn of_sent(sent: &Message<'_>) -> Option<Self> {
         if sent.status().is_some() { Self::of(sent) } else { Self::new(&sent.second_via()?, method_of(sent)) }
     }
 
-    /// The INVITE that an ACK or a CANCEL of this identity is about.
+    /// Key of the INVITE that an ACK or a CANCEL with this key belongs to.
     pub(super) fn of_invite(&self) -> Self {
         Self { method: b"INVITE".to_vec(), ..self.clone() }
     }
 
-    /// The least identity with this branch and sent-by.
+    /// Smallest key with this branch and sent-by.
     pub(super) fn first(&self) -> Self {
         Self { method: Vec::new(), ..self.clone() }
     }
 
-    /// Whether both differ by the method alone.
+    /// Returns true if both keys differ at most in the method.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         (&self.branch, &self.sent_by) == (&other.branch, &other.sent_by)
     }
@@ -71,7 +72,7 @@ impl ServerId {
     }
 }
 
-/// The method of a request, or of the one that a response answers.
+/// Returns the method of a request, or the CSeq method of a response.
 pub(super) fn method_of<'m>(message: &Message<'m>) -> &'m [u8] {
     message.cseq().method_name.of(message.bytes())
 }
@@ -80,30 +81,30 @@ pub(super) fn method_of<'m>(message: &Message<'m>) -> &'m [u8] {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cancelled {
     No,
-    /// A CANCEL came for it that may repeat one from before it.
+    /// A CANCEL came that may be a retransmission of one from before the request.
     Perhaps,
     Yes,
 }
 
-/// A request that came in.
+/// A received request.
 pub(super) struct Server {
     pub(super) request: Vec<u8>,
     pub(super) from: SocketAddr,
-    /// Where its answers go.
+    /// Destination of its responses.
     pub(super) back: SocketAddr,
     since: Instant,
     touched: Instant,
     invite: bool,
-    /// The last answer that went back.
+    /// The last response sent.
     pub(super) last: Option<(u16, Vec<u8>)>,
     final_at: Option<Instant>,
     pub(super) acked_at: Option<Instant>,
     pub(super) cancelled: Cancelled,
-    /// How many next hops have been given it.
+    /// Number of next hops that it was sent to.
     pub(super) attempts: u32,
-    /// By which requests.
+    /// Keys of the forwarded requests.
     pub(super) branches: Vec<ClientId>,
-    /// How many of these rang for their time, and were followed by others.
+    /// Number of branches that rang for the ring time and were followed by others.
     pub(super) rung_out: usize,
 }
 
@@ -132,12 +133,12 @@ impl Server {
         }
     }
 
-    /// Whether it came just now.
+    /// Returns true if it came in this step.
     pub(super) fn is_new(&self, now: Instant) -> bool {
         self.since == now
     }
 
-    /// Whether it has a 2xx.
+    /// Returns true if it was answered 2xx.
     pub(super) fn is_accepted(&self) -> bool {
         self.is_answered() && self.status() < 300
     }
@@ -150,36 +151,36 @@ impl Server {
         self.last.as_ref().map_or(0, |(status, _)| *status)
     }
 
-    /// Whether it was sent on and waits for its final answer.
+    /// Returns true if it was forwarded and has no final response.
     pub(super) fn waits(&self) -> bool {
         self.attempts > 0 && !self.is_answered()
     }
 
-    /// Whether the same request may begin something new: its transaction has ended, or there never was one.
+    /// Returns true if a copy counts as a new request: the transaction has ended, or there may never have been one.
     pub(super) fn is_over(&self, now: Instant, timers: &Timers) -> bool {
         let life = timers.t1 * 64;
         match self.final_at {
-            // Answered without a transaction (§16.3, §11), or so it may be.
+            // It may have been answered without a transaction (§16.3, §11).
             Some(_) if self.attempts == 0 => true,
-            // Timer I; else H, L and J.
+            // Timer I, else timers H, L and J.
             Some(at) => match self.acked_at {
                 Some(acked) if self.status() >= 300 => now >= acked + timers.t4,
                 _ => now >= at + life,
             },
-            // The client's timer F.
+            // Timer F of the client.
             None => !self.invite && now >= self.since + life,
         }
     }
 
-    /// A next hop was given it.
+    /// Records that it was forwarded to a next hop.
     pub(super) fn sent_on(&mut self, now: Instant, by: ClientId) {
         self.attempts += 1;
         self.branches.push(by);
         self.touched = now;
     }
 
-    /// An answer went back. Every final answer is one and the same, but for the 2xx of an INVITE (§16.7 step 5), each
-    /// of which goes back when it comes, after a failure, too.
+    /// Records a response, and checks that all final responses are equal. Only the 2xx to an INVITE may differ (§16.7
+    /// step 5): each is passed back when it comes, even after a failure.
     pub(super) fn answered(&mut self, now: Instant, status: u16, bytes: &[u8], relayed: bool) {
         self.touched = now;
         let may_have = self.invite || status == 100 || status >= 200 && status != 408;
@@ -198,18 +199,18 @@ impl Server {
         self.last = Some((status, bytes.to_vec()));
     }
 
-    /// Whether nothing more can come of it.
+    /// Returns true if no message can belong to it any more.
     pub(super) fn is_forgotten(&self, now: Instant, timers: &Timers) -> bool {
         self.is_over(now, timers) && now >= self.touched + timers.t1 * 192
     }
 }
 
-/// What tells the transactions of the proxy itself apart (§17.1.3): branch and method.
+/// Key of a client transaction of the proxy (§17.1.3): branch and method.
 pub(super) type ClientId = (Vec<u8>, Vec<u8>);
 
-/// A request that was sent on, or a CANCEL of the proxy's own.
+/// A forwarded request, or a CANCEL made by the proxy.
 pub(super) struct Client {
-    /// Whose it is; `None` where that cannot be told from the Via.
+    /// Its server transaction; `None` if the Via does not identify it.
     pub(super) server: Option<ServerId>,
     pub(super) to: SocketAddr,
     pub(super) bytes: Vec<u8>,
@@ -217,20 +218,20 @@ pub(super) struct Client {
     copies_max: u32,
     since: Instant,
     touched: Instant,
-    /// When something last came in answer, and when a CANCEL was sent.
+    /// When the last response came, and when a CANCEL was sent.
     heard: Option<Instant>,
     pub(super) cancelled: Option<Instant>,
     invite: bool,
-    /// Whether anything has come in answer.
+    /// Whether any response has come.
     pub(super) provisional: bool,
-    /// Its final response; 0 before that.
+    /// Status of the final response, or 0.
     pub(super) status: u16,
-    /// The ACK to its refusal.
+    /// The ACK to its failure response.
     pub(super) ack: Option<Vec<u8>>,
 }
 
 impl Client {
-    /// `is_known`: whether it goes to a next hop, or to where something came from.
+    /// `is_known`: the destination is a next hop, or has sent something before.
     pub(super) fn new(
         server: Option<ServerId>,
         message: &Message<'_>,
@@ -256,7 +257,7 @@ impl Client {
         }
     }
 
-    /// It was sent again: the same, to the same place, not too often, and not any more once it is answered.
+    /// Checks a retransmission: same bytes, same destination, not too many, and none after the response.
     pub(super) fn repeated(&mut self, now: Instant, bytes: &[u8], to: SocketAddr) {
         ProcessRule::AgainElsewhere.equal(to, self.to);
         ProcessRule::AgainDiffers.holds(bytes == self.bytes, format_args!("{}", bytes.escape_ascii()));
@@ -266,10 +267,10 @@ impl Client {
         self.touched = now;
     }
 
-    /// A response came.
+    /// Records a response.
     pub(super) fn heard(&mut self, now: Instant, status: u16, timers: &Timers) {
         self.touched = now;
-        // What comes when nobody waits any more changes nothing.
+        // A late response changes nothing.
         if self.waits(now, timers) {
             self.heard = Some(now);
         }
@@ -279,14 +280,15 @@ impl Client {
         }
     }
 
-    /// Whether it certainly waits for its final response: timers B and C have not run out, nor the time of a CANCEL.
+    /// Returns true if it certainly awaits its final response: timers B and C are running, and so is the time after a
+    /// CANCEL.
     pub(super) fn waits(&self, now: Instant, timers: &Timers) -> bool {
         let life = timers.t1 * 64;
         let latest = [Some(self.heard.unwrap_or(self.since)), self.cancelled].into_iter().flatten().min();
         self.invite && self.status == 0 && latest.is_some_and(|at| now < at + life)
     }
 
-    /// Whether its transaction may be there still. That of an INVITE lasts while it rings, as the server side's does.
+    /// Returns true if its transaction may still exist. The one of an INVITE lasts while its server transaction waits.
     pub(super) fn may_live(&self, now: Instant, timers: &Timers, server: Option<&Server>) -> bool {
         let rings = match (&self.server, server) {
             _ if !self.invite => false,

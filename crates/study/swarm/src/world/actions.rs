@@ -1,4 +1,4 @@
-//! What happens to hosts and is done to them.
+//! Execution of a plan's actions on hosts.
 
 use super::host::Role;
 use super::streams::CutOff;
@@ -28,7 +28,7 @@ impl<W: Wrapper> World<W> {
                 let before = std::mem::replace(&mut self.active[usize::from(place.site)], *process);
                 if before != *process {
                     self.checkers.taken_over(self.place(before));
-                    // The address has moved, and connections with it to where nobody knows them.
+                    // Connections stay with the address, and the process that has it now does not know them.
                     self.close_all(self.plan.process_host(before), CutOff::Unnoticed);
                 }
             }
@@ -37,7 +37,7 @@ impl<W: Wrapper> World<W> {
                 if let Role::Answerer { agent, refuses: now, .. } = &mut self.hosts[host as usize].role {
                     (*agent, *now) = (None, *refuses);
                 }
-                // A machine that says nothing is gone with its process.
+                // A silent machine is gone with its process.
                 self.close_all(host, if *refuses { CutOff::Told } else { CutOff::Unnoticed });
                 self.checkers.died(answerer_address(*answerer));
             }
@@ -83,7 +83,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// What its driver has stopped meanwhile does not come back by itself.
+    /// Restarts an answerer, unless its driver has stopped it meanwhile.
     fn return_answerer(&mut self, answerer: u16) {
         let driver = self.plan.scaled_by(answerer).and_then(|(site, _)| self.drivers.get(&site));
         if driver.is_none_or(|driver| driver.is_on(answerer)) {
@@ -91,7 +91,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// An operator drains a member at all balancers that run, or takes that back.
+    /// Starts or ends an operator's drain of a member at all running balancers.
     fn drain(&mut self, member: Destination, draining: bool) {
         let mut sites = Vec::new();
         self.each_process(|site, process| {

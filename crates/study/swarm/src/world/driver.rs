@@ -1,4 +1,4 @@
-//! Who starts and stops the servers of a balancer, and how that goes wrong.
+//! The driver that starts and stops the servers of a balancer, and its faults.
 
 use super::host::Role;
 use super::{Event, World, Wrapper};
@@ -14,38 +14,37 @@ use sim::engine::HostIndex;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-/// Nobody waits for a driver for longer.
+/// Timeout of a driver's answer.
 const LIMIT: Duration = Duration::from_secs(10);
-/// So long after the last thing that a balancer remembers of a call, all that is drained has been stopped.
+/// Time after the last call state of a balancer in which all drained servers must have been stopped.
 const SETTLED: Duration = Duration::from_mins(1);
-/// And nothing is wanted for so long.
+/// Time after that in which the scaler must order nothing.
 const QUIET: Duration = Duration::from_mins(1);
-/// Lists are at most so old.
+/// Longest age of a list.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// The driver of a site.
 pub(super) struct Driver {
     plan: DriverPlan,
     rng: Rng,
-    /// By the number of their answerer.
+    /// By answerer.
     machines: BTreeMap<u16, Machine>,
-    /// What ran, from when on.
+    /// Earlier states, and when each began.
     past: VecDeque<(Instant, BTreeMap<u16, Machine>)>,
 }
 
-/// A server as its driver knows it.
+/// State of a server at its driver.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Machine {
-    /// It runs, or starts.
+    /// Running or starting.
     is_on: bool,
-    /// It is told to stop, and has not.
+    /// Ordered to stop, but still running.
     ends: bool,
-    /// Counts what was asked of it: a start that comes before a stop is over takes its place, and the other way
-    /// round.
+    /// Number of the latest order. A start replaces a pending stop, and a stop a pending start.
     asked: u64,
 }
 
-/// Whom the driver answers: a host, which life of its process, and who in that.
+/// Recipient of a driver's answer: host, life of its process, and generation of its scaling.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Asker {
     pub(super) host: HostIndex,
@@ -53,15 +52,15 @@ pub(super) struct Asker {
     pub(super) number: u64,
 }
 
-/// Something that a driver has begun.
+/// A pending effect of an order.
 #[derive(Clone, Debug)]
 pub(super) enum Begun {
-    /// A server is up.
+    /// A server comes up.
     Up {
         answerer: u16,
         asked: u64,
     },
-    /// It ends.
+    /// A server stops.
     Down {
         answerer: u16,
         asked: u64,
@@ -70,11 +69,11 @@ pub(super) enum Begun {
     Answers(Asker, DriverAnswer),
 }
 
-/// How it goes with what a driver is asked.
+/// Outcome of an order.
 enum Luck {
     Done,
     Fails,
-    /// It is done or not, and nobody hears of it.
+    /// There is no answer. The flag says whether the order is carried out.
     Forgotten(bool),
 }
 
@@ -88,7 +87,7 @@ impl Driver {
         Self { plan: scale.driver.clone(), rng, machines, past }
     }
 
-    /// Whether a server runs, or is to.
+    /// Returns true if a server runs or starts.
     pub(super) fn is_on(&self, answerer: u16) -> bool {
         self.machines.get(&answerer).is_some_and(|machine| machine.is_on)
     }
@@ -107,7 +106,7 @@ impl Driver {
         }
     }
 
-    /// Asks for something of a server, in place of what was asked before. Returns the number of it.
+    /// Records an order for a server in place of an earlier one. Returns its number.
     fn ask(&mut self, now: Instant, answerer: u16, change: impl FnOnce(&mut Machine)) -> u64 {
         let machine = self.machines.entry(answerer).or_default();
         machine.asked += 1;
@@ -124,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// What is said of what runs.
+    /// Returns the driver's list of running servers, which may be wrong.
     fn listing(&mut self, now: Instant) -> Listing {
         if !self.plan.lists {
             return Running::Unknown.into();
@@ -147,7 +146,7 @@ impl Driver {
     }
 }
 
-/// The answerer of a server.
+/// Returns the answerer of a server.
 fn answerer_of(server: &Server) -> u16 {
     let address: SocketAddr = server.name.parse().expect("members are named by address");
     address.port() - answerer_address(0).port()
@@ -158,7 +157,7 @@ fn said(is_done: bool) -> Result<(), String> {
 }
 
 impl<W: Wrapper> World<W> {
-    /// The balancers that start and stop servers look at their pools.
+    /// Runs the scalers of all sites.
     pub(super) fn scale(&mut self, now: Instant) -> Result<(), String> {
         for site in 0..self.sites.len() as u16 {
             if !self.drivers.contains_key(&site) {
@@ -237,7 +236,7 @@ impl<W: Wrapper> World<W> {
         self.queue.at(at, Event::Driver(key));
     }
 
-    /// Something that a driver has begun is over.
+    /// Completes an order.
     pub(super) fn driver(&mut self, now: Instant, key: u32) -> Result<(), String> {
         self.trace.event(now, 5, key);
         match self.begun.remove(key).expect("it was begun") {
@@ -265,7 +264,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// The traffic is long over: every scaler has as many servers as it needs then, and wants nothing any more.
+    /// After the traffic, checks that every scaler has the number of servers it needs then and orders nothing more.
     pub(super) fn rest(&mut self) -> Result<(), String> {
         if self.drivers.is_empty() {
             return Ok(());
@@ -292,7 +291,7 @@ impl<W: Wrapper> World<W> {
         Err(RunRule::RestNumber.broken(format_args!("{taking} take calls, {running} run, {wanted} should")))
     }
 
-    /// How many servers of a site run.
+    /// Returns the number of running servers of a site.
     fn running(&self, site: u16) -> usize {
         let targets = self.plan.sites[usize::from(site)].role.targets();
         targets.into_iter().filter(|target| self.answers(target.address())).count()

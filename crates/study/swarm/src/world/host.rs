@@ -1,4 +1,4 @@
-//! Who lives on a host.
+//! Hosts and the agents or processes on them.
 
 use super::stores::Stores;
 use crate::credentials::Chaperon;
@@ -10,29 +10,29 @@ use load::{Answerer, Caller};
 pub(super) enum Role {
     Caller {
         agent: Box<Caller>,
-        /// Where a caller is asked for a password.
+        /// Set where the caller is asked for a password.
         chaperon: Option<Box<Chaperon>>,
     },
-    /// A process of a site, unless it is dead.
+    /// A process of a site; `None`: it is dead.
     Process(Option<Box<Process>>),
     Answerer {
         agent: Option<Box<Answerer>>,
         refuses: bool,
-        /// Phones register.
+        /// Set where users register.
         phone: Option<Box<Phone>>,
     },
 }
 
 pub(super) struct Host {
     pub(super) role: Role,
-    /// When its next tick is scheduled.
+    /// Time of the next scheduled tick.
     pub(super) wake: Option<Instant>,
     pub(super) stalled_until: Instant,
-    /// How many processes it has had.
+    /// Number of processes started so far.
     pub(super) lives: u64,
-    /// What its process asks, if it asks any.
+    /// Stores of the site, if it has any.
     pub(super) stores: Option<Stores>,
-    /// How busy its process is, of one that shares out state.
+    /// Utilisation of a process that shares out state.
     pub(super) busy: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! Result of a run: statistics, and rules for the calls as a whole.
 
 use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
@@ -10,31 +10,31 @@ use proxy::ProxyTimers;
 use route::Forward;
 use sim::engine::Trace;
 
-/// How much happened.
+/// Statistics of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Datagrams that arrived.
     pub datagrams: u64,
-    /// Calls that were started.
+    /// Calls started.
     pub calls: u64,
-    /// Things that were done to hosts.
+    /// Actions on hosts.
     pub actions: u64,
-    /// Servers that have come up since their balancer had them started.
+    /// Servers started by order of their balancer.
     pub servers_started: u64,
-    /// Servers that were stopped since their balancer wanted it.
+    /// Servers stopped by order of their balancer.
     pub servers_stopped: u64,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// How much happened.
+    /// Statistics.
     pub counts: Counts,
-    /// Digest of all of it: equal for two runs that went the same way.
+    /// Digest of all events: equal for two runs that went the same way.
     pub trace: Trace,
-    /// What the callers counted, all together.
+    /// Totals of the callers.
     pub callers: CallResults,
-    /// What the answerers that live at the end counted, all together.
+    /// Totals of the answerers alive at the end.
     pub answerers: AnswererResults,
 }
 
@@ -52,9 +52,9 @@ impl<W: Wrapper> World<W> {
         Summary { counts, trace: self.trace, callers, answerers }
     }
 
-    /// How long a process may remember a call after its last message.
+    /// Returns the longest time that a process may remember a call after its last message.
     pub(super) fn memory(&self) -> Duration {
-        // A cancelled INVITE is given up after 64*T1, and what is final stays for as long.
+        // A cancelled INVITE is given up after 64*T1, and a final state lasts as long again.
         let of_transactions = |timers: &ProxyTimers| timers.c + timers.transaction.t1 * (3 * 64);
         let of_site = |site: &super::SitePlan| match &site.role {
             SiteRole::Home(HomePlan { timers, .. }) => of_transactions(timers),
@@ -64,7 +64,7 @@ impl<W: Wrapper> World<W> {
                 of_transactions(&file.timers) + of_calls
             }
             SiteRole::Mixed(file) => {
-                // No call of a gentle plan is lost, so none has to be forgotten for its silence.
+                // No call of a gentle plan is lost, so the silence limit never applies.
                 let is_lasting = self.plan.care == Severity::Gentle;
                 let lost = file.calls.silence.max(file.sessions.call_lifetime);
                 let lost = if is_lasting { Duration::ZERO } else { lost };
@@ -74,9 +74,9 @@ impl<W: Wrapper> World<W> {
         self.sites.iter().map(of_site).max().unwrap_or_default()
     }
 
-    /// What must hold of the calls when all of them are over.
+    /// Checks the results of all calls after they have ended.
     pub(super) fn judge_calls(&self, Summary { callers, answerers, .. }: &Summary) -> Result<(), String> {
-        // The entry of a chain refuses what no proxy of it has room for.
+        // The entry of a chain refuses calls that no proxy of the chain has room for.
         let is_entry = self.plan.files().any(|file| file.forwards(Forward::Distributed));
         let most = if is_entry { self.checkers.turned_away() } else { 0 };
         let turned_away =
@@ -97,17 +97,17 @@ impl<W: Wrapper> World<W> {
         if self.plan.care != Severity::Gentle {
             return Ok(());
         }
-        // A restart in the middle of a transaction, of a call that is older than the key: the BYE comes under another
-        // branch then, and whoever has answered it knows the call no more.
+        // If a process restarts in a transaction of a call older than the key, its BYE goes on under another branch.
+        // The answerer no longer knows the call then and sends 481.
         let acts = |is: fn(&PlannedAction) -> bool| self.plan.actions.iter().any(|(_, action)| is(action));
         let is_rebranched = acts(|action| matches!(action, PlannedAction::Rekey))
             && acts(|action| matches!(action, PlannedAction::Fail(_)));
-        // And both sides of a call hang up at once, a proxy that ends calls being one.
+        // Both sides may hang up at once: a proxy that ends calls counts as a side.
         let is_limited = self.plan.files().any(|file| file.calls.longest.is_some());
         let ended_twice = callers.bye_refused.get(&481).copied().filter(|_| is_rebranched || is_limited);
         let ended_twice = ended_twice.unwrap_or_default();
-        // A balancer that has just started takes the servers of a scaled pool that do not run for running. A call that is
-        // cancelled there goes to no other one, and its caller waits in vain for 487 (RFC 3261 §9.1).
+        // A balancer that has just started takes stopped servers of a scaled pool for running. A call sent there and
+        // cancelled goes to no other server, and its caller waits in vain for 487 (RFC 3261 §9.1).
         let is_scaled = self.plan.files().any(|file| file.scale.is_some())
             && acts(|action| matches!(action, PlannedAction::Fail(_)));
         let given_up = if is_scaled { self.checkers.given_up() } else { 0 };
@@ -115,13 +115,13 @@ impl<W: Wrapper> World<W> {
         if callers.calls_failed() > lost {
             return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
         }
-        // A table that was lost and a node that is dead, or seems to be, are the only reasons to ask a second node.
+        // A second node gets a call only after a session table was lost, or if a node is dead or seems to be.
         let may_fork = self.plan.actions.iter().any(|(_, action)| match action {
             PlannedAction::Fail(_) | PlannedAction::TakeOver(_) | PlannedAction::Die { .. } => true,
             PlannedAction::Stall(host, _) => *host >= self.plan.process_host(0),
             _ => false,
         });
-        // One that is being started may get an INVITE after it has gone on to another one.
+        // A server that is starting may get an INVITE after the call has gone on to another one.
         let may_fork = may_fork || !self.drivers.is_empty() || self.plan.files().any(FilePlan::forks);
         if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
             return Err(RunRule::TwoServers.broken(format_args!("{}", outcomes(callers))));
@@ -130,7 +130,7 @@ impl<W: Wrapper> World<W> {
     }
 }
 
-/// How long the session table remembers a call that has ended.
+/// Returns how long the session table remembers an ended call.
 fn of_table(file: &FilePlan) -> Duration {
     file.sessions.linger * 2 + file.sessions.invite_timeout
 }

@@ -1,4 +1,4 @@
-//! Hosts, the network between them, and the order of events.
+//! Simulated world of a run: hosts, the network between them, and the order of events.
 
 mod actions;
 mod driver;
@@ -37,7 +37,7 @@ use traffic::LinkMessage;
 
 pub use judge::{Counts, Summary};
 
-/// Which process of which site, counted from the site's first.
+/// A process of a site, counted from the site's first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProcessId {
     /// The site.
@@ -46,63 +46,63 @@ pub struct ProcessId {
     pub process: u16,
 }
 
-/// Stands between the processes and the network, and between them and whoever looks into them. The checkers see what
-/// has passed it: so tests can break what a process does, and see whether anybody notices.
+/// Stands between the processes, the network and the checkers. The checkers see only what has passed it. Tests use it
+/// to break the behaviour of a process, and check that a rule reports it.
 pub trait Wrapper {
-    /// Whether the process of a balancer or proxy gets this datagram.
+    /// Returns whether the process gets this datagram. May change it.
     fn hears(&mut self, _bytes: &mut Vec<u8>) -> bool {
         true
     }
 
-    /// The process of a balancer or proxy sends these.
+    /// May change the messages that a process sends.
     fn says(&mut self, _at: ProcessId, _cause: ProcessInput<'_>, _sent: &mut Vec<Sent>) {}
 
-    /// Whether a shard of a balancer hands a datagram to the one that owns its call.
+    /// Returns whether a shard hands a datagram to the shard that owns its call.
     fn hands_over(&mut self) -> bool {
         true
     }
 
-    /// The process of a proxy writes these records, in the step whose messages [`says`](Self::says) has seen.
+    /// May change the records of a proxy. Called in the same step as [`says`](Self::says).
     fn writes(&mut self, _records: &mut Vec<CallRecord>) {}
 
-    /// The process of a balancer or proxy shows this of itself.
+    /// May change the state that a process reports.
     fn shows(&mut self, _shown: &mut Shown) {}
 
-    /// The scaler of a balancer wants this done.
+    /// May change the orders of a scaler.
     fn orders(&mut self, _orders: &mut Vec<Order>) {}
 
-    /// In whose name a scaler drains members.
+    /// Name under which a scaler drains members.
     fn drains_as(&mut self) -> Drainer {
         Drainer::Scaler
     }
 
-    /// A connection carries this piece of its bytes.
+    /// May change a piece of a connection's bytes.
     fn carries(&mut self, _piece: &mut Vec<u8>) {}
 
-    /// An answerer sends this.
+    /// May change a message of an answerer.
     fn answers(&mut self, _sent: &mut Sent) {}
 }
 
-/// Passes everything as it is.
+/// Changes nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Honest;
 
 impl Wrapper for Honest {}
 
-/// Agents end what is in progress within the time of an INVITE, of its CANCEL and of a BYE, each 64*T1, and some more
-/// for what is on the way.
+/// Time, in T1, that agents need to end their calls: INVITE, its CANCEL and a BYE take 64*T1 each, and messages under
+/// way a little more.
 const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
-/// How often the processes are looked into.
+/// Interval between audits of the processes.
 const LOOK: Duration = Duration::from_secs(1);
-/// From one shard to another takes less than so many microseconds: the thread has to wake up.
+/// Longest time to hand a message to another shard, which includes waking its thread.
 const HANDING_OVER_MICROS: u64 = 2_000;
-/// Of the periods of those that share out state, so many are late, and in so many a proxy is as busy as in the one
-/// before.
+/// Fraction of late periods of proxies that share out state, and probability that a proxy is as busy as in the last
+/// period.
 const LATE: f64 = 0.1;
 const STAYS: f64 = 0.7;
-/// In so many seconds all monitors begin to stand still for a while.
+/// Probability per second that all monitors fall silent for a while.
 const STALLS: f64 = 0.05;
-/// Messages that a replay shows.
+/// Number of messages that a replay shows.
 const SHOWN: usize = 60;
 
 #[derive(Clone, Copy)]
@@ -110,16 +110,16 @@ enum Event {
     Arrives(u32),
     Due(HostIndex),
     Act(u32),
-    /// Something that a driver has begun is over.
+    /// An order to a driver is completed.
     Driver(u32),
     Look,
 }
 
 /// One run of a plan.
 ///
-/// - Setting up: [`new`](Self::new), [`keep_log`](Self::keep_log).
-/// - Running: [`run`](Self::run), once.
-/// - Looking: [`log`](Self::log).
+/// - Set-up: [`new`](Self::new), [`keep_log`](Self::keep_log).
+/// - Execution: [`run`](Self::run), once.
+/// - Result: [`log`](Self::log).
 pub struct World<W> {
     plan: Plan,
     wrapper: W,
@@ -129,23 +129,23 @@ pub struct World<W> {
     /// When the last datagram comes out of the ring from one shard of a host to another.
     rings: BTreeMap<(HostIndex, usize, usize), Instant>,
     ring_rng: Rng,
-    /// How busy the processes are, and when one notices.
+    /// For the utilisation of processes, and the times when they notice it.
     load_rng: Rng,
     monitor_rng: Rng,
-    /// Until when all monitors say nothing to a process.
+    /// Until when the monitors send nothing to a process.
     monitors_stall: BTreeMap<HostIndex, Instant>,
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostIndex>,
     on_the_way: Slab<LinkMessage>,
     connections: Connections,
-    /// Of the sites that start and stop servers.
+    /// Drivers, by site.
     drivers: BTreeMap<u16, Driver>,
     begun: Slab<Begun>,
     /// The process that has the address of each site.
     active: Vec<u16>,
-    /// The sites with their configuration of the moment.
+    /// The sites with their current configuration.
     sites: Vec<SitePlan>,
-    /// Number of the key that tokens are made with.
+    /// Number of the current token key.
     key: u8,
     checkers: Checkers,
     trace: Trace,
@@ -154,7 +154,7 @@ pub struct World<W> {
     log: Option<VecDeque<String>>,
 }
 
-/// The Request-URI of a caller's calls.
+/// Returns the Request-URI of a caller's calls.
 fn uri(callee: Callee, site: SocketAddr) -> String {
     match callee {
         Callee::Anyone => format!("sip:service@{site}"),
@@ -164,7 +164,7 @@ fn uri(callee: Callee, site: SocketAddr) -> String {
 }
 
 impl<W: Wrapper> World<W> {
-    /// The world of a plan, before the first event.
+    /// Creates the world of a plan, before the first event.
     pub fn new(plan: Plan, wrapper: W) -> Self {
         let rng = Rng::from_seed(plan.seed);
         let link = LinkConfig { delay: plan.delay, reliable: None };
@@ -285,19 +285,19 @@ impl<W: Wrapper> World<W> {
         self.log = Some(VecDeque::new());
     }
 
-    /// The last messages, oldest first, one line each: when, from whom, to whom, what.
+    /// Returns the last messages, oldest first, one a line: time, sender, receiver, content.
     pub fn log(&self) -> impl Iterator<Item = &str> {
         self.log.iter().flatten().map(String::as_str)
     }
 
-    /// Runs to the end.
+    /// Runs the plan to its end.
     ///
     /// # Errors
-    /// Says which invariant does not hold.
+    /// Names the broken rule.
     ///
     /// # Panics
-    /// When what a process sent is wrong by itself ([`crate::BalancerWatch`], [`crate::ProxyWatch`]), or something in
-    /// the code under test panics.
+    /// Panics if a process sends a message that is wrong by itself ([`crate::BalancerWatch`], [`crate::ProxyWatch`]),
+    /// or if the code under test panics.
     pub fn run(&mut self) -> Result<Summary, String> {
         self.run_until(self.plan.end)?;
         for host in 0..self.hosts.len() {
@@ -364,8 +364,8 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// A period is over for those that share out state, but for some that are late. How busy they are follows no law:
-    /// a proxy may be at its limit for one period or for many.
+    /// Ends a period at the proxies that share out state, except for some that are late. Their utilisation is random: a
+    /// proxy may be at its limit for one period or for many.
     fn periods(&mut self, now: Instant) {
         for process in 0..self.plan.processes() {
             let host = self.plan.process_host(process) as usize;
@@ -387,7 +387,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// Monitors say what members of queues can take, by no law, but for those that are late or stand still.
+    /// Announces random capacities of queue members, except from monitors that are late or silent.
     fn monitors(&mut self, now: Instant) {
         for process in 0..self.plan.processes() {
             let host = self.plan.process_host(process);
@@ -408,7 +408,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// What a process that lives shows of itself.
+    /// Returns the state that a running process reports.
     fn shown(&mut self, process: u16) -> Option<Shown> {
         let host = self.plan.process_host(process);
         let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return None };
@@ -429,7 +429,7 @@ impl<W: Wrapper> World<W> {
         })
     }
 
-    /// Schedules a host's next tick, if it is due before the one that stands.
+    /// Schedules a host's next tick, unless an earlier one is scheduled.
     fn arm(&mut self, host: HostIndex) {
         let now = self.queue.now();
         let it = &mut self.hosts[host as usize];

@@ -1,4 +1,4 @@
-//! The stores of a site: the bindings of a registrar, and the secrets of users.
+//! Stores of a site: bindings of a registrar, and passwords of users.
 
 use crate::plan::{SiteRole, StorePlan, StoreState, password};
 use crate::process::EPOCH_UNIX;
@@ -9,15 +9,15 @@ use location::{MemoryLimits, MemoryStore, StoreError};
 use node::{StoreAnswer, StoreQuery, UsersUnavailable};
 use rand::Rng as _;
 
-/// A store that does not know what became of a change has made it as often as not.
+/// Probability that a failing store has made the change.
 const CHANGED: f64 = 0.5;
-/// Of the questions to a store that takes its time, so many are answered when nobody waits any more.
+/// Fraction of answers that arrive after the question has timed out, at stores with a response time.
 const TOO_LATE: f64 = 0.01;
 const LATE: Duration = Duration::from_secs(6);
 
 pub(super) struct Stores {
     plan: StorePlan,
-    /// Whether bindings outlive the process.
+    /// Whether bindings survive the process.
     is_durable: bool,
     bindings: MemoryStore,
     pub(super) state: StoreState,
@@ -29,7 +29,7 @@ pub(super) fn date(now: Instant) -> UnixTime {
 }
 
 impl Stores {
-    /// Those of a site that asks any.
+    /// Creates the stores of a site; `None` if it has none.
     pub(super) fn new(role: &SiteRole, rng: Rng) -> Option<Self> {
         let plan = role.store()?;
         let is_durable = matches!(role, SiteRole::Home(home) if home.is_durable);
@@ -37,14 +37,14 @@ impl Stores {
         Some(Self { plan, is_durable, bindings, state: StoreState::Up, rng })
     }
 
-    /// The process has ended.
+    /// Drops bindings that do not survive the process.
     pub(super) fn process_ended(&mut self) {
         if !self.is_durable {
             self.bindings = MemoryStore::new(MemoryLimits::default());
         }
     }
 
-    /// What is answered, and after what time; what is to be changed is changed now.
+    /// Makes a change at once. Returns the answer and its delay.
     pub(super) fn ask(&mut self, now: Instant, about: StoreQuery) -> Option<(Duration, StoreAnswer)> {
         let time = match self.plan.answers_within {
             None => Duration::ZERO,

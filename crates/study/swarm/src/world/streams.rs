@@ -1,7 +1,7 @@
-//! Connections between hosts: messages come out as they went in, in any pieces, until the connection is cut off.
+//! Connections between hosts. Bytes arrive in order, in pieces of any size, until the connection breaks.
 //!
-//! What `streams` keeps of connections live is done here in numbers: which one a flow names, who is told when it is gone.
-//! The bytes are divided by the framer of live connections.
+//! This module does in numbers the part of `streams` that maps flows to connections and reports broken ones. The framer
+//! is the one of live connections.
 
 use super::host::Role;
 use super::traffic::{Arrived, LinkMessage};
@@ -16,23 +16,23 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use wire::{Framed, Framer};
 
-/// How long the kernel sends bytes again that nobody acknowledges: as `server` has it set.
+/// Time after which the kernel gives up unacknowledged bytes, as `server` configures it.
 const GIVEN_UP: Duration = Duration::from_secs(30);
-/// After which it does so at first; twice as long with each time (RFC 6298 §5.5).
+/// First retransmission timeout of TCP. It doubles with each retransmission (RFC 6298 §5.5).
 const FIRST_TIMEOUT: Duration = Duration::from_millis(200);
-/// So long after a request its answer may come (RFC 3261 §17.1).
+/// Longest time from a request to its response (RFC 3261 §17.1).
 const ANSWERED_WITHIN: Duration = Duration::from_secs(32);
-/// Of the messages so many are cut in pieces, and of the pieces so many wait for the next one.
+/// Fraction of messages cut into pieces, and of pieces that wait for the next one.
 const CUT: f64 = 0.3;
 const JOINED: f64 = 0.2;
 const JOINED_WITHIN: Duration = Duration::from_millis(20);
 
-/// How the other ends learn that a host has closed its connections.
+/// How the peers of a host learn that it has closed its connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutOff {
     /// At once.
     Told,
-    /// When they send something, or not at all where nobody is there.
+    /// When they send data, or never if the host is gone.
     Unnoticed,
 }
 
@@ -42,11 +42,11 @@ struct End {
     address: SocketAddr,
     is_open: bool,
     framer: Framer,
-    /// What is on the way to this end, with the time of its arrival.
+    /// Pieces on the way to this end, with their arrival times.
     pieces: VecDeque<(Instant, Vec<u8>)>,
-    /// The messages that were sent to this end and have not come out.
+    /// Messages sent to this end that have not been received.
     messages: VecDeque<Vec<u8>>,
-    /// Whether nothing comes to this end any more: bytes were lost, and what is behind them waits for ever.
+    /// Bytes were lost, so everything after them waits for ever.
     is_stuck: bool,
     /// When this end sent its last request.
     asked: Option<Instant>,
@@ -60,10 +60,10 @@ impl End {
     }
 }
 
-/// The connections of a run. The first end of each is the one that has opened it.
+/// The connections of a run. The first end of each is the one that opened it.
 pub(super) struct Connections {
     all: BTreeMap<u32, [End; 2]>,
-    /// Those that a host has opened, by host, its address and the peer's.
+    /// Connections by host, its address and the peer's address.
     by_way: BTreeMap<(HostIndex, SocketAddr, SocketAddr), u32>,
     last: u32,
     rng: Rng,
@@ -75,12 +75,12 @@ impl Connections {
         Self { all, by_way, last: 0, rng: rng.fork("connections") }
     }
 
-    /// Who is at this end.
+    /// Returns the host at this end.
     pub(super) fn host(&self, connection: u32, end: usize) -> Option<HostIndex> {
         Some(self.all.get(&connection)?[end].host)
     }
 
-    /// The connection that a flow of this host names, and which end the host is.
+    /// Returns the connection that a flow of this host names, and the host's end of it.
     fn named(&self, host: HostIndex, flow: Flow) -> Option<(u32, usize)> {
         let Number(number) = flow.connection?;
         let ends = self.all.get(&number.get())?;
@@ -88,7 +88,7 @@ impl Connections {
         (ends[1 - own].address.ip() == flow.peer.ip()).then_some((number.get(), own))
     }
 
-    /// The connection that this host has opened to there, or a new one.
+    /// Returns the connection that this host has opened to `to`, or a new one.
     fn opened(
         &mut self,
         (host, from): (HostIndex, SocketAddr),
@@ -117,7 +117,7 @@ impl Connections {
         pieces
     }
 
-    /// Closes an end. Both are forgotten when nobody has the connection any more.
+    /// Closes an end. The connection is forgotten when both ends are closed.
     fn close(&mut self, connection: u32, end: usize) {
         let Some(ends) = self.all.get_mut(&connection) else { return };
         ends[end].is_open = false;
@@ -138,8 +138,8 @@ impl<W: Wrapper> World<W> {
         self.queue.at(at, Event::Arrives(key));
     }
 
-    /// Sends a message of this host from this address. A request by a connection that is gone is told; a response finds
-    /// another one (RFC 3261 §18.2.2).
+    /// Sends a message of this host from this address. If the connection is gone, the failure of a request is reported,
+    /// and a response uses another connection (RFC 3261 §18.2.2).
     pub(super) fn put(
         &mut self,
         now: Instant,
@@ -169,7 +169,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// Puts bytes on their way, behind those before them.
+    /// Puts bytes on their way, after those sent before.
     fn put_piece(&mut self, now: Instant, (connection, own): (u32, usize), piece: Vec<u8>) {
         let Some(ends) = self.connections.all.get(&connection) else { return };
         if ends[1 - own].is_stuck {
@@ -201,7 +201,7 @@ impl<W: Wrapper> World<W> {
         self.later(at, LinkMessage::Piece { connection, end: 1 - own });
     }
 
-    /// Whether somebody takes connections on this host; `None`: nobody is there who could say that it is not so.
+    /// Returns whether this host accepts connections; `None`: its machine is gone and cannot refuse.
     fn listens(&self, host: HostIndex) -> Option<bool> {
         match &self.hosts[host as usize].role {
             Role::Answerer { agent: None, refuses, .. } => refuses.then_some(false),
@@ -210,7 +210,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// Bytes come out at an end: messages, as far as they are whole.
+    /// Delivers bytes at an end, and handles the messages that are complete.
     pub(super) fn comes_out(&mut self, now: Instant, connection: u32, end: usize) -> Result<(), String> {
         let Some(ends) = self.connections.all.get_mut(&connection) else { return Ok(()) };
         let (it, other) = if end == 0 {
@@ -263,7 +263,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// Bytes have come to an end that is closed: the other end is told, if there is a machine that can.
+    /// Handles bytes for a closed end: the other end gets a reset, or times out if there is no machine to send one.
     fn answer_nobody(&mut self, now: Instant, connection: u32, end: usize) {
         let Some(host) = self.connections.host(connection, end) else { return };
         let after = if self.listens(host).is_none() { GIVEN_UP } else { self.plan.delay };
@@ -271,7 +271,7 @@ impl<W: Wrapper> World<W> {
         self.later(now + after, LinkMessage::Cut { connection, end: 1 - end });
     }
 
-    /// A connection is cut off for this end: what it has asked for has no answer.
+    /// Closes an end whose connection broke. Its pending requests get no response.
     pub(super) fn is_cut(&mut self, now: Instant, connection: u32, end: usize) -> Result<(), String> {
         let Some(ends) = self.connections.all.get(&connection) else { return Ok(()) };
         let (it, other) = (&ends[end], &ends[1 - end]);
@@ -287,7 +287,7 @@ impl<W: Wrapper> World<W> {
         if waits { self.refused(now, host, (from, to, says_of_peer), &[]) } else { Ok(()) }
     }
 
-    /// A host closes all its connections.
+    /// Closes all connections of a host.
     pub(super) fn close_all(&mut self, host: HostIndex, how: CutOff) {
         let now = self.queue.now();
         let of_host = |(number, ends): (&u32, &[End; 2])| {
@@ -296,7 +296,7 @@ impl<W: Wrapper> World<W> {
         };
         let closed: Vec<_> = self.connections.all.iter().filter_map(of_host).collect();
         for (connection, end) in closed {
-            // What lives on the host hears of it, as from its own kernel.
+            // The agent on the host is told, as by its own kernel.
             self.later(now, LinkMessage::Cut { connection, end });
             if how == CutOff::Told {
                 self.later(now + self.plan.delay, LinkMessage::Cut { connection, end: 1 - end });

@@ -1,4 +1,4 @@
-//! Datagrams, on their way and at their ends.
+//! Datagrams in flight, and their delivery.
 
 use super::host::Role;
 use super::{Event, HANDING_OVER_MICROS, ProcessId, World, Wrapper};
@@ -15,13 +15,13 @@ use rand::Rng as _;
 use sim::engine::{HostIndex, Trace};
 use std::net::SocketAddr;
 
-/// How much of a datagram ICMP sends back: the least that RFC 1812 §4.3.2.3 asks for is as much as fits 576 bytes.
+/// Bytes of a datagram that ICMP quotes: RFC 1812 §4.3.2.3 asks for as much as fits 576 bytes.
 const QUOTED: usize = 548;
 
-/// What answerers refuse calls with.
+/// Status codes with which answerers refuse calls.
 const REFUSALS: [u16; 8] = [302, 404, 480, 486, 486, 500, 503, 603];
 
-/// What is on the way.
+/// An item in flight.
 pub(super) enum LinkMessage {
     Datagram {
         from_host: HostIndex,
@@ -29,37 +29,37 @@ pub(super) enum LinkMessage {
         to: SocketAddr,
         bytes: Vec<u8>,
     },
-    /// What begins with `quoted`, which `host` sent to there from `from`, did not arrive.
+    /// The datagram of `host` that starts with `quoted`, sent from `from` to `to`, did not arrive.
     Refusal {
         host: HostIndex,
         from: SocketAddr,
         to: Flow,
         quoted: Vec<u8>,
-        /// Whether that is because nobody listens there.
+        /// True for port unreachable.
         says_of_peer: bool,
     },
-    /// Bytes come out of a connection at this end.
+    /// Bytes arrive at this end of a connection.
     Piece {
         connection: u32,
         end: usize,
     },
-    /// A connection is cut off for this end.
+    /// A connection breaks for this end.
     Cut {
         connection: u32,
         end: usize,
     },
-    /// A store answers a question.
+    /// Answer of a store.
     Answered {
         host: HostIndex,
-        /// Which life of the host's.
+        /// The life of the host that asked.
         life: u64,
         number: u64,
         answer: Box<StoreAnswer>,
     },
-    /// From one shard of a process to another.
+    /// A message handed from one shard of a process to another.
     Handed {
         host: HostIndex,
-        /// Which life of the host's.
+        /// The life of the host.
         life: u64,
         shard: usize,
         flow: Flow,
@@ -67,10 +67,10 @@ pub(super) enum LinkMessage {
     },
 }
 
-/// A message at its end.
+/// A message that has arrived.
 pub(super) struct Arrived<'a> {
     pub(super) from_host: HostIndex,
-    /// What it came by.
+    /// Ingress flow.
     pub(super) flow: Flow,
     pub(super) to: SocketAddr,
     pub(super) bytes: &'a [u8],
@@ -99,8 +99,8 @@ impl<W: Wrapper> World<W> {
             }
             Role::Process(Some(process)) => {
                 let (mut sent, mut probes) = process.tick(now);
-                // A balancer sends a probe on to one of its members, and has a session of it. So that nothing is left
-                // in the end, nobody probes a balancer once the callers have stopped.
+                // A balancer forwards a probe to a member and keeps a session of it. Probes to balancers therefore end
+                // with the callers, so that no session is left.
                 if now >= self.plan.end {
                     probes.retain(|probe| self.addresses.contains_key(&probe.to));
                 }
@@ -120,7 +120,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// Sends what an agent has put into its outbox.
+    /// Sends the messages in an agent's outbox.
     fn flush(&mut self, host: HostIndex) -> Result<(), String> {
         let mut told = core::mem::take(&mut self.told);
         let answerers = self.plan.answerer_host(0);
@@ -197,7 +197,7 @@ impl<W: Wrapper> World<W> {
         };
         let stalled_until = self.hosts[host as usize].stalled_until;
         if now < stalled_until {
-            // It lies in the socket's buffer.
+            // It waits in the socket's buffer.
             self.queue.at(stalled_until, Event::Arrives(key));
             return Ok(());
         }
@@ -291,7 +291,7 @@ impl<W: Wrapper> World<W> {
         self.flush(host)
     }
 
-    /// A message came in at the address of a site.
+    /// Handles a message to the address of a site.
     fn asked(&mut self, now: Instant, host: HostIndex, flow: Flow, bytes: &[u8]) -> Result<(), String> {
         let mut bytes = bytes.to_vec();
         if !self.wrapper.hears(&mut bytes) {
@@ -313,7 +313,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// A datagram has come to the shard that handles it.
+    /// Handles a message on its shard.
     fn handled(
         &mut self,
         now: Instant,
@@ -335,7 +335,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// The checkers see what this host's process sends when no datagram has come in.
+    /// Shows the checkers messages that a process sends without an incoming message.
     fn unasked(
         &mut self,
         now: Instant,
@@ -348,7 +348,7 @@ impl<W: Wrapper> World<W> {
         self.checkers.unasked(now, place, process, cause, sent)
     }
 
-    /// The checkers hear of the records that the last step of this host's process has brought.
+    /// Passes the records of a process's last step to the checkers.
     fn written(&mut self, host: HostIndex, place: ProcessId) {
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return };
         let mut records = process.written();
@@ -356,7 +356,7 @@ impl<W: Wrapper> World<W> {
         self.checkers.written(place, &records);
     }
 
-    /// A store has answered a question of this host's process.
+    /// Handles a store's answer to a process.
     fn answered(
         &mut self,
         now: Instant,
@@ -376,7 +376,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// Has the stores asked what the process on this host wants to know.
+    /// Passes a process's questions to its stores.
     fn consult(&mut self, now: Instant, host: HostIndex) {
         let it = &mut self.hosts[host as usize];
         let (Role::Process(Some(process)), Some(stores)) = (&mut it.role, &mut it.stores) else { return };
@@ -388,7 +388,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// What this host has sent did not arrive.
+    /// Handles an ICMP error about a datagram of this host.
     pub(super) fn refused(
         &mut self,
         now: Instant,
@@ -408,7 +408,7 @@ impl<W: Wrapper> World<W> {
     }
 }
 
-/// With which status an answerer refuses a call, if it does: each copy as the first.
+/// Returns the status with which an answerer refuses a call; `None`: it accepts. Copies of an INVITE get the same.
 fn refused(refuses: Refuses, host: HostIndex, bytes: &[u8]) -> Option<u16> {
     let invite = wire::scan(bytes).ok().filter(|message| message.method() == Some(wire::Method::Invite))?;
     let mut hasher = Trace::default();
@@ -419,13 +419,13 @@ fn refused(refuses: Refuses, host: HostIndex, bytes: &[u8]) -> Option<u16> {
     refuses.then(|| REFUSALS[(hash >> 32) as usize % REFUSALS.len()])
 }
 
-/// Whether this is a response to a REGISTER.
+/// Returns true for a response to a REGISTER.
 fn is_of_register(bytes: &[u8]) -> bool {
     wire::scan(bytes)
         .is_ok_and(|message| message.status().is_some() && message.cseq().method == wire::Method::Register)
 }
 
-/// First line and Call-ID of a message.
+/// Returns first line, CSeq and Call-ID of a message.
 fn gist(bytes: &[u8]) -> String {
     let Ok(message) = wire::scan(bytes) else { return "unreadable".to_owned() };
     let start = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
@@ -434,7 +434,7 @@ fn gist(bytes: &[u8]) -> String {
     format!("{start} ({} {}, {call})", cseq.number, cseq.method.name())
 }
 
-/// Every byte of a datagram into the digest.
+/// Adds every byte of a datagram to the digest.
 pub(super) fn mix(trace: &mut Trace, bytes: &[u8]) {
     for word in bytes.chunks(8) {
         let mut all = [0; 8];

@@ -25,7 +25,7 @@ fn is_ack(bytes: &[u8]) -> bool {
     is(bytes, "ACK")
 }
 
-/// What a balancer sends for a response.
+/// Violations on responses.
 pub(crate) fn of_responses() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::ResponseCopies).on(is_any_response, |_, _, _, _, sent| sent.extend(sent.clone())),
@@ -44,7 +44,7 @@ pub(crate) fn of_responses() -> Vec<Canary> {
     ]
 }
 
-/// What it sends for a request.
+/// Violations on requests.
 pub(crate) fn of_requests() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::NoSip).tampers(is_request, |one| one.bytes.truncate(9)),
@@ -80,7 +80,7 @@ pub(crate) fn of_requests() -> Vec<Canary> {
     ]
 }
 
-/// Whom it sends calls to, and under which branch.
+/// Violations in the choice of node and branch.
 pub(crate) fn of_ways() -> Vec<Canary> {
     vec![
         // One BYE of fifty.
@@ -103,7 +103,7 @@ pub(crate) fn of_ways() -> Vec<Canary> {
                 }
             },
         ),
-        // What is repeated goes to somebody whom another call went to.
+        // A copy goes to the node of another call.
         breaks_run(RunRule::Moved).says(|memory, _, _, sent| {
             for invite in sent.iter_mut().filter(|one| is_invite(&one.bytes)) {
                 if !memory.seen.insert(invite.bytes.clone())
@@ -121,7 +121,7 @@ pub(crate) fn of_ways() -> Vec<Canary> {
                 }
             }
         }),
-        // The second process of a site makes branches of its own, and has the address every other moment.
+        // The second process of a site makes branches of its own, and the processes take over the address in turn.
         Canary::new(RunRule::RebranchedLater.text(), |plan| balancer(plan) && plan.sites[0].processes > 1)
             .prepare(|plan| {
                 calm(plan);
@@ -160,7 +160,7 @@ fn several_shards(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| matches!(&site.role, SiteRole::Balancer(file) if file.shards > 1))
 }
 
-/// Shows a wrong state.
+/// Falsifies the reported state.
 fn cooks(rule: RunRule, cook: fn(&mut BalancerState)) -> Canary {
     breaks_run(rule).shows(move |_, shown| {
         if let Shown::Balancer(state) = shown {
@@ -169,7 +169,7 @@ fn cooks(rule: RunRule, cook: fn(&mut BalancerState)) -> Canary {
     })
 }
 
-/// What it shows of its state.
+/// Violations in the reported state.
 pub(crate) fn of_books() -> Vec<Canary> {
     vec![
         cooks(RunRule::Leases, |state| state.audit = Err("one too many".to_owned())),
@@ -181,7 +181,7 @@ pub(crate) fn of_books() -> Vec<Canary> {
         }),
         cooks(RunRule::TransactionsSeen, |state| state.transactions += 1_000_000),
         cooks(RunRule::LoadLeft, |state| state.loads[0] += Load { work: 1, ..Load::default() }),
-        // One that never ends, of a balancer that nothing happens to.
+        // Reports a session that never ends, of a balancer without faults.
         breaks_run(RunRule::TableLeft)
             .prepare(|plan| {
                 calm(plan);

@@ -1,4 +1,4 @@
-//! What canaries are made of, and the plans that they are put into.
+//! Building blocks of canaries, and the plans that they run in.
 
 use base::{Flow, Instant, Transport};
 use control::Drainer;
@@ -16,10 +16,10 @@ use swarm::{ProcessInput, Sent};
 use swarm::{draw, run_with};
 use wire::{Message, Method};
 
-/// The most plans that a canary is put into until somebody notices.
+/// Most plans that a canary is tried in until its rule is reported.
 const PLANS: usize = 30;
 
-/// How far an INVITE has come that a process sent on.
+/// Progress of a forwarded INVITE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Silent,
@@ -34,32 +34,32 @@ struct Invite {
     sent: Sent,
 }
 
-/// What a canary remembers of a run.
+/// State of a canary during a run.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) count: u32,
     pub(crate) kept: Vec<Sent>,
     pub(crate) seen: BTreeSet<Vec<u8>>,
     pub(crate) records: Vec<CallRecord>,
-    /// That were to be stopped.
+    /// Servers that were ordered to stop.
     pub(crate) servers: Vec<Server>,
     invites: Vec<Invite>,
 }
 
 impl Memory {
-    /// Whether this is one time of so many.
+    /// Returns true at every `every`-th call.
     pub(crate) fn turn(&mut self, every: u32) -> bool {
         self.count += 1;
         self.count.is_multiple_of(every)
     }
 
-    /// The last INVITE that this process sent on and that has come so far.
+    /// Returns the last INVITE that this process forwarded and that is at this stage.
     pub(crate) fn invite(&self, at: ProcessId, stage: Stage) -> Option<Sent> {
         let fits = |invite: &&Invite| (invite.site, invite.stage) == (at.site, stage);
         self.invites.iter().rev().find(fits).map(|invite| invite.sent.clone())
     }
 
-    /// The INVITE of this call that this process sent on.
+    /// Returns the INVITE of this call that this process forwarded.
     pub(crate) fn invite_of(&self, at: ProcessId, call: &[u8]) -> Option<Sent> {
         let fits = |invite: &&Invite| invite.site == at.site && invite.call == call;
         self.invites.iter().rev().find(fits).map(|invite| invite.sent.clone())
@@ -90,10 +90,10 @@ type Says = dyn Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + S
 type Writes = dyn Fn(&mut Memory, &mut Vec<CallRecord>) + Send + Sync;
 type Orders = dyn Fn(&mut Memory, &mut Vec<Order>) + Send + Sync;
 type Shows = dyn Fn(&mut Memory, &mut Shown) + Send + Sync;
-/// Which datagrams.
+/// Selects datagrams.
 pub(crate) type Kind = fn(&[u8]) -> bool;
 
-/// Something that breaks one rule.
+/// A fault that breaks one rule.
 #[derive(Clone)]
 pub(crate) struct Canary {
     pub(crate) rule: &'static str,
@@ -130,22 +130,22 @@ impl Canary {
         }
     }
 
-    /// In a plan that was changed so.
+    /// Changes the plan before the run.
     pub(crate) fn prepare(self, prepare: fn(&mut Plan)) -> Self {
         Self { prepare, ..self }
     }
 
-    /// Changes what a process gets.
+    /// Changes a process's incoming datagrams.
     pub(crate) fn hears(self, hears: fn(&mut Memory, &mut Vec<u8>)) -> Self {
         Self { hears, ..self }
     }
 
-    /// Keeps such datagrams from a process.
+    /// Drops incoming datagrams of a kind.
     pub(crate) fn swallows(self, swallows: fn(&[u8]) -> bool) -> Self {
         Self { swallows, ..self }
     }
 
-    /// Changes what a process sends.
+    /// Changes the messages that a process sends.
     pub(crate) fn says(
         self,
         says: impl Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync + 'static,
@@ -153,12 +153,12 @@ impl Canary {
         Self { says: Arc::new(says), ..self }
     }
 
-    /// Changes each datagram of a kind that a process sends.
+    /// Changes each sent datagram of a kind.
     pub(crate) fn tampers(self, kind: Kind, change: fn(&mut Sent)) -> Self {
         self.says(move |_, _, _, sent| sent.iter_mut().filter(|one| kind(&one.bytes)).for_each(change))
     }
 
-    /// Changes what a process sends for a datagram of a kind that it has got.
+    /// Changes the messages that a process sends for an incoming datagram of a kind.
     pub(crate) fn on(
         self,
         kind: Kind,
@@ -173,7 +173,7 @@ impl Canary {
         })
     }
 
-    /// Changes what a process sends when its time has come.
+    /// Changes the messages that a process sends at a timer.
     pub(crate) fn on_timer(self, act: fn(&mut Memory, ProcessId, &mut Vec<Sent>)) -> Self {
         self.says(move |memory, at, cause, sent| {
             if matches!(cause, ProcessInput::Timer) {
@@ -182,7 +182,7 @@ impl Canary {
         })
     }
 
-    /// Changes what a process writes of calls.
+    /// Changes the records that a process writes.
     pub(crate) fn writes(
         self,
         writes: impl Fn(&mut Memory, &mut Vec<CallRecord>) + Send + Sync + 'static,
@@ -190,12 +190,12 @@ impl Canary {
         Self { writes: Arc::new(writes), ..self }
     }
 
-    /// Changes what a process shows.
+    /// Changes the state that a process reports.
     pub(crate) fn shows(self, shows: impl Fn(&mut Memory, &mut Shown) + Send + Sync + 'static) -> Self {
         Self { shows: Arc::new(shows), ..self }
     }
 
-    /// Changes what a scaler wants.
+    /// Changes the orders of a scaler.
     pub(crate) fn orders(
         self,
         orders: impl Fn(&mut Memory, &mut Vec<Order>) + Send + Sync + 'static,
@@ -203,12 +203,12 @@ impl Canary {
         Self { orders: Arc::new(orders), ..self }
     }
 
-    /// Has a scaler drain in the name of an operator.
+    /// Makes a scaler drain as an operator.
     pub(crate) fn drains_as_operator(self) -> Self {
         Self { drains_as: Drainer::Operator, ..self }
     }
 
-    /// Changes what an answerer sends.
+    /// Changes a message of an answerer.
     pub(crate) fn answers(self, answers: fn(&mut Memory, &mut Sent)) -> Self {
         Self { answers, ..self }
     }
@@ -223,10 +223,10 @@ impl Canary {
         Self { hands_over: false, ..self }
     }
 
-    /// Puts it into plans until its rule is found broken.
+    /// Runs plans until one reports the broken rule.
     ///
     /// # Errors
-    /// Says what else was found.
+    /// Lists the other reports.
     pub(crate) fn is_noticed(&self) -> Result<(), String> {
         let mut findings = Vec::new();
         for mut plan in (0..).map(draw).filter(self.fits).take(PLANS) {
@@ -294,12 +294,12 @@ fn is_balancer(role: &SiteRole) -> bool {
     matches!(role, SiteRole::Balancer(_))
 }
 
-/// Over TCP.
+/// Plans over TCP.
 pub(crate) fn over_tcp(plan: &Plan) -> bool {
     plan.transport == Transport::Tcp
 }
 
-/// Balancers alone.
+/// Plans with balancers only.
 pub(crate) fn balancer(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| is_balancer(&site.role))
 }
@@ -316,78 +316,78 @@ fn forks(role: &SiteRole) -> bool {
     is_proxy(role) && role.file().is_some_and(FilePlan::forks)
 }
 
-/// Proxies alone, which keep all transactions and send each request to one next hop.
+/// Plans with proxies only, which keep all transactions and send each request to one next hop.
 pub(crate) fn proxy(plan: &Plan) -> bool {
     let is_plain = |role: &SiteRole| is_proxy(role) && !shares(role) && !forks(role);
     plan.sites.iter().all(|site| is_plain(&site.role))
 }
 
-/// Proxies, some of which send a request to several next hops.
+/// Plans in which a proxy forks.
 pub(crate) fn forking(plan: &Plan) -> bool {
     plan.sites.iter().any(|site| forks(&site.role))
 }
 
-/// Proxies, some of which keep the state of calls.
+/// Plans in which a proxy keeps the state of calls.
 pub(crate) fn keeping_calls(plan: &Plan) -> bool {
     let keeps = |role: &SiteRole| is_proxy(role) && role.forwards(Forward::Dialog);
     plan.sites.iter().any(|site| keeps(&site.role))
 }
 
-/// Balancers, one of which has calls wait for nodes with room.
+/// Plans in which a balancer has a queue.
 pub(crate) fn queueing(plan: &Plan) -> bool {
     let has_queue =
         |role: &SiteRole| matches!(role, SiteRole::Balancer(file) if file.pools[0].settings.queue.is_some());
     plan.sites.iter().any(|site| has_queue(&site.role))
 }
 
-/// A balancer that starts and stops its servers.
+/// Plans in which a balancer starts and stops its servers.
 pub(crate) fn scaled(plan: &Plan) -> bool {
     plan.sites.iter().any(|site| site.role.scale().is_some())
 }
 
-/// Proxies that share out the state of calls.
+/// Plans whose proxies share out the state of calls.
 pub(crate) fn sharing(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| shares(&site.role))
 }
 
-/// Proxies that share out this, with authentication or without.
+/// Plans whose proxies share out this function, with authentication or without.
 fn sharing_with(plan: &Plan, function: Function, has_users: bool) -> bool {
     let shares =
         |file: &FilePlan| file.shared_function() == Some(function) && file.users.is_some() == has_users;
     plan.sites.iter().all(|site| site.role.file().is_some_and(shares))
 }
 
-/// Proxies that share out transactions alone.
+/// Plans whose proxies share out transactions alone.
 pub(crate) fn sharing_transactions(plan: &Plan) -> bool {
     sharing_with(plan, Function::State, false)
 }
 
-/// Proxies that share out dialogs and records as well.
+/// Plans whose proxies share out dialogs and records too.
 pub(crate) fn sharing_dialogs(plan: &Plan) -> bool {
     sharing_with(plan, Function::Dialog, false)
 }
 
-/// Proxies that share out transactions and authentication.
+/// Plans whose proxies share out transactions and authentication.
 pub(crate) fn sharing_authentication(plan: &Plan) -> bool {
     sharing_with(plan, Function::State, true)
 }
 
-/// Proxies that share out all three.
+/// Plans whose proxies share out all three.
 pub(crate) fn sharing_all(plan: &Plan) -> bool {
     sharing_with(plan, Function::Dialog, true)
 }
 
-/// A registrar and its users' phones.
+/// Plans with a registrar and its users' phones.
 pub(crate) fn home(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| matches!(site.role, SiteRole::Home(_)))
 }
 
-/// Sites of several pools.
+/// Plans with sites of several pools.
 pub(crate) fn mixed(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| matches!(site.role, SiteRole::Mixed(_)))
 }
 
-/// A balancer whose members are proxies, several of them.
+/// Plans with a balancer whose members are several proxies.
 pub(crate) fn balancer_first(plan: &Plan) -> bool {
     plan.sites.iter().any(|site| {
         let targets = site.role.targets();
@@ -397,12 +397,12 @@ pub(crate) fn balancer_first(plan: &Plan) -> bool {
     })
 }
 
-/// Of which no call may fail.
+/// Plans with balancers only in which no call may fail.
 pub(crate) fn gentle(plan: &Plan) -> bool {
     balancer(plan) && plan.care == Severity::Gentle
 }
 
-/// Nothing goes wrong by itself.
+/// Removes all faults from the plan.
 pub(crate) fn calm(plan: &mut Plan) {
     plan.rules.clear();
     plan.actions.clear();
@@ -413,7 +413,7 @@ pub(crate) fn act(plan: &mut Plan, millis: u64, action: PlannedAction) {
     plan.actions.sort_by_key(|&(at, _)| at);
 }
 
-/// The address of the process that sends.
+/// Address of the sending process.
 pub(crate) fn own(at: ProcessId) -> SocketAddr {
     site_address(at.site)
 }
@@ -428,14 +428,14 @@ pub(crate) fn is(bytes: &[u8], method: &str) -> bool {
     bytes.starts_with(method.as_bytes()) && bytes.get(method.len()) == Some(&b' ')
 }
 
-/// Whether this process sent this request.
+/// Returns true if this process sent this request.
 pub(crate) fn sent_by(at: ProcessId, one: &Sent) -> bool {
     let message = scanned(&one.bytes);
     let via = message.top_via();
     via.host.ip().zip(via.port).map(SocketAddr::from) == Some(own(at))
 }
 
-/// A response of this method with a status in this range.
+/// Returns true for a response to this method with a status in this range.
 pub(crate) fn is_response(bytes: &[u8], method: Method, status: core::ops::Range<u16>) -> bool {
     wire::scan(bytes).is_ok_and(|message| {
         message.status().is_some_and(|is| status.contains(&is)) && message.cseq().method == method
@@ -450,7 +450,7 @@ pub(crate) fn is_request(bytes: &[u8]) -> bool {
     wire::scan(bytes).is_ok_and(|message| message.method().is_some())
 }
 
-/// Of the sender's own: no Via below.
+/// Returns true for a request made by the sender itself: it has one Via.
 pub(crate) fn is_own(bytes: &[u8], method: &str) -> bool {
     is(bytes, method) && !scanned(bytes).has_lower_vias()
 }
@@ -464,12 +464,12 @@ fn edit(bytes: &mut Vec<u8>, change: impl FnOnce(String) -> String) {
     *bytes = change(text).into_bytes();
 }
 
-/// Replaces the first of these texts.
+/// Replaces the first occurrence of a text.
 pub(crate) fn replace(bytes: &mut Vec<u8>, from: &str, to: &str) {
     edit(bytes, |text| text.replacen(from, to, 1));
 }
 
-/// Replaces the value of a line, the first of its name but for so many.
+/// Replaces the value of a header line, after skipping `skip` lines of that name.
 pub(crate) fn line(bytes: &mut Vec<u8>, name: &str, skip: usize, change: impl FnOnce(&str) -> String) {
     edit(bytes, |text| {
         let start = format!("\r\n{name}: ");
@@ -480,7 +480,7 @@ pub(crate) fn line(bytes: &mut Vec<u8>, name: &str, skip: usize, change: impl Fn
     });
 }
 
-/// Takes the first line of a name away.
+/// Removes the first line of a name.
 pub(crate) fn without(bytes: &mut Vec<u8>, name: &str) {
     edit(bytes, |text| {
         let Some(at) = text.find(&format!("\r\n{name}: ")) else { return text };
@@ -494,19 +494,19 @@ pub(crate) fn add(bytes: &mut Vec<u8>, before: &str, new: &str) {
     edit(bytes, |text| text.replacen(&format!("\r\n{before}: "), &format!("\r\n{new}\r\n{before}: "), 1));
 }
 
-/// Has the topmost Via twice.
+/// Duplicates the topmost Via.
 pub(crate) fn double_via(bytes: &mut Vec<u8>) {
     line(bytes, "Via", 0, |via| format!("{via}\r\nVia: {via}"));
 }
 
-/// Another body.
+/// Adds a byte to the body.
 pub(crate) fn embody(bytes: &mut Vec<u8>) {
     let length = scanned(bytes).body().len() + 1;
     line(bytes, "Content-Length", 0, |_| length.to_string());
     bytes.push(b'x');
 }
 
-/// Another last character of the branch of a Via.
+/// Changes the last character of a Via's branch.
 pub(crate) fn rebranch(bytes: &mut Vec<u8>, via: usize) {
     line(bytes, "Via", via, |value| {
         let start = value.find("branch=").expect("every Via has a branch") + 7;
@@ -526,7 +526,7 @@ pub(crate) fn elsewhere(sent: &mut Sent) {
     sent.to.set_port(port);
 }
 
-/// An answer to a request.
+/// Makes a response to a request.
 pub(crate) fn response(request: &[u8], from: SocketAddr, status: u16) -> Sent {
     let mut bytes = Vec::new();
     wire::write_response(&scanned(request), from, status, "Made up", "canary", &[], &mut bytes);
@@ -534,7 +534,7 @@ pub(crate) fn response(request: &[u8], from: SocketAddr, status: u16) -> Sent {
     Sent::by(Flow::udp(0, to), bytes)
 }
 
-/// A response without its topmost Via, to where the next one leads.
+/// Forwards a response by its next Via.
 pub(crate) fn passed_on(response: &[u8]) -> Option<Sent> {
     let to = wire::response_target(&scanned(response).second_via()?)?;
     let mut bytes = response.to_vec();
@@ -542,7 +542,7 @@ pub(crate) fn passed_on(response: &[u8]) -> Option<Sent> {
     Some(Sent::by(Flow::udp(0, to), bytes))
 }
 
-/// A request of another method that an INVITE's sender might make of it: the topmost Via alone, no body.
+/// Makes the ACK or CANCEL of an INVITE's sender: only the topmost Via, and no body.
 pub(crate) fn made_of(invite: &Sent, method: &str) -> Sent {
     let mut sent = invite.clone();
     while scanned(&sent.bytes).has_lower_vias() {

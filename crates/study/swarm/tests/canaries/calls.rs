@@ -17,7 +17,7 @@ pub(crate) fn all() -> Vec<Canary> {
             core::mem::swap(&mut memory.records, records);
         }),
         breaks(ProcessRule::RecordTwice).writes(|_, records| records.extend(records.clone())),
-        // Again, when the next one is written.
+        // The record of a call comes again with the next one.
         breaks(ProcessRule::RecordTwice).writes(|memory, records| {
             let before = core::mem::replace(&mut memory.records, records.clone());
             records.extend(before);

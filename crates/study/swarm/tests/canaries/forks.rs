@@ -14,12 +14,12 @@ fn accepts(bytes: &[u8]) -> bool {
 
 pub(crate) fn all() -> Vec<Canary> {
     vec![
-        // It hears of a second 2xx, and tells nobody.
+        // It does not forward a second 2xx.
         breaks(ProcessRule::LostSuccess)
             .on(accepts, |_, _, _, _, sent| sent.retain(|one| !accepts(&one.bytes))),
         breaks(ProcessRule::LoserNotCancelled)
             .on(accepts, |_, _, _, _, sent| sent.retain(|one| !is_own(&one.bytes, "CANCEL"))),
-        // The last refusal, whatever the others were.
+        // It sends the last failure, whatever the others were.
         breaks(ProcessRule::NotBest).on(
             |bytes| is_response(bytes, Method::Invite, 300..700),
             |_, _, _, _, sent| {
@@ -29,7 +29,7 @@ pub(crate) fn all() -> Vec<Canary> {
                 }
             },
         ),
-        // It goes on where somebody has declined for all.
+        // It tries another next hop after a 6xx.
         breaks(ProcessRule::AfterDecline).on(
             |bytes| is_response(bytes, Method::Invite, 600..700),
             |memory, at, bytes, _, sent| {

@@ -10,14 +10,14 @@ fn breaks(rule: ProcessRule) -> Canary {
 
 pub(crate) fn all() -> Vec<Canary> {
     vec![
-        // It tells the caller that it is at work, and calls nobody.
+        // It sends 100 to the caller, and no INVITE to the contacts.
         breaks(ProcessRule::NotFound).says(|_, _, _, sent| sent.retain(|one| !is(&one.bytes, "INVITE"))),
-        // It calls a contact that nobody has registered.
+        // It calls a contact that was never registered.
         breaks(ProcessRule::CalledGone).tampers(
             |bytes| is(bytes, "INVITE"),
             |one| replace(&mut one.bytes, "sip:phone-", "sip:former-phone-"),
         ),
-        // It believes everybody.
+        // It accepts every REGISTER.
         breaks(ProcessRule::Unproven).on(
             |bytes| is(bytes, "REGISTER"),
             |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 200)],

@@ -17,7 +17,7 @@ fn accepts(bytes: &[u8]) -> bool {
     is_response(bytes, Method::Invite, 200..300)
 }
 
-/// Put into the plans of one kind of element.
+/// Canaries for the plans of one kind of element.
 fn of(kind: fn(&Plan) -> bool) -> Vec<Canary> {
     let breaks = |rule: ProcessRule| Canary::new(rule.text(), kind);
     vec![

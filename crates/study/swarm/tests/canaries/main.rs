@@ -1,8 +1,7 @@
-//! Every rule that a run is held to bites: for each there is a canary, something that breaks it on purpose, and that
-//! is noticed.
+//! Tests that every rule of a run detects its violation: each has a canary, which breaks it on purpose.
 //!
-//! Canaries stand between the processes and the network, or between them and whoever looks into them: what the
-//! checkers see is what a broken process would send and show.
+//! Canaries stand between the processes, the network and the checkers. The checkers see the messages and the state of a
+//! broken process.
 
 mod balancer;
 mod cage;
@@ -64,7 +63,7 @@ fn every_rule_has_a_canary() {
 #[test]
 fn every_canary_is_noticed() {
     let canaries = canaries();
-    // What is found in a process panics: a hundred back traces tell nobody anything.
+    // Violations in a process panic, and back traces of a hundred expected panics are of no use.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let outcomes = sweep(canaries.len(), all_cores(), |at| canaries[at].is_noticed(), |_| {});

@@ -9,7 +9,7 @@ fn breaks(rule: RunRule) -> Canary {
     Canary::new(rule.text(), mixed)
 }
 
-/// Whether this begins a call.
+/// Returns true for an INVITE outside any dialog.
 fn begins(bytes: &[u8]) -> bool {
     is(bytes, "INVITE") && scanned(bytes).to_tag().is_none()
 }
@@ -24,7 +24,7 @@ pub(crate) fn all() -> Vec<Canary> {
     let is_answered = |record: &&mut CallRecord| record.accepted.is_some();
     vec![
         breaks(RunRule::WrongPool).tampers(begins, elsewhere),
-        // It refuses every fifth call, and gives a copy of its INVITE to the member that it would have gone to.
+        // It refuses every fifth call, and forwards a copy of the INVITE.
         breaks(RunRule::Ghost).on(begins, |memory, _, bytes, from, sent| {
             let is_first = memory.seen.insert(bytes.to_vec());
             let goes_on = sent.iter().find(|one| begins(&one.bytes)).cloned();
@@ -53,7 +53,7 @@ pub(crate) fn all() -> Vec<Canary> {
                 state.waiting = 1;
             }
         }),
-        // A dialog's requests go to the neighbour of who has it.
+        // Requests of a dialog go to the wrong answerer.
         breaks(RunRule::WrongAnswerer)
             .tampers(|bytes| is(bytes, "BYE") && !is_response(bytes, Method::Bye, 100..700), elsewhere),
     ]

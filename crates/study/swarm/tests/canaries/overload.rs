@@ -1,4 +1,4 @@
-//! Balancers that refuse what they should not, or tell strangers of their load.
+//! Balancers that refuse the wrong requests, or send feedback to strangers.
 
 use crate::cage::*;
 use swarm::{RunRule, Sent, Shown};
@@ -8,7 +8,7 @@ fn breaks(rule: RunRule) -> Canary {
     Canary::new(rule.text(), balancer)
 }
 
-/// Whether this begins a call.
+/// Returns true for an INVITE outside any dialog.
 fn begins(bytes: &[u8]) -> bool {
     is(bytes, "INVITE") && scanned(bytes).to_tag().is_none()
 }
@@ -21,13 +21,13 @@ fn refuse(bytes: &[u8], from: std::net::SocketAddr) -> Sent {
 
 pub(crate) fn all() -> Vec<Canary> {
     vec![
-        // It refuses every fifth call, and sends it on all the same.
+        // It refuses every fifth call, and forwards it too.
         breaks(RunRule::RefusedReached).on(begins, |memory, _, bytes, from, sent| {
             if memory.seen.insert(call_of(bytes)) && memory.turn(5) {
                 sent.insert(0, refuse(bytes, from));
             }
         }),
-        // It refuses the copy of what it has sent on.
+        // It refuses a copy of a forwarded request.
         breaks(RunRule::AdmittedRefused).on(begins, |memory, _, bytes, from, sent| {
             if !memory.seen.insert(bytes.to_vec()) {
                 *sent = vec![refuse(bytes, from)];

@@ -38,7 +38,7 @@ fn refuses(bytes: &[u8]) -> bool {
     is_response(bytes, Method::Invite, 300..700)
 }
 
-/// What a proxy sends for a response.
+/// Violations on responses.
 pub(crate) fn of_responses() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::ResponseToNothing)
@@ -49,7 +49,7 @@ pub(crate) fn of_responses() -> Vec<Canary> {
             })
             .on(is_any_response, |_, _, bytes, _, sent| sent.extend(passed_on(bytes))),
         breaks(ProcessRule::Passed100).tampers(rings, |one| restatus(&mut one.bytes, 100)),
-        // A 2xx that comes again: where other responses go is a rule of its own.
+        // Only repeated 2xx, since the target of other responses is checked by another rule.
         breaks(ProcessRule::ResponseTarget).on(accepts, |memory, _, bytes, _, sent| {
             if !memory.seen.insert(bytes.to_vec()) {
                 sent.iter_mut().for_each(elsewhere);
@@ -98,7 +98,7 @@ pub(crate) fn of_responses() -> Vec<Canary> {
     ]
 }
 
-/// What it answers.
+/// Violations in the proxy's own responses.
 pub(crate) fn of_answers() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::Repetition).on(is_invite, |memory, _, bytes, from, sent| {
@@ -122,7 +122,7 @@ pub(crate) fn of_answers() -> Vec<Canary> {
     ]
 }
 
-/// What it sends again.
+/// Violations in retransmissions.
 pub(crate) fn of_retransmissions() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::AgainUnasked)
@@ -150,7 +150,7 @@ pub(crate) fn of_retransmissions() -> Vec<Canary> {
     ]
 }
 
-/// What it sends of its own: ACK to a refusal, CANCEL.
+/// Violations in requests made by the proxy: ACK to a failure, CANCEL.
 pub(crate) fn of_its_own() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::OwnBranch).tampers(is_own_cancel, |one| rebranch(&mut one.bytes, 0)),
@@ -167,7 +167,7 @@ pub(crate) fn of_its_own() -> Vec<Canary> {
         breaks(ProcessRule::AckToNone).on(rings, |memory, at, _, _, sent| {
             sent.extend(memory.invite(at, Stage::Ringing).map(|invite| made_of(&invite, "ACK")));
         }),
-        // The ACK to one refusal is sent for the next.
+        // The ACK to one failure is sent for the next.
         breaks(ProcessRule::AckToOther).on(refuses, |memory, at, _, _, sent| {
             for one in sent.iter_mut().filter(|one| is_own_ack(&one.bytes)) {
                 let before = core::mem::replace(&mut memory.kept, vec![one.clone()]);
@@ -205,13 +205,13 @@ pub(crate) fn of_its_own() -> Vec<Canary> {
     ]
 }
 
-/// The INVITE to another hop, under another branch.
+/// The INVITE for another next hop, under another branch.
 fn alternate(mut invite: Sent) -> Sent {
     rebranch(&mut invite.bytes, 0);
     invite
 }
 
-/// When it sends a request on.
+/// Violations in the timing of forwarded requests.
 pub(crate) fn of_times() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::SentUnasked).on_timer(|memory, at, sent| {
@@ -223,7 +223,7 @@ pub(crate) fn of_times() -> Vec<Canary> {
         breaks(ProcessRule::SentAnswered).on_timer(|memory, at, sent| {
             sent.extend(memory.invite(at, Stage::Answered).map(alternate));
         }),
-        // It says 100 and sends the INVITE on when it has something else to do.
+        // It sends 100, and forwards the INVITE only at its next timer.
         breaks(ProcessRule::SentLate).says(|memory, at, cause, sent| {
             if matches!(cause, swarm::ProcessInput::Timer) {
                 let (own, others) =
@@ -253,7 +253,7 @@ pub(crate) fn of_times() -> Vec<Canary> {
     ]
 }
 
-/// What it makes of a request that it sends on.
+/// Violations in forwarded requests.
 pub(crate) fn of_requests() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::RecordRoutes).tampers(is_invite, |one| without(&mut one.bytes, "Record-Route")),
@@ -286,7 +286,7 @@ pub(crate) fn of_requests() -> Vec<Canary> {
     ]
 }
 
-/// What it shows of itself.
+/// Violations in the reported state.
 pub(crate) fn of_reports() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::Waiting).shows(|_, shown| {

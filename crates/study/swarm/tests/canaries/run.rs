@@ -18,19 +18,19 @@ pub(crate) fn all() -> Vec<Canary> {
         }),
         breaks(RunRule::Nobody).answers(|_, one| one.to = "192.0.2.200:5060".parse().expect("an address")),
         breaks(RunRule::Endless).prepare(|plan| plan.datagrams_max = 100),
-        // A caller that stands still longer than its calls may take to end.
+        // A caller that pauses for longer than its calls may take to end.
         breaks(RunRule::CallersLeft).prepare(|plan| {
             calm(plan);
             plan.callers[0].arrivals.duration = None;
             let end = plan.end.saturating_since(base::Instant::ZERO).as_millis() as u64;
             act(plan, end - 1, PlannedAction::Stall(0, Duration::from_mins(10)));
         }),
-        // The answer to a BYE of one call of eight.
+        // Drops the response to BYE of one call in eight.
         breaks(RunRule::NotAll).swallows(|bytes| {
             let sum: u32 = call_of(bytes).iter().map(|&byte| u32::from(byte)).sum();
             is_response(bytes, Method::Bye, 100..700) && sum.is_multiple_of(8)
         }),
-        // An answerer that does not know its dialogs any more, and says that it ended them.
+        // An answerer that does not find its dialogs, and reports that it ended them.
         breaks(RunRule::AnswerersLeft)
             .prepare(calm)
             .tampers(|bytes| is(bytes, "BYE"), |one| line(&mut one.bytes, "To", 0, |to| format!("{to}x")))
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Vec<Canary> {
                     restatus(&mut one.bytes, 200);
                 }
             }),
-        // The first three calls ask for what nobody can do (RFC 3261 §16.3 step 5).
+        // The first three calls require an extension that no proxy has (RFC 3261 §16.3 step 5).
         Canary::new(RunRule::Failed.text(), gentle).prepare(calm).hears(|memory, bytes| {
             if is(bytes, "INVITE") && (memory.seen.len() < 3 || memory.seen.contains(&call_of(bytes))) {
                 memory.seen.insert(call_of(bytes));
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Canary> {
                 piece.pop();
             }
         }),
-        // Over TCP the other rules see as much: one BYE of fifty goes to another server.
+        // The other rules work over TCP too: one BYE of fifty goes to another server.
         Canary::new(RunRule::WrongAnswerer.text(), over_tcp).says(|memory, _, _, sent| {
             for bye in sent.iter_mut().filter(|one| is(&one.bytes, "BYE")) {
                 if memory.turn(50) {

@@ -1,4 +1,4 @@
-//! Balancers that start and stop their servers, and break rules.
+//! Balancers with scaling that break rules.
 
 use crate::cage::*;
 use control::scale::{Order, Server};
@@ -16,7 +16,7 @@ fn server(address: SocketAddr) -> Server {
 
 pub(crate) fn all() -> Vec<Canary> {
     vec![
-        // It does not wait for the calls of what it drains.
+        // It stops a drained server before its calls end.
         breaks(RunRule::StoppedBusy).orders(|_, orders| {
             let drained = |order: &Order| match order {
                 Order::Drain(address, true) => Some(Order::Stop(server(*address))),
@@ -25,7 +25,7 @@ pub(crate) fn all() -> Vec<Canary> {
             let stops: Vec<_> = orders.iter().filter_map(drained).collect();
             orders.extend(stops);
         }),
-        // What is being stopped gets new calls.
+        // A server that is being stopped gets new calls.
         breaks(RunRule::LostByScaling).orders(|memory, orders| {
             memory.servers.extend(orders.iter().filter_map(|order| match order {
                 Order::Stop(server) => Some(server.clone()),
@@ -34,7 +34,7 @@ pub(crate) fn all() -> Vec<Canary> {
             let addresses = memory.servers.iter().filter_map(|server| server.address);
             orders.extend(addresses.map(|address| Order::Drain(address, false)));
         }),
-        // It stops what it has just started.
+        // It stops servers that it has just started.
         breaks(RunRule::Flaps).orders(|memory, orders| {
             orders.extend(memory.servers.drain(..).map(Order::Stop));
             memory.servers.extend(orders.iter().filter_map(|order| match order {
@@ -42,11 +42,11 @@ pub(crate) fn all() -> Vec<Canary> {
                 _ => None,
             }));
         }),
-        // It drains, and takes no drain back.
+        // It never ends a drain.
         breaks(RunRule::DrainStays)
             .orders(|_, orders| orders.retain(|order| !matches!(order, Order::Drain(_, false)))),
         breaks(RunRule::OperatorDrain).drains_as_operator(),
-        // What it has once stopped it stops again every half minute.
+        // It repeats old stop orders every half minute.
         breaks(RunRule::Restless).orders(|memory, orders| {
             if memory.turn(30) {
                 orders.extend(memory.servers.iter().cloned().map(Order::Stop));
@@ -57,7 +57,7 @@ pub(crate) fn all() -> Vec<Canary> {
             }));
             memory.servers.truncate(1);
         }),
-        // It drains, and stops nothing.
+        // It drains servers, and never stops them.
         breaks(RunRule::RestNumber)
             .orders(|_, orders| orders.retain(|order| !matches!(order, Order::Stop(_)))),
     ]

@@ -12,12 +12,12 @@ fn is_invite(bytes: &[u8]) -> bool {
     is(bytes, "INVITE")
 }
 
-/// Whether what is sent for an INVITE is the INVITE alone: it goes on without a transaction.
+/// Returns true if only the INVITE is sent: it is forwarded without a transaction.
 fn is_passed(sent: &[swarm::Sent]) -> bool {
     matches!(sent, [one] if is_invite(&one.bytes))
 }
 
-/// Where copies go, and under which branch.
+/// Violations in the destination and branch of copies.
 pub(crate) fn of_copies() -> Vec<Canary> {
     vec![
         breaks(ProcessRule::PassedElsewhere).on(is_invite, |memory, at, bytes, _, sent| {
@@ -35,7 +35,7 @@ pub(crate) fn of_copies() -> Vec<Canary> {
                 rebranch(&mut sent[0].bytes, 0);
             }
         }),
-        // It absorbs what it has no transaction of.
+        // It absorbs a request that it has no transaction of.
         breaks(ProcessRule::PassedNot).on(is_invite, |memory, _, bytes, _, sent| {
             if is_passed(sent) && !memory.seen.insert(bytes.to_vec()) {
                 sent.clear();
@@ -48,7 +48,7 @@ pub(crate) fn of_copies() -> Vec<Canary> {
     ]
 }
 
-/// The last one keeps nothing: it sends no 100, and the branch is that of a call which another one keeps.
+/// The last proxy keeps no state: it sends no 100, and uses the branch of a call that another proxy keeps.
 fn keeps_nothing(fits: fn(&swarm::Plan) -> bool) -> Canary {
     Canary::new(ProcessRule::KeptByNobody.text(), fits).on(is_invite, |memory, _, _, _, sent| {
         let branch = |one: &swarm::Sent| scanned(&one.bytes).top_via().branch.map(<[u8]>::to_vec);
@@ -65,10 +65,10 @@ fn keeps_nothing(fits: fn(&swarm::Plan) -> bool) -> Canary {
     })
 }
 
-/// Who keeps the state, and who is said to.
+/// Violations about which proxy keeps the state, and in the marks that say so.
 pub(crate) fn of_state() -> Vec<Canary> {
     vec![
-        // It keeps what another one keeps.
+        // It keeps the state of a call that another proxy keeps.
         breaks(ProcessRule::KeptTwice).on(is_invite, |_, _, bytes, from, sent| {
             let via = scanned(bytes).top_via().value.of(bytes);
             if is_passed(sent) && (via.ends_with(b"done=1") || via.ends_with(b"done=5")) {
@@ -88,7 +88,7 @@ pub(crate) fn of_state() -> Vec<Canary> {
                 replace(&mut sent[0].bytes, "Made up", "Too Many Transactions");
             }
         }),
-        // A copy of a call that is kept is taken for another one.
+        // A copy of a call with state is taken for another call.
         Canary::new(RunRule::TwoStates.text(), sharing).hears(|memory, bytes| {
             if is_invite(bytes) && !memory.seen.insert(bytes.clone()) {
                 rebranch(bytes, 0);
@@ -97,17 +97,17 @@ pub(crate) fn of_state() -> Vec<Canary> {
     ]
 }
 
-/// Who writes the record of a call.
+/// Violations about which proxy writes the record of a call.
 pub(crate) fn of_records() -> Vec<Canary> {
     let breaks = |rule: RunRule| Canary::new(rule.text(), sharing_dialogs);
     vec![
-        // No record is the last one of its call.
+        // No record is final.
         breaks(RunRule::NoRecord).writes(|_, records| {
             for record in records {
                 record.is_final = false;
             }
         }),
-        // Marks get lost between proxies, so that the one behind keeps the call, too.
+        // Marks get lost between proxies, so that the next proxy keeps the call too.
         breaks(RunRule::TwoRecords).hears(|_, bytes| {
             if is_invite(bytes) {
                 replace(bytes, ";done=5", ";done=0");
@@ -116,7 +116,7 @@ pub(crate) fn of_records() -> Vec<Canary> {
     ]
 }
 
-/// Marks that say who is to verify a caller, and those that say that somebody has.
+/// Marks that ask the next proxy to verify the caller, and marks that say that it is verified.
 const ASKED: [&str; 4] = [";done=8", ";done=9", ";done=c", ";done=d"];
 const VERIFIED: [&str; 4] = [";done=2", ";done=3", ";done=6", ";done=7"];
 
@@ -125,50 +125,50 @@ fn has_any(bytes: &[u8], marks: &[&str]) -> bool {
     marks.iter().any(|mark| via.windows(mark.len()).any(|part| part == mark.as_bytes()))
 }
 
-/// An INVITE with credentials.
+/// Returns true for an INVITE with credentials.
 fn has_credentials(bytes: &[u8]) -> bool {
     is_invite(bytes) && scanned(bytes).header("Proxy-Authorization").is_some()
 }
 
-/// An INVITE whose caller a neighbour wants to have verified.
+/// Returns true for an INVITE whose caller a neighbour asks to verify.
 fn is_asked(bytes: &[u8]) -> bool {
     is_invite(bytes) && has_any(bytes, &ASKED)
 }
 
-/// An INVITE that answers the challenge of a proxy behind.
+/// Returns true for an INVITE that answers the challenge of a proxy behind.
 fn is_left(bytes: &[u8]) -> bool {
     has_credentials(bytes) && is_asked(bytes)
 }
 
-/// An INVITE as it leaves the network.
+/// Makes an INVITE as it leaves the network.
 fn leaving(at: swarm::ProcessId, bytes: &[u8]) -> swarm::Sent {
     let mut bytes = bytes.to_vec();
     add(&mut bytes, "Via", &format!("Via: SIP/2.0/UDP {};branch=z9hG4bKcanary", own(at)));
     swarm::Sent::by(base::Flow::udp(0, swarm::answerer_address(0)), bytes)
 }
 
-/// Who verifies callers, and who is said to.
+/// Violations about which proxy verifies callers, and in the marks that say so.
 pub(crate) fn of_authentication() -> Vec<Canary> {
     let breaks = |rule: RunRule| Canary::new(rule.text(), sharing_authentication);
     let also = |rule: RunRule| Canary::new(rule.text(), sharing_all);
     vec![
-        // It lets in whom it should have challenged.
+        // It lets callers pass that it should have challenged.
         breaks(RunRule::Unverified).on(is_invite, |_, at, bytes, _, sent| {
             if sent.iter().any(|one| is_response(&one.bytes, Method::Invite, 407..408)) {
                 *sent = vec![leaving(at, bytes)];
             }
         }),
-        // The last one lets out what it is asked to verify.
+        // The last proxy forwards requests that it is asked to verify.
         also(RunRule::Unverified).on(is_asked, |_, at, bytes, _, sent| *sent = vec![leaving(at, bytes)]),
-        // Credentials for a proxy behind go past it.
+        // Credentials for a proxy behind bypass it.
         breaks(RunRule::VerifiedByNobody).tampers(is_left, |one| one.to = swarm::answerer_address(0)),
-        // It says that it has verified what it leaves to those behind.
+        // It claims to have verified callers that it leaves to proxies behind.
         also(RunRule::VerifiedByNobody).tampers(is_left, |one| {
             for (asked, verified) in ASKED.into_iter().zip(VERIFIED) {
                 replace(&mut one.bytes, asked, &format!("{verified};vouch=0123456789abcdef"));
             }
         }),
-        // It asks nobody to verify what it has not verified.
+        // It forwards unverified requests without asking for verification.
         breaks(RunRule::UnclearProof).tampers(is_asked, |one| {
             for (asked, open) in ASKED.into_iter().zip([";done=0", ";done=1", ";done=4", ";done=5"]) {
                 replace(&mut one.bytes, asked, open);
@@ -176,19 +176,19 @@ pub(crate) fn of_authentication() -> Vec<Canary> {
         }),
         // It does not prove that it has verified a caller.
         also(RunRule::UnclearProof).tampers(is_invite, |one| replace(&mut one.bytes, ";vouch=", ";voucher=")),
-        // It challenges whom a proxy before has verified.
+        // It challenges callers that an earlier proxy has verified.
         breaks(RunRule::ChallengedAgain).on(is_invite, |_, _, bytes, from, sent| {
             if has_any(bytes, &[";vouch="]) {
                 *sent = vec![response(bytes, from, 407)];
             }
         }),
-        // It challenges who has answered a proxy behind.
+        // It challenges callers that have answered a proxy behind.
         also(RunRule::ChallengedAgain).on(has_credentials, |_, _, bytes, from, sent| {
             if sent.iter().any(|one| is_left(&one.bytes)) {
                 *sent = vec![response(bytes, from, 407)];
             }
         }),
-        // Nobody gets through.
+        // No caller gets through.
         breaks(RunRule::NotAll).swallows(has_credentials),
     ]
 }

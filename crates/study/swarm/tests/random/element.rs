@@ -1,4 +1,4 @@
-//! On the balancer.
+//! Random operations on a balancer.
 use super::{data, to_a_stranger};
 use node::ShardCounters;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! On the stateful proxy.
+//! Random operations on a stateful proxy.
 use super::{data, to_a_stranger};
 use node::ShardCounters;
 use proptest::prelude::*;

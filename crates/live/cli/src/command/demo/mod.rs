@@ -1,4 +1,4 @@
-//! `sarabande demo`: the server, the servers behind it and their callers, all on loopback. Three demos stand on one
+//! `sarabande demo`: the server, the servers behind it and their callers, all on loopback. Three demos share one
 //! [`stage`]: [`policies`], [`proxy`] and [`elastic`].
 
 mod elastic;
@@ -18,14 +18,14 @@ pub(crate) struct Arguments {
     policies: policies::PolicyArguments,
 }
 
-/// What else can be shown than the balancer's policies.
+/// The other demos.
 #[derive(clap::Subcommand)]
 enum Other {
-    /// Shows phones that register and call each other through three proxies in a row, which find by themselves who of
-    /// them keeps the state of how many calls, as load rises and falls.
+    /// Shows phones that register and call each other through three proxies in a row. The proxies divide the state of
+    /// the calls among them as the load rises and falls.
     Proxy(proxy::Arguments),
-    /// Shows servers that are started and stopped as callers come and go, and what becomes of the calls when one of
-    /// them has a busy neighbour.
+    /// Shows servers that are started and stopped as the load changes, and the effect of a busy neighbour on one of
+    /// them.
     Elastic(elastic::Arguments),
 }
 

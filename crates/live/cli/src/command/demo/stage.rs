@@ -1,4 +1,4 @@
-//! The stage of all demos: the server in its roles, callers and answerers beside it, and how a demo is shown.
+//! Parts of all demos: the server in its roles, callers and answerers, and the output.
 
 use crate::picture;
 use anyhow::{Context, Result, anyhow};
@@ -17,45 +17,45 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// Where callers and answerers are, on ports that the kernel picks.
+/// Address of callers and answerers, on ports that the kernel chooses.
 pub(super) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Decides when calls come and how long they last.
+/// Seed of arrivals and holding times.
 pub(super) const SEED: u64 = 1;
 
-/// How often a demo is shown.
+/// Interval at which the picture is drawn.
 const FRAME: Duration = Duration::from_millis(200);
-/// How often figures are printed where there is no terminal.
+/// Interval at which figures are printed without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// Plays a demo. A server stays on the thread that it was started on.
+/// Runs a demo. A server stays on the thread that started it.
 pub(super) fn play<T>(played: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, played)
 }
 
-/// A moment of a demo.
+/// State of a demo at one moment.
 pub(super) trait Scene {
-    /// What its lines have told so far.
+    /// What was printed so far.
     type Told: Default;
 
-    /// Draws it in the terminal.
+    /// Draws the picture in the terminal.
     fn draw(&self, frame: &mut Frame<'_>);
 
-    /// Prints what is new where there is no terminal.
+    /// Prints new lines, without a terminal.
     fn print(&self, told: &mut Self::Told, clock: &mut LineClock) -> Result<()>;
 }
 
-/// Says when figures are to be printed again.
+/// Tells when figures should be printed again.
 pub(super) struct LineClock(Instant);
 
 impl LineClock {
-    /// The next ones are due after the whole interval.
+    /// Starts a full interval.
     pub(super) fn restart(&mut self) {
         self.0 = Instant::now() + LINE_EVERY;
     }
 
-    /// Whether they are due. If so, the next ones are an interval later.
+    /// Returns whether figures are due, and starts the next interval if so.
     pub(super) fn is_due(&mut self) -> bool {
         let is_due = Instant::now() >= self.0;
         if is_due {
@@ -65,7 +65,7 @@ impl LineClock {
     }
 }
 
-/// Where scenes are shown: the terminal, or lines.
+/// Output of scenes: the terminal, or lines.
 pub(super) struct Screen<T> {
     terminal: Option<picture::Screen>,
     told: T,
@@ -75,8 +75,7 @@ pub(super) struct Screen<T> {
 }
 
 impl<T: Default> Screen<T> {
-    /// The terminal, unless there is none. The signals `ends` ask to quit, as a key of
-    /// the terminal does.
+    /// Opens the terminal, if there is one. The signals `ends` quit the demo, as a key of the terminal does.
     pub(super) fn open(ends: &[SignalKind]) -> Result<Self> {
         let mut frames = tokio::time::interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,7 +95,7 @@ impl<T: Default> Screen<T> {
         }
     }
 
-    /// Waits until the next scene is to be shown. Returns whether to quit was asked for.
+    /// Waits until the next scene is due. Returns whether the user has quit.
     pub(super) async fn has_quit(&mut self) -> Result<bool> {
         let asked = std::future::poll_fn(|context| {
             let is_asked = self.ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
@@ -111,7 +110,7 @@ impl<T: Default> Screen<T> {
     }
 }
 
-/// The server, in this process.
+/// A server in this process.
 pub(super) struct Element {
     pub(super) address: SocketAddr,
     pub(super) handle: Handle,
@@ -119,7 +118,7 @@ pub(super) struct Element {
 }
 
 impl Element {
-    /// Starts it with these tables at a free port of this address, on a `model` of a processor where one is given.
+    /// Starts a server with these tables at a free port of this address, on a `model` of a processor if one is given.
     pub(super) async fn start(ip: IpAddr, tables: &str, model: Option<ModelProcessor>) -> Result<Self> {
         const TRIES: usize = 5;
         let mut tries = 0;
@@ -136,7 +135,7 @@ impl Element {
                     let handle = server.handle();
                     return Ok(Self { address, handle, running: tokio::task::spawn_local(server.run()) });
                 }
-                // Somebody else was faster.
+                // Another process has taken the port.
                 Err(StartError::Io(_)) if tries < TRIES => {}
                 Err(error) => return Err(error.into()),
             }
@@ -149,12 +148,12 @@ impl Element {
     }
 }
 
-/// A port of this address that is free now.
+/// Returns a port of this address that is free now.
 pub(super) fn free_port(ip: IpAddr) -> Result<SocketAddr> {
     Ok(UdpSocket::bind((ip, 0)).context("no free port")?.local_addr()?)
 }
 
-/// What an element at this address is started with.
+/// Configuration of a server at this address.
 pub(super) fn configuration(address: SocketAddr, tables: &str) -> Result<Config> {
     let text = format!(
         r#"
@@ -171,7 +170,7 @@ pub(super) fn configuration(address: SocketAddr, tables: &str) -> Result<Config>
     config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))
 }
 
-/// Starts callers of `uri` by way of `target`, whose calls last for `hold` in the mean.
+/// Starts callers of `uri` through `target`, with calls of the mean duration `hold`.
 pub(super) fn call(
     target: SocketAddr,
     uri: String,
@@ -196,7 +195,7 @@ pub(super) fn call(
     Ok(agents::start_caller(socket, config, rng)?)
 }
 
-/// Starts an answerer at this address, whose phone does not ring.
+/// Starts an answerer at this address that answers without ringing.
 pub(super) fn answer(
     address: SocketAddr,
     name: &str,

@@ -1,4 +1,4 @@
-//! What the live views of all demos are made of.
+//! Parts of the live views of all demos.
 
 use crate::command::load::table::percentile;
 use crate::picture::{DIM, block, draw_progress};
@@ -10,7 +10,7 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use std::ops::RangeInclusive;
 
-/// What is played now, and how much of it is over.
+/// Draws the present phase and its progress.
 pub(super) fn draw_head(frame: &mut Frame<'_>, area: Rect, now: Vec<Span<'_>>, (seconds, total): (f64, f64)) {
     let block = block("Sarabande");
     let [first, second] = Layout::vertical([Constraint::Length(1); 2]).areas(block.inner(area));
@@ -19,7 +19,7 @@ pub(super) fn draw_head(frame: &mut Frame<'_>, area: Rect, now: Vec<Span<'_>>, (
     draw_progress(frame, second, seconds, total);
 }
 
-/// A row an element, the columns `rights` to the right.
+/// Draws a row for each element, with the columns `rights` aligned to the right.
 pub(super) fn draw_rows<'a, const N: usize>(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -37,7 +37,7 @@ pub(super) fn draw_text(frame: &mut Frame<'_>, area: Rect, title: &str, text: Ve
     frame.render_widget(Paragraph::new(text).block(block(title)), area);
 }
 
-/// The last news that there is room for.
+/// Draws the latest news that fit.
 pub(super) fn draw_news(frame: &mut Frame<'_>, area: Rect, news: &[String]) {
     let room = usize::from(area.height.saturating_sub(2));
     let shown = &news[news.len().saturating_sub(room)..];
@@ -48,7 +48,7 @@ pub(super) fn right(text: &impl ToString) -> Cell<'static> {
     Cell::from(Text::from(text.to_string()).alignment(Alignment::Right))
 }
 
-/// A bar of so many cells, and what is left of it.
+/// A bar of `full` cells, and `left` empty ones.
 pub(super) fn bar(full: usize, left: usize, color: Color) -> Text<'static> {
     Text::from(vec![Span::from("█".repeat(full)).fg(color), Span::from("░".repeat(left)).style(DIM)])
 }
@@ -57,7 +57,7 @@ pub(super) fn count(number: &impl ToString, what: &'static str) -> [Span<'static
     [Span::from(number.to_string()).bold(), Span::from(what).style(DIM)]
 }
 
-/// A number that is to be zero.
+/// A number that should be zero; red otherwise.
 pub(super) fn alarm(number: u64, what: &'static str) -> [Span<'static>; 2] {
     let color = if number == 0 { Color::Green } else { Color::Red };
     [Span::from(number.to_string()).fg(color).bold(), Span::from(what).style(DIM)]
@@ -73,7 +73,7 @@ pub(super) fn times(method: &'static str, times: &Times) -> Text<'static> {
     [name].into_iter().chain(each.into_iter().flatten()).collect()
 }
 
-/// The rows of a terminal of 80 columns and 24 rows. All above the last one with text is framed.
+/// Returns the rows of a terminal of 80 columns and 24 rows. All rows above the last one with text must be framed.
 #[cfg(test)]
 pub(super) fn rows(draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
     let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(80, 24)).unwrap();

@@ -15,32 +15,32 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to take calls; give it several times for several servers.
+    /// Address at which calls are answered; give it several times for several servers.
     #[arg(long, required = true, value_name = "IP:PORT", value_parser = local)]
     listen: Vec<SocketAddr>,
-    /// Name in the Server header, by which callers tell servers apart; by default the address. Of several servers,
-    /// the number is added.
+    /// Name in the Server header field, by which callers distinguish servers; by default the address. With several
+    /// servers a number is added.
     #[arg(long)]
     name: Option<String>,
-    /// How long calls ring: `2s`, `exp:5s` or `normal:5s,2s`.
+    /// Ring time: `2s`, `exp:5s` or `normal:5s,2s`.
     #[arg(long, default_value = "0s", value_name = "TIME")]
     ring: RandomTime,
     /// Answer each INVITE with 100 (Trying) at once.
     #[arg(long)]
     trying: bool,
-    /// Time that a request takes to be served, one after another; an INVITE takes 1.75 times as long.
+    /// Service time of a request; requests are served one after another. An INVITE takes 1.75 times as long.
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
     service: Duration,
-    /// Service times are exponentially distributed instead of constant.
+    /// Make service times exponentially distributed instead of constant.
     #[arg(long)]
     exponential: bool,
-    /// Factor on all service times: 2 is half as fast.
+    /// Factor on all service times: with 2 the server is half as fast.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
     slowdown: f64,
-    /// Drop requests while so many wait or are served.
+    /// Drop requests while this many wait or are served.
     #[arg(long, value_name = "REQUESTS")]
     queue_max: Option<usize>,
-    /// End after so long; by default Ctrl-C ends it.
+    /// End after this time; by default only Ctrl-C ends it.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     common: Common,
 }
 
-/// A server with what it is called.
+/// A server with its name.
 struct Named {
     name: String,
     agent: Running<AnswererResults>,

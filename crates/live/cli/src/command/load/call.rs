@@ -16,48 +16,48 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Whom to call: address or host name, port 5060 unless given. A proxy, a balancer or a server.
+    /// Address or host name that is called: a proxy, a balancer or a server. The default port is 5060.
     #[arg(long, value_name = "HOST[:PORT]", value_parser = target)]
     to: SocketAddr,
-    /// Request-URI of the calls; `sip:service@` and the target unless set.
+    /// Request-URI of the calls. Default: `sip:service@` and the target.
     #[arg(long)]
     uri: Option<String>,
-    /// Send ACK and BYE to the Contact where an answer has no Record-Route; by default they go to `--to`, as to an
+    /// Send ACK and BYE to the Contact if a response has no Record-Route; by default they go to `--to`, as to an
     /// outbound proxy (RFC 3261 §12.2.1.1).
     #[arg(long)]
     direct: bool,
-    /// Local address; by default the one that the kernel would send from, and any port. With several threads, the
-    /// port is the first one's and the others take the next ones.
+    /// Local address; by default the one that the kernel chooses, with any port. With several threads this is the port
+    /// of the first one, and the others use the following ports.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     listen: Option<SocketAddr>,
-    /// Calls to start a second.
+    /// New calls a second.
     #[arg(long, value_parser = rate)]
     rate: f64,
-    /// How calls are spread over time: random, as of many independent callers, or evenly.
+    /// Arrival process: random, as of many independent callers, or evenly spaced.
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     arrivals: Arrivals,
-    /// How long answered calls last: `10s`, `exp:100s` (mean) or `normal:60s,30s` (mean, standard deviation).
+    /// Duration of answered calls: `10s`, `exp:100s` (mean) or `normal:60s,30s` (mean, standard deviation).
     #[arg(long, default_value = "10s", value_name = "TIME")]
     hold: RandomTime,
-    /// Start at another rate and move to `--rate` linearly: `10:30s` starts at 10 and arrives after 30 s.
+    /// Start at another rate and change linearly to `--rate`: `10:30s` starts at 10 and reaches it after 30 s.
     #[arg(long, value_name = "FROM:TIME", value_parser = ramp)]
     ramp: Option<Ramp>,
-    /// End after so many calls.
+    /// End after this many calls.
     #[arg(long)]
     calls: Option<u64>,
-    /// Start calls for so long. Calls in progress then go on to their end.
+    /// Time in which calls are started. Calls in progress then go on to their end.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
-    /// Give a call up by CANCEL when nobody has answered it so long after its start.
+    /// Cancel a call that was not answered within this time.
     #[arg(long, value_name = "TIME", default_value = "180s", value_parser = duration)]
     answer_wait: Duration,
-    /// Agents that share the work, each with a thread and a socket. One makes some ten thousand calls a second.
+    /// Number of agents, each with a thread and a socket. One makes about ten thousand calls a second.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Connections of each thread, over which its calls are spread; not with UDP.
+    /// Connections of each thread, over which its calls are distributed; not with UDP.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=50_000))]
     connections: u16,
-    /// With TLS: the name that the server's certificate must be for; by default the address of `--to`.
+    /// With TLS: name that the server's certificate must have; by default the address of `--to`.
     #[arg(long, value_name = "NAME")]
     tls_name: Option<String>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
     common: Common,
 }
 
-/// Where the rate begins, and how long it takes to its end.
+/// The rate at the start, and the time until the final rate.
 #[derive(Clone, Copy)]
 struct Ramp {
     from_rate: f64,
@@ -79,11 +79,11 @@ enum Arrivals {
     Constant,
 }
 
-/// How long the calls in progress may take to end after a signal: as long as a BYE or CANCEL is repeated (64*T1, RFC
-/// 3261 §17.1.2.2), and some more.
+/// Longest wait for calls in progress after a signal: longer than a BYE or CANCEL is repeated (64*T1, RFC 3261
+/// §17.1.2.2).
 const LAST_CALLS: Duration = Duration::from_secs(35);
 
-/// What all callers together did.
+/// Results of all callers together.
 type Total = Snapshot<CallResults>;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
@@ -133,7 +133,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> 
         let port = port.context("there are not so many ports after that of --listen")?;
         arguments.carrier.bind(SocketAddr::new(local.ip(), port), arguments.connections, tls.as_ref())
     });
-    // All are bound before one sends: none starts if not all can.
+    // All sockets are bound before one sends, so that no caller starts if one cannot.
     let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
     let rng = Rng::from_seed(seed);
     let start_one = |(index, link): (u16, Link)| {
@@ -158,7 +158,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> 
     (0..).zip(sockets).map(start_one).collect()
 }
 
-/// The address to send from.
+/// The source address.
 fn local(arguments: &Arguments) -> Result<SocketAddr> {
     let listen = arguments.listen;
     if let Some(listen) = listen.filter(|listen| !listen.ip().is_unspecified()) {
@@ -169,13 +169,13 @@ fn local(arguments: &Arguments) -> Result<SocketAddr> {
         );
         return Ok(listen);
     }
-    // Via and Contact need an address that the other side can answer to.
+    // Via and Contact need an address that the other side can reach.
     let source = sockets::source_address_for(arguments.to)
         .with_context(|| format!("there is no route to {}", arguments.to))?;
     Ok(SocketAddr::new(source, listen.map_or(0, |listen| listen.port())))
 }
 
-/// The part of the schedule that one of the callers does.
+/// The part of the schedule of one caller.
 fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
     let threads = f64::from(arguments.threads);
     let split = |calls: u64| {
@@ -196,7 +196,7 @@ fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
     }
 }
 
-/// Says what is about to happen, and to whom.
+/// Text about the run that starts.
 fn announcement(arguments: &Arguments, callers: &[Running<CallResults>], seed: u64) -> String {
     let mut text = format!("calling {} from {}", arguments.to, callers[0].address());
     if callers.len() > 1 {
@@ -305,7 +305,7 @@ fn result(arguments: &Arguments, seed: u64, from: &[String], total: &Total, ende
     })
 }
 
-/// An error when calls failed, for the exit code.
+/// Returns an error if calls failed, for the exit code.
 fn verdict(results: &CallResults) -> Result<()> {
     match (results.calls_failed(), results.wrong_server) {
         (0, 0) => Ok(()),

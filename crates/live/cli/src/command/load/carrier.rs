@@ -1,4 +1,4 @@
-//! What carries the messages of load agents: options of both sides.
+//! Transport options of load agents, for both sides.
 
 use anyhow::{Context, Result, ensure};
 use base::Transport;
@@ -19,16 +19,16 @@ enum Name {
 
 #[derive(clap::Args)]
 pub(super) struct Carrier {
-    /// What carries the messages.
+    /// Transport of the messages.
     #[arg(long, value_enum, default_value_t = Name::Udp)]
     transport: Name,
-    /// With TLS: file in PEM of the certificate that is shown, and of those that vouch for it. A server needs one.
+    /// With TLS: PEM file of this side's certificate and the intermediate ones. A server needs it.
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
-    /// With TLS: file in PEM of the certificate's key.
+    /// With TLS: PEM file of the certificate's key.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// With TLS: file in PEM of those who are trusted to vouch for servers; by default those that the system trusts.
+    /// With TLS: PEM file of the authorities that are trusted to certify servers; by default those of the system.
     #[arg(long, value_name = "FILE")]
     authorities: Option<PathBuf>,
 }
@@ -44,17 +44,17 @@ impl Carrier {
         }
     }
 
-    /// Whether it is TLS, or `WebSocket` in it.
+    /// Whether the transport is TLS, or `WebSocket` over it.
     pub(super) fn has_tls(&self) -> bool {
         matches!(self.transport, Name::Tls | Name::Wss)
     }
 
-    /// Whether there is a certificate to be shown.
+    /// Whether this side has a certificate.
     pub(super) fn has_certificate(&self) -> bool {
         self.certificate.is_some()
     }
 
-    /// Reads the files of TLS, if it is used; the certificate of `server` is checked by its name.
+    /// Reads the files of TLS, if it is used. The certificate of `server` is checked against its name.
     pub(super) fn tls(&self, server: Option<(SocketAddr, String)>) -> Result<Option<Arc<TlsSetup>>> {
         if !self.has_tls() {
             let unused = self.certificate.is_some() || self.authorities.is_some();

@@ -17,7 +17,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Microseconds as milliseconds, with as many digits as tell something.
+/// Microseconds as milliseconds, with as many digits as are significant.
 pub(crate) fn milliseconds(micros: u64) -> String {
     let time = micros as f64 / 1e3;
     match micros {
@@ -27,12 +27,12 @@ pub(crate) fn milliseconds(micros: u64) -> String {
     }
 }
 
-/// A percentile in milliseconds, or a dash where nothing was measured.
+/// A percentile in milliseconds, or a dash without measurements.
 pub(crate) fn percentile(times: &Times, percent: f64) -> String {
     if times.count() == 0 { "-".to_owned() } else { milliseconds(times.percentile_us(percent)) }
 }
 
-/// One row a distribution of times, in milliseconds.
+/// A table with a row for each distribution of times, in milliseconds.
 pub(super) fn times(rows: &[(&str, &Times)]) -> Table {
     let mut table = table(&["ms", "count", "min", "mean", "p50", "p90", "p95", "p99", "p99.9", "max"]);
     for (name, times) in rows {

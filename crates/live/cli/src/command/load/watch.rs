@@ -1,24 +1,24 @@
-//! Waits for the end of a run of load agents, and shows how far it is.
+//! Waits for the end of a run of load agents, and shows its progress.
 
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-/// How often the end is looked for.
+/// Interval at which the end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// How a run ended.
 pub(super) struct Ended {
-    /// After this time.
+    /// Time since the start.
     pub(super) elapsed: Duration,
-    /// By SIGINT, SIGTERM or SIGHUP.
+    /// Whether SIGINT, SIGTERM or SIGHUP ended it.
     pub(super) interrupted: bool,
 }
 
-/// Prints `line` to standard error each second in which it changes, until `done`, which is asked with the time so
-/// far, or a signal.
+/// Prints `line` to standard error each second in which it changes, until a signal, or until `done` returns `true` for
+/// the time since the start.
 pub(super) fn watch(mut line: impl FnMut() -> String, done: impl Fn(Duration) -> bool) -> Result<Ended> {
     let start = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! Options about the capacity of the server, and who is told of it.
+//! Options of the capacity estimate and of its reports.
 
 use crate::admin::Exit;
 use crate::command::load::duration;
@@ -13,38 +13,39 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The key in the environment.
+/// Environment variable with the key.
 const VARIABLE: &str = "SARABANDE_CAPACITY_KEY";
 
 #[derive(clap::Args)]
 pub(super) struct CapacityArguments {
-    /// Tells this balancer every second what the server can take: its `[capacity] listen`. Several times for all of a
-    /// cluster.
+    /// Report the capacity of the server to this balancer every second, at the address of its `[capacity] listen`. Give
+    /// it several times for all balancers of a cluster.
     #[arg(long, value_name = "HOST:PORT", value_parser = balancer)]
     report: Vec<String>,
-    /// File with the key that the balancers have for this server in `[capacity]`; without it `SARABANDE_CAPACITY_KEY`
-    /// of the environment.
+    /// File with the key of this server, as in `[capacity]` of the balancers; without it the environment variable
+    /// `SARABANDE_CAPACITY_KEY`.
     #[arg(long, value_name = "FILE", requires = "report")]
     key_file: Option<PathBuf>,
-    /// The member of the balancers' pools that is measured: its address, or its name there; by default the first
-    /// address of the server.
+    /// The measured member of the balancers' pools, by address or by its name there; by default the first address of
+    /// the server.
     #[arg(long = "as", value_name = "NAME_OR_ADDRESS", value_parser = member, requires = "report")]
     named: Option<Server>,
-    /// Estimates what the server can take, so that the 95th percentile stays within this: 1ms with `--report`.
+    /// Estimate the capacity at which the 95th percentile of the latency stays within this time. Default with
+    /// `--report`: 1ms.
     #[arg(long, value_name = "TIME", value_parser = threshold)]
     threshold: Option<Duration>,
-    /// The most that the server can take, in calls a second, from a stress test: 500 unless set.
+    /// Upper bound of the capacity, in calls a second, from a stress test. Default: 500.
     #[arg(long, value_name = "CALLS", value_parser = rate)]
     maximum: Option<f64>,
-    /// How the capacity follows the latency: `proven`, or `smace` as in the Cloud paper.
+    /// Law by which the capacity follows the latency: `proven`, or `smace` of the Cloud paper.
     #[arg(long, value_name = "LAW", value_parser = law)]
     law: Option<Law>,
-    /// The capacity to begin with, in calls a second: half of the maximum unless set.
+    /// Initial capacity, in calls a second. Default: half of the maximum.
     #[arg(long, value_name = "CALLS", value_parser = rate)]
     capacity_start: Option<f64>,
 }
 
-/// A name and a port, which is needed: there is no usual one.
+/// A name and a port, which is required.
 fn balancer(text: &str) -> Result<String, String> {
     if let Some(meant) = config::ipv6_without_brackets(text) {
         return Err(format!("an IPv6 address with a port needs brackets: {meant}"));
@@ -90,7 +91,7 @@ fn law(text: &str) -> Result<Law, String> {
 }
 
 impl CapacityArguments {
-    /// How the capacity is estimated, if anybody wants to know.
+    /// Settings of the estimate; `None` if no option asks for one.
     pub(super) fn estimate(&self, pairing: &Pairing) -> Result<Option<Settings>> {
         if self.report.is_empty() && self.threshold.is_none() {
             if self.maximum.is_some() || self.law.is_some() || self.capacity_start.is_some() {
@@ -120,7 +121,7 @@ impl CapacityArguments {
         Ok(Some(settings))
     }
 
-    /// Who is told of it, if anybody is.
+    /// Receivers of the reports; `None` if there are none.
     pub(super) fn reporting(&self, servers: &[SocketAddr]) -> Result<Option<Reporting>> {
         if self.report.is_empty() {
             return Ok(None);

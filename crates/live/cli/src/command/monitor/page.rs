@@ -21,16 +21,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
-/// Windows that are kept: five minutes of a second each.
+/// Windows that are kept: five minutes of windows of a second.
 const KEPT: usize = 300;
 
-/// The figures to show.
+/// Figures of the page.
 pub(super) struct Shown {
     servers: Vec<String>,
     pairing: String,
     window: Duration,
     started: Instant,
-    /// The balancers that get the capacity.
+    /// Balancers that get the capacity.
     targets: Vec<Arc<Target>>,
     past: Mutex<Past>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Shown {
 #[derive(Default)]
 struct Past {
     windows: VecDeque<Estimated>,
-    /// Of all windows so far.
+    /// Sum over all windows so far.
     latency_sum: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Shown {
         }
     }
 
-    /// Another window is over.
+    /// Adds a window that is over.
     pub(super) fn add(&self, estimated: &Estimated) {
         let report = &estimated.report;
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +130,7 @@ impl Shown {
         page.finish()
     }
 
-    /// The balancers that get the capacity.
+    /// Writes the metrics of the balancers that get the capacity.
     fn targets(&self, page: &mut Page) {
         if self.targets.is_empty() {
             return;
@@ -153,7 +153,7 @@ impl Shown {
     }
 }
 
-/// Answers at this address from now on.
+/// Starts the HTTP server at this address.
 pub(super) async fn start(address: SocketAddr, shown: Arc<Shown>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)
         .await

@@ -1,9 +1,8 @@
 //! The main process of a systemd service, which stays while servers take over from each other.
 //!
-//! `systemctl restart` ends the main process before it starts another one, and a process that has ended answers no
-//! calls. So the main process is this one, which carries none: it has the server as its child. Told by SIGUSR1 that
-//! the service is restarted, it ends and leaves the server alone; the next one starts another server, which takes
-//! over from that.
+//! `systemctl restart` ends the main process before it starts another one, and a process that has ended serves no
+//! calls. So the main process is this one, which serves none: the server is its child. SIGUSR1 says that the service is
+//! restarted: this process ends and the server runs on. The next main process starts another server, which takes over.
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process};
@@ -14,18 +13,17 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Tells a server which process keeps its service.
+/// Tells a server the process id of its keeper.
 const VARIABLE: &str = "SARABANDE_KEEPER";
 
-/// The process that keeps the service of this one; `None`: there is none, or it has ended.
+/// Returns the keeper of this process; `None` if there is none, or it has ended.
 pub(crate) fn pid() -> Option<Pid> {
     let parent = getppid()?;
     let told: i32 = env::var(VARIABLE).ok()?.parse().ok()?;
     (told == parent.as_raw_nonzero().get()).then_some(parent)
 }
 
-/// Runs a server with the configuration in this file, and the servers that take over from it, until the last one has
-/// ended.
+/// Runs a server with the configuration in this file, and its successors, until the last one has ended.
 pub(super) fn run(file: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(keep(file))
@@ -39,9 +37,9 @@ async fn keep(file: &Path) -> Result<()> {
     let mut servers = Servers(vec![start(file)?]);
     loop {
         tokio::select! {
-            // SIGTERM follows SIGUSR1 at once.
+            // SIGTERM follows SIGUSR1 at once, so SIGUSR1 is looked at first.
             biased;
-            // The servers go on.
+            // The servers run on.
             _ = let_go.recv() => return Ok(()),
             _ = ended.recv() => match servers.last_end() {
                 Some(status) if status.success() => return Ok(()),
@@ -59,21 +57,21 @@ async fn keep(file: &Path) -> Result<()> {
     }
 }
 
-/// Starts a server: by the path of this program, where a newer one may be by now.
+/// Starts a server by the path of this program, where a newer version may be installed.
 fn start(file: &Path) -> Result<Child> {
     let program = env::args_os().next().unwrap_or_else(|| OsString::from("sarabande"));
     let mut command = Command::new(&program);
     command.arg("run").arg(file).env(VARIABLE, std::process::id().to_string());
-    // Ctrl-C on a terminal is for this process, which hands it on.
+    // Ctrl-C on a terminal reaches this process only, which passes it on.
     command.process_group(0);
     command.spawn().with_context(|| format!("{} cannot be started", program.display()))
 }
 
-/// The servers that have not ended, the newest last: it has taken over, or is about to.
+/// Servers that have not ended, the newest last: it has taken over, or is about to.
 struct Servers(Vec<Child>);
 
 impl Servers {
-    /// Forgets those that have ended; of the last one, how it did.
+    /// Removes servers that have ended. Returns the exit status of the last one if none is left.
     fn last_end(&mut self) -> Option<ExitStatus> {
         let mut last = None;
         self.0.retain_mut(|server| match server.try_wait() {
@@ -98,6 +96,6 @@ impl Servers {
 
 fn tell(server: &Child, signal: Signal) {
     let pid = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
-    // One that has ended meanwhile needs no word.
+    // A server that has ended meanwhile needs no signal.
     let _ = pid.map(|pid| kill_process(pid, signal));
 }

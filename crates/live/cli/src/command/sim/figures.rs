@@ -17,7 +17,7 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub(super) struct One {
-    /// Its name; `sarabande sim list` lists them.
+    /// Name of the figure; `sarabande sim list` lists them.
     name: String,
     #[command(flatten)]
     common: Common,
@@ -31,13 +31,13 @@ pub(super) struct All {
 
 #[derive(clap::Args)]
 struct Common {
-    /// Folder for the report, tables and plots; made if need be.
+    /// Directory for the report, tables and plots; it is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Shorter and fewer runs: wider intervals.
+    /// Make shorter and fewer runs, with wider confidence intervals.
     #[arg(long)]
     quick: bool,
-    /// Decides all that is random.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -67,7 +67,7 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     papers::report::prepare(&common.out).with_context(unwritable)?;
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
     let options = Options { seed: common.seed, effort, threads: all_cores() };
-    // A sweep begins with its last: the longest, so that what is left in the end is short.
+    // A sweep starts with its last element. So the longest figure starts first, and the last ones are short.
     let mut entries = entries.to_vec();
     entries.sort_by_key(|entry| entry.seconds);
     let (course, shared) = (Course::new(&entries, &options), Shared::default());
@@ -76,7 +76,7 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     course.bar.finish_and_clear();
     figures.sort_by_key(|figure| papers::figures::all().iter().position(|entry| entry.name == figure.name));
     let page = papers::report::write(&common.out, &figures).with_context(unwritable)?;
-    // All statements of all figures are too many to read here.
+    // The statements of all figures are too many for a terminal.
     let all = figures.len() == 1;
     let shown = figures.iter().flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)));
     let shown: Vec<_> = shown.filter(|(_, claim)| all || claim.verdict != ClaimVerdict::Holds).collect();
@@ -87,27 +87,28 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     judge(&figures)
 }
 
-/// The answer is no where a statement fails.
+/// Returns an error if a statement fails.
 fn judge(figures: &[Figure]) -> Result<()> {
     let [_, fails, ..] = Figure::tally(figures);
     if fails == 0 { Ok(()) } else { Err(Exit::no(format!("statements that fail: {fails}"))) }
 }
 
-/// Figures made at a time: one may consist of a single run, or wait for its last one, and leave processors idle.
+/// Number of figures made at a time: a single one may leave processors idle, if it is one run or waits for its last
+/// one.
 const TOGETHER: NonZero<usize> = NonZero::new(2).expect("it is not zero");
 
-/// How far figures are that are made together, and how long the others take by what is known of each: one line that is
-/// renewed on a terminal, else a line for each figure that is over.
+/// Progress of the figures in work, and the estimated time left. It is one line that is renewed on a terminal, else a
+/// line for each finished figure.
 struct Course {
-    /// Hidden where standard error is no terminal.
+    /// Hidden if standard error is no terminal.
     bar: ProgressBar,
     count: usize,
-    /// Seconds of a quick run on all processors.
+    /// Seconds that a quick run takes on all processors.
     quick: Option<f64>,
     reached: Mutex<Reached>,
 }
 
-/// Figures that are over, and processor seconds of quick runs of theirs and of those that are being made.
+/// Figures that are finished, and processor seconds of quick runs of the finished ones and of those in work.
 #[derive(Default)]
 struct Reached {
     over: usize,
@@ -158,13 +159,13 @@ impl Course {
         self.reached.lock().expect("who has it does not panic")
     }
 
-    /// The time left of several figures: at the pace so far, and before any figure is over as long as quick runs take.
+    /// Text about the time left of several figures, at the pace so far; before the first figure is finished, by the time of quick runs.
     fn left(&self, reached: &Reached) -> String {
         if self.count == 1 {
             return String::new();
         }
         let all = self.bar.length().unwrap_or_default() as f64;
-        // Of figures that are being made, half is taken to be over.
+        // Figures in work count as half finished.
         let done = f64::from(reached.done) + f64::from(reached.begun) / 2.0;
         let elapsed = self.bar.elapsed().as_secs_f64();
         let left = match self.quick {
@@ -177,7 +178,7 @@ impl Course {
     }
 }
 
-/// A table of sentences: long ones are folded to the terminal's width; without one, to a readable width.
+/// A table of sentences. Long ones are folded to the terminal's width, or to a readable width without a terminal.
 fn folded(columns: &[&str]) -> Table {
     let mut table = table(columns);
     for column in table.column_iter_mut() {
@@ -190,7 +191,7 @@ fn folded(columns: &[&str]) -> Table {
     table
 }
 
-/// One row a statement.
+/// A table with a row for each statement.
 fn claims(claims: &[(&Figure, &Claim)]) -> Table {
     let mut table = folded(&["figure", "verdict", "statement", "measured"]);
     for (figure, claim) in claims {
@@ -202,10 +203,10 @@ fn claims(claims: &[(&Figure, &Claim)]) -> Table {
     table
 }
 
-/// Columns of a table that no terminal shows.
+/// Columns of a table without a terminal.
 const WIDTH: u16 = 120;
 
-/// All verdicts in one line, those that there are.
+/// Counts of all verdicts in one line.
 fn summary<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
     let words = ["hold", "fail", "open", "out of reach of the model"];
     let counts = Figure::tally(figures).into_iter().zip(words).filter(|(count, _)| *count > 0);

@@ -1,4 +1,4 @@
-//! What the runs of scenarios share: progress while they last, then tables on the terminal and a report.
+//! Output of scenarios: progress, then tables on the terminal and a report.
 
 use super::arguments::Arguments;
 use crate::command::load::table::table;
@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Writes the report where one is wanted, and prints the results, whatever becomes of the other: a disk may be full,
-/// and who reads may be gone.
+/// Writes the report, if requested, and prints the results. Both are tried: the disk may be full, or the reader may
+/// have gone away.
 pub(super) fn finish(
     arguments: &Arguments,
     write: impl FnOnce(&Path) -> Result<PathBuf>,
@@ -22,7 +22,7 @@ pub(super) fn finish(
     printed
 }
 
-/// Sees to the directory for the results before the run.
+/// Creates the directory of the results before the run.
 pub(super) fn prepare(arguments: &Arguments) -> Result<()> {
     arguments
         .out
@@ -34,7 +34,7 @@ pub(super) fn unwritable(out: &Path) -> String {
     format!("--out {}: cannot be written", out.display())
 }
 
-/// For the terminal.
+/// A table for the terminal.
 pub(super) fn terminal(
     papers::report::ReportTable { header, rows }: &papers::report::ReportTable,
 ) -> comfy_table::Table {
@@ -43,7 +43,7 @@ pub(super) fn terminal(
     shown
 }
 
-/// A progress bar over so much simulated time, drawn on standard error if that is a terminal.
+/// A progress bar over this much simulated time, on standard error if that is a terminal.
 pub(super) fn bar(simulated: Duration) -> Result<ProgressBar> {
     let bar = ProgressBar::new(simulated.as_millis() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3} % simulated, {elapsed}, {eta} to go")?);

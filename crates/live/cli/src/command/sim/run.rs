@@ -1,4 +1,4 @@
-//! Runs a scenario with typed messages and prints what came of it.
+//! Runs a scenario with typed messages and prints its results.
 
 use super::arguments::Arguments;
 use super::output::{bar, finish, prepare, terminal};

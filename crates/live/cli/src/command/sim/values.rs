@@ -3,16 +3,16 @@
 use config::scenario::Value;
 use std::str::FromStr;
 
-/// More values than anybody reads: a range of so many has a slip in it.
+/// Largest number of values: a range with more is a mistake.
 const VALUES_MAX: usize = 1000;
 
-/// What is varied, as the command line has it.
+/// The argument of `--vary`.
 #[derive(Clone)]
 pub(super) struct Vary {
     pub(super) key: String,
-    /// As written.
+    /// The values as written.
     pub(super) written: String,
-    /// Never empty.
+    /// The values, at least one.
     pub(super) values: Vec<Value>,
 }
 
@@ -32,7 +32,7 @@ impl FromStr for Vary {
     }
 }
 
-/// What stands between commas, but for those within quotes and brackets.
+/// Splits a list at its commas, except those within quotes and brackets.
 fn items(list: &str) -> Vec<&str> {
     let (mut quote, mut depth) = (None, 0_usize);
     let is_comma = |c: char| {
@@ -49,7 +49,7 @@ fn items(list: &str) -> Vec<&str> {
     list.split(is_comma).collect()
 }
 
-/// The values of `FROM..TO/STEP`, both ends included; none where `item` is no range.
+/// The values of `FROM..TO/STEP`, both ends included; `None` if `item` is no range.
 fn range(item: &str) -> Option<Result<Vec<Value>, String>> {
     if item.trim_start().starts_with(['"', '\'', '[', '{']) {
         return None;
@@ -82,10 +82,10 @@ fn range(item: &str) -> Option<Result<Vec<Value>, String>> {
     Some(values.collect())
 }
 
-/// A decimal number and its unit, kept exact.
+/// A decimal number and its unit, without rounding.
 struct Amount<'t> {
     digits: i64,
-    /// Digits behind the point.
+    /// Digits after the point.
     places: u32,
     unit: &'t str,
 }
@@ -101,16 +101,16 @@ impl<'t> Amount<'t> {
         is_unit.then_some(Self { digits, places: fraction.len() as u32, unit })
     }
 
-    /// The number in units of its last place, were it written with so many; none if it is too long.
+    /// The number in units of the last of so many digits after the point; `None` if it is too long.
     fn units(&self, places: u32) -> Option<i64> {
-        // So that differences and sums stay in range.
+        // Keeps differences and sums in range.
         const MOST: i64 = i64::MAX / 4;
         let units = self.digits.checked_mul(10_i64.checked_pow(places - self.places)?)?;
         (-MOST..MOST).contains(&units).then_some(units)
     }
 }
 
-/// A number of which `units` counts the last place, and its unit.
+/// A number in units of the last of `places` digits after the point, and its unit, as text.
 fn shown(units: i64, places: u32, unit: &str) -> String {
     if places == 0 {
         return format!("{units}{unit}");

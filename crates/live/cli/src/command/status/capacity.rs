@@ -1,9 +1,9 @@
-//! What `status` shows of capacities that monitors announce.
+//! The part of `status` about capacities that monitors announce.
 
 use super::{plural, span};
 use server::figures::{CapacityView, MemberCapacityView, PoolHealth};
 
-/// Some lines, each after a line end.
+/// Returns some lines, each after a line end.
 pub(super) fn text(capacity: &CapacityView, pools: &[PoolHealth]) -> String {
     let CapacityView { connections, accepted_total, closed_total, members, .. } = capacity;
     let closed: u64 = closed_total.values().sum();
@@ -32,8 +32,8 @@ fn member(MemberCapacityView { member, capacity, capacity_now, age_seconds }: &M
     format!("{member} can take {capacity:.1} calls/s{late}")
 }
 
-/// Where a queue goes by another capacity of a member than the announced one: that counts. A member that takes no calls
-/// has none, and what is left of a silent monitor's word changes between two questions.
+/// Text about queues that use another capacity of a member than the announced one. The queue of a member that takes no
+/// calls has none, and the capacity of a silent monitor changes between two requests.
 fn used(announced: &MemberCapacityView, pools: &[PoolHealth]) -> String {
     let address = announced.member.to_string();
     let used = pools.iter().filter_map(|pool| {

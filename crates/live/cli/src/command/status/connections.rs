@@ -1,4 +1,4 @@
-//! What `status` shows of connections, and of the certificates that they are begun with.
+//! The part of `status` about connections and their certificates.
 
 use super::plural;
 use server::figures::{CertificateView, ConnectionsView};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY: f64 = 86_400.0;
 
-/// Some lines, each after a line end.
+/// Returns some lines, each after a line end.
 pub(super) fn text(connections: &ConnectionsView) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     text_at(connections, now)

@@ -1,10 +1,10 @@
-//! What `status` shows of the registrar.
+//! The part of `status` about the registrar.
 
 use super::{plural, span};
 use server::figures::{RegistrarView, StoreView};
 use std::collections::BTreeMap;
 
-/// Some lines, each after a line end.
+/// Returns some lines, each after a line end.
 pub(in crate::command) fn text(registrar: &RegistrarView) -> String {
     let RegistrarView { registrations, log_ins, look_ups, waiting, stores } = registrar;
     let refused = match sum(&registrations.refused_total) {

@@ -1,16 +1,16 @@
-//! What `status` shows of servers that are started and stopped.
+//! The part of `status` about servers that are started and stopped.
 
 use super::span;
 use crate::admin::Target;
 use anyhow::Result;
 use server::figures::{ScaleView, ScalesView};
 
-/// What the server says of such pools; none of a server that does not know of them.
+/// Returns the pools that are scaled; none if the server does not have this path.
 pub(super) fn ask(target: &Target) -> Result<Vec<ScaleView>> {
     Ok(target.find::<ScalesView>("/api/scale")?.map_or_else(Vec::new, |all| all.pools))
 }
 
-/// Some lines, each after a line end.
+/// Returns some lines, each after a line end.
 pub(super) fn text(scales: &[ScaleView]) -> String {
     scales.iter().map(of_pool).collect()
 }

@@ -1,4 +1,4 @@
-//! `status --watch`: the text of `status`, printed again each second.
+//! `status --watch`: prints the text of `status` every second.
 
 use crate::print;
 use anyhow::Result;
@@ -6,13 +6,13 @@ use std::io::{IsTerminal as _, stdout};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often the server is asked.
+/// Interval between two requests.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Goes to the upper left corner and clears the terminal.
+/// Moves the cursor to the upper left corner and clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Prints what the server says until the reader goes away. Where no server answers at first there is nothing to watch.
+/// Prints the answers of the server until the reader goes away. Fails if no server answers at first.
 pub(super) fn run(ask: impl Fn() -> Result<String>) -> Result<()> {
     let mut text = ask()?;
     let is_terminal = stdout().is_terminal();

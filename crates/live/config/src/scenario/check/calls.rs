@@ -13,14 +13,14 @@ use crate::scenario::typed::Stream;
 use crate::structure::{in_order, join};
 use load::RateStep;
 
-/// Most hosts on a path: a simulated message has room for so many.
+/// Most hosts on a path: a simulated message has room for this many.
 const PATH_MAX: usize = 6;
 
-/// A stream as far as it is right.
+/// A stream, as far as it is right.
 pub(super) struct Checked {
-    /// `None` where a host on it is not known.
+    /// `None` if a host on it is unknown.
     path: Option<Vec<usize>>,
-    /// `None` where something is wrong.
+    /// `None` if something is wrong.
     pub(super) stream: Option<Stream>,
 }
 
@@ -67,7 +67,7 @@ fn stream(
     Checked { path: hosts, stream }
 }
 
-/// The path, and whether each host on it stands where its role can.
+/// Returns the path, and reports hosts at a place where their role is not possible.
 fn hosts(path: &str, raw: &RawCalls, known: &[Known], report: &mut Report<'_>) -> Option<Vec<usize>> {
     let key = join(path, "path");
     if raw.path.is_empty() {
@@ -174,14 +174,14 @@ fn check_step(
     Some(RateStep { at: at?, rate: rate?, ramp: raw.ramp.value()? })
 }
 
-/// The path of each stream, when all of them are known; a group on none of them is reported.
+/// Returns the path of each stream, if all are known. A group on no path is reported.
 pub(super) fn paths(calls: &[Checked], known: &[Known], report: &mut Report<'_>) -> Option<Vec<Vec<usize>>> {
     let paths: Vec<_> = calls.iter().map(|calls| calls.path.clone()).collect::<Option<_>>()?;
     if paths.is_empty() {
         return None;
     }
     for (index, group) in known.iter().enumerate() {
-        // Of databases it is said where they are asked.
+        // Databases are checked where hosts name them.
         if group.role != Some(RoleName::Database) && !paths.iter().any(|path| path.contains(&index)) {
             let remedy = "no calls pass these hosts; put them on a path of [calls], or remove them";
             report.key_problem(&join("host", &group.name), remedy);

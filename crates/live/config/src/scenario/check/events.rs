@@ -11,7 +11,7 @@ use crate::scenario::raw::{RawFault, RawLink};
 use crate::scenario::typed::{HostFault, LinkFaults, What};
 use crate::setting::Setting;
 
-/// All links; `None` for each that something is wrong about. `paths` is there when all paths are known.
+/// Returns all links; `None` for each wrong one. `paths` is set if all paths are known.
 pub(super) fn links(
     raw: &[RawLink],
     known: &[Known],
@@ -62,7 +62,7 @@ fn link(
         report
             .conflict(&raw.reordering, "expected a `delay` too: what is held back waits for one more of it");
     }
-    // A zero that is written down is meant: a sweep may begin there.
+    // A zero in the file is intended, for example as the start of a sweep.
     let shares = [&raw.loss, &raw.duplication, &raw.reordering].iter().any(|share| share.is_set());
     let times = raw.delay.is_set() || raw.jitter.is_set();
     if !(shares || times || raw.partition.is_set()) {
@@ -74,7 +74,7 @@ fn link(
     Some(link)
 }
 
-/// The two groups; `None` in their place are the agents.
+/// The two groups; `None` stands for the agents.
 fn ends(
     path: &str,
     raw: &RawLink,
@@ -118,7 +118,7 @@ fn neighbours(path: &[usize], known: &[Known], one: Option<usize>, other: Option
     match (one, other) {
         (None, None) => false,
         (Some(group), None) | (None, Some(group)) => {
-            // Servers answer calls themselves: there is no callee behind them.
+            // Servers answer calls themselves, so there is no callee behind them.
             let answers = known[group].role == Some(RoleName::Server) && path.len() > 1;
             first == Some(group) || (last == Some(group) && !answers)
         }
@@ -126,7 +126,7 @@ fn neighbours(path: &[usize], known: &[Known], one: Option<usize>, other: Option
     }
 }
 
-/// All faults; `None` for each that something is wrong about.
+/// Returns all faults; `None` for each wrong one.
 pub(super) fn faults(
     raw: &[RawFault],
     known: &[Known],
@@ -197,7 +197,7 @@ fn fault(
     Some(HostFault { group, host, at: at??, what: what? })
 }
 
-/// Group and index in it.
+/// Group, and index in it.
 fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) -> Option<(usize, u16)> {
     let Some(setting) = &raw.host else {
         report.missing(
@@ -221,7 +221,7 @@ fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) ->
     Some((group, index? - 1))
 }
 
-/// The one thing that happens.
+/// The event of the fault.
 fn what(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<What> {
     let restart = raw.restart.as_ref().map(|setting| setting.value().map(What::Restart));
     let slowdown = raw.slowdown.as_ref().map(|setting| setting.value().map(What::Slowdown));

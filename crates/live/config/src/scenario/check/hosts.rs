@@ -16,24 +16,24 @@ use crate::structure::{in_order, join};
 use balance::PolicyKind;
 use load::RandomTime;
 
-/// The least part of a processor that a quota allows.
+/// Smallest part of a processor that a quota allows.
 const PART_MIN: f64 = 1e-4;
 
-/// What links call those who call and are called.
+/// Name of callers and callees in links.
 pub(super) const AGENTS: &str = "agents";
 
-/// A group that the file has, right or wrong: others may refer to it.
+/// A group of the file, right or wrong, that others may refer to.
 pub(super) struct Known {
     pub(super) name: String,
-    /// `None` where it cannot be told.
+    /// `None` if it is wrong.
     pub(super) role: Option<RoleName>,
-    /// `None` where it cannot be told.
+    /// `None` if it is wrong.
     pub(super) count: Option<u16>,
-    /// Whether its work costs no time.
+    /// Whether its work takes no time.
     pub(super) unlimited: bool,
-    /// Whether it has a network card that carries so much and no more.
+    /// Whether it has a network card of limited speed.
     pub(super) has_card: bool,
-    /// `None` where something about it is wrong.
+    /// `None` if something in it is wrong.
     pub(super) group: Option<Group>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn check(raw: &BTreeMap<String, RawHost>, report: &mut Report<'_>) ->
     known
 }
 
-/// Index of the group of databases that it asks.
+/// Index of the group of databases that it queries.
 fn database(raw: &RawHost, known: &[Known], report: &mut Report<'_>) -> Option<usize> {
     let setting = raw.database.as_ref()?;
     let index = find(&setting.value()?, setting, known, report)?;
@@ -74,7 +74,7 @@ fn database(raw: &RawHost, known: &[Known], report: &mut Report<'_>) -> Option<u
     Some(index)
 }
 
-/// Index of the group that `setting` names; one that does not exist is reported.
+/// Index of the group that `setting` names; an unknown name is reported.
 pub(super) fn find<K: Kind>(
     name: &str,
     setting: &Setting<K>,
@@ -82,7 +82,7 @@ pub(super) fn find<K: Kind>(
     report: &mut Report<'_>,
 ) -> Option<usize> {
     let index = known.iter().position(|known| known.name == name);
-    // A file without hosts has been told so, and that is the one thing to mend.
+    // A file without hosts has been reported already.
     if index.is_none() && !known.is_empty() {
         let names = || known.iter().map(|known| known.name.as_str());
         let meant = nearest(name, names()).map(|name| format!("; did you mean {name:?}?"));
@@ -134,7 +134,7 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
     Known { name: name.to_owned(), role, count, unlimited, has_card: card.is_some(), group: whole() }
 }
 
-/// How many hosts, and the capacity of each; empty = unlimited.
+/// Number of hosts, and the capacity of each; empty: unlimited.
 fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16>, Option<Vec<f64>>) {
     let count = raw.count.as_ref().map(Setting::value);
     let alike = || count.unwrap_or(Some(1)).map(|count| count as u16);
@@ -173,7 +173,7 @@ fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16
     }
 }
 
-/// The role with its settings; those of other roles are reported.
+/// Returns the role with its settings; settings of other roles are reported.
 fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>) -> Option<HostRole> {
     if role != RoleName::Proxy && raw.select.is_set() {
         let remedy = match role {
@@ -222,7 +222,7 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     })
 }
 
-/// Reports balancers whose calls go to several groups: each has one list of members.
+/// Reports balancers whose calls go to several groups, since each has one list of members.
 pub(super) fn after_balancers(known: &[Known], paths: Option<&[Vec<usize>]>, report: &mut Report<'_>) {
     for (index, balancer) in known.iter().enumerate() {
         if balancer.role != Some(RoleName::Balancer) {

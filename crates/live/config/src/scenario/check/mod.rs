@@ -1,6 +1,6 @@
-//! Raw to typed: what values must hold together, and the types of the crates that they are for.
+//! From raw to typed: compares values that depend on each other, and makes the types of the other crates.
 //!
-//! Each value has been read by its kind before, so that one mistake hides no other.
+//! Each value has already been read by its kind, so one mistake does not hide another.
 
 mod calls;
 mod events;
@@ -20,7 +20,7 @@ use crate::structure::join;
 use proxy::ProxyTimers;
 use transaction::Timers;
 
-/// The typed scenario; `None` when something was reported. `title` is for a file that sets none.
+/// Returns the typed scenario; `None` if something was reported. `title` is the default title.
 pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> Option<Scenario> {
     let duration = raw.run.duration.value();
     let run = run(&raw.run, duration, title, report);
@@ -57,7 +57,7 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
     })
 }
 
-/// A key that has to be there; where it is not, `example` shows how.
+/// Reads a required key; `example` is shown if it is missing.
 fn required<K: Kind>(
     path: &str,
     key: &str,
@@ -71,7 +71,7 @@ fn required<K: Kind>(
     setting?.value()
 }
 
-/// Reports an instant that the run never reaches.
+/// Reports a time that is not within the run.
 fn in_run<K: Kind>(
     setting: &Setting<K>,
     at: Option<Duration>,
@@ -89,16 +89,16 @@ fn in_run<K: Kind>(
     }
 }
 
-/// So many bins has a run whose bins are not given, the warm-up included.
+/// Number of bins of a run by default, including the warm-up.
 const BINS_MIN: u32 = 20;
 
-/// When the first whole bin after the warm-up ends.
+/// End of the first whole bin after the warm-up.
 fn first_bin_ends(bin: Duration, warm_up: Duration) -> Duration {
     let bins = warm_up.as_nanos().div_ceil(bin.as_nanos()) + 1;
     bin.saturating_mul(u32::try_from(bins).unwrap_or(u32::MAX))
 }
 
-/// Title and table.
+/// Reads title and table.
 fn run(
     raw: &RawRun,
     duration: Option<Duration>,
@@ -114,13 +114,13 @@ fn run(
         report.conflict(setting, format!("expected less than `run.duration`, {}", show(duration)));
     }
     let warm_up_or = |duration: Duration| warm_up.unwrap_or(Some(duration / 5));
-    // The default warm-up is a fifth, and so ends where a bin does.
+    // The default warm-up is a fifth of the run, and so ends with a bin.
     let bin_or =
         |duration: Duration| bin.unwrap_or(Some(RunSettings::default().bin.min(duration / BINS_MIN)));
     if let Some(duration) = duration
         && let Some(bin) = bin_or(duration)
     {
-        // One that is wrong itself is told once.
+        // A wrong warm-up has been reported already.
         let warm_up = warm_up_or(duration).filter(|warm_up| *warm_up < duration).unwrap_or_default();
         if first_bin_ends(bin, warm_up) > duration {
             let [bin, warm_up, end] = [bin, warm_up, duration].map(show);
@@ -180,7 +180,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
     })
 }
 
-/// Those that cost something.
+/// Operations that cost time.
 fn operations(raw: &RawOperations) -> Option<Vec<(&'static str, Duration)>> {
     let all = [
         ("scan", &raw.scan),
@@ -205,7 +205,7 @@ fn operations(raw: &RawOperations) -> Option<Vec<(&'static str, Duration)>> {
     Some(all?.into_iter().filter(|(_, time)| !time.is_zero()).collect())
 }
 
-/// Measured times, whatever their unit, become factors whose mean is 1.
+/// Measured times in any unit become factors with the mean 1.
 fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
     let mut times = Vec::new();
     for setting in quantiles {

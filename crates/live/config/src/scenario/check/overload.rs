@@ -10,7 +10,7 @@ use crate::structure::join;
 use ::overload::RejectAt;
 use ::overload::local::occupancy;
 
-/// `None` when something is wrong.
+/// Returns `None` if something is wrong.
 pub(super) fn check(
     path: &str,
     role: Option<RoleName>,
@@ -78,7 +78,7 @@ pub(super) fn check(
     })
 }
 
-/// High and low.
+/// High and low watermark.
 fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> {
     let (high, low) = (raw.high.value()?, raw.low.value()?);
     if low > high {
@@ -106,7 +106,7 @@ fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::Oc
     })
 }
 
-/// Reports constants of another law than the one at work.
+/// Reports constants of another law.
 fn constants(raw: &RawOverload, local: ScenarioLocal, report: &mut Report<'_>) {
     let RawOverload { high, low, target, acceptance_min, increase_max, period, smoothing, wait, .. } = raw;
     of_law(&[high, low], local == ScenarioLocal::BangBang, "bang-bang", report);

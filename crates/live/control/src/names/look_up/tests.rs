@@ -1,10 +1,10 @@
-//! Look-ups against a DNS that is a table.
+//! Tests of look-ups with a table as the DNS.
 
 use super::*;
 use crate::names::Share;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a server says: records, names that it fails for, and names that it leaves unanswered.
+/// A DNS server: its records, names that it fails for, and names that it does not answer.
 #[derive(Default)]
 struct Zone {
     records: Vec<(&'static str, RecordKind, Record)>,
@@ -54,23 +54,22 @@ impl Zone {
     }
 }
 
-/// What a look-up did.
+/// Result and course of a look-up.
 struct Done {
     outcome: Result<FoundAddresses, String>,
     queries: Vec<DnsQuery>,
-    /// Most queries at a time.
+    /// Largest number of queries at the same time.
     most: usize,
     ended: Instant,
 }
 
 const BOTH: [bool; 2] = [true; 2];
 
-/// Ports of each transport.
 fn usable(families: [bool; 2]) -> Usable {
     Usable { families, transports: vec![Transport::Udp, Transport::Tcp, Transport::Tls] }
 }
 
-/// Follows a question to its end; queries without an answer fail when their time is over.
+/// Runs a question to its end. Queries without an answer fail at their deadline.
 fn follow(zone: &Zone, question: Question, of_use: [bool; 2], search: SearchList) -> Done {
     let mut now = Instant::ZERO;
     let mut look_up = LookUp::new(now, question, usable(of_use), search);
@@ -129,7 +128,7 @@ fn addresses_count_only_where_there_is_no_srv_record() {
     assert_eq!(seen(sip("both.test.")), both);
     assert_eq!(seen(Question::Services("_sip._udp.both.test.".to_owned())), both);
     assert_eq!(seen(addresses("both.test.")), Ok(shares(&[("192.0.2.1:5080", 1.0)])));
-    // RFC 3263 §4.2: SRV records were found, so the name's own address is not asked for.
+    // RFC 3263 §4.2: SRV records were found, so the name's own address is not queried.
     assert_eq!(seen(sip("hollow.test.")), Ok(shares(&[])));
     assert_eq!(seen(sip("nowhere.test.")), Ok(shares(&[])));
     let found = ask(&zone, sip("nowhere.test.")).unwrap();
@@ -165,13 +164,13 @@ fn a_weight_of_nought_is_a_small_share() {
     assert_eq!(found.shares(), shares(&[("192.0.2.1:5070", 0.5), ("192.0.2.2:5070", 1.5)]));
 }
 
-/// A server that fails does not say that there is nothing.
+/// A failing server does not prove that there are no records.
 #[test]
 fn a_failure_is_no_answer() {
     use RecordKind::{A, Aaaa, Srv};
     let zone = Zone::default().failing(&[("broken.", A), ("broken.", Aaaa), ("broken.", Srv)]);
     assert!(ask(&zone, Question::Services("broken.".to_owned())).is_err(), "nobody knows of which hosts");
-    // No SRV record was found for the second one, by a server that answers, so the addresses are what fails.
+    // For the second question a server answers that there is no SRV record, so the address queries fail.
     for question in [addresses("broken."), sip("broken.")] {
         let found = ask(&zone, question).unwrap();
         assert!(found.shares().is_empty() && found.failure().is_some());
@@ -209,7 +208,7 @@ fn more_hosts_than_are_asked_for_at_a_time_are_all_found() {
 fn hosts_that_are_silent_leave_time_for_the_others() {
     let silent: Vec<&'static str> =
         (0..2 * HOSTS_AT_A_TIME).map(|number| &*format!("silent{number}.t.").leak()).collect();
-    // It is asked for last.
+    // This host is queried last.
     let hosts = silent.iter().copied().chain(["t."]);
     let mut records: Vec<_> = hosts.map(|host| ("s.t.", srv(1, 1, host))).collect();
     records.push(("t.", a(1)));
@@ -278,7 +277,7 @@ fn domain(is_secure: bool, name: &str) -> Question {
     Question::Domain { is_secure, name: name.to_owned() }
 }
 
-/// The transport and the addresses of a domain, and the types of the records that were asked for.
+/// Returns transport and addresses of a domain, and the types of the queried records.
 fn seen(
     zone: &Zone,
     question: Question,
@@ -303,7 +302,7 @@ fn seen(
 
 const ALL: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
 
-/// As the example of RFC 3263 §4.1 has it.
+/// Returns the zone of the example in RFC 3263 §4.1.
 fn example() -> Zone {
     Zone::new(&[
         ("example.com.", naptr(100, 50, "SIP+D2U", "_sip._udp.example.com.")),
@@ -322,7 +321,7 @@ fn example() -> Zone {
 fn naptr_says_the_transport() {
     let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
     let asked = || "NAPTR SRV A".to_owned();
-    // TLS only where it is asked for: the server of a SIP URI need not show a certificate that we trust.
+    // TLS only if requested, since the server of a SIP URI need not have a certificate that we trust.
     let example = example();
     let seen =
         |is_secure, transports: &[Transport]| seen(&example, domain(is_secure, "example.com."), transports);
@@ -348,7 +347,7 @@ fn order_comes_before_preference_and_what_leads_nowhere_is_passed_over() {
     assert_eq!(seen(&zone), (Some(Transport::Tcp), at(2), "NAPTR SRV A".to_owned()));
     zone.records.retain(|(name, ..)| *name != "tcp.a.test.");
     assert_eq!(seen(&zone), (Some(Transport::Udp), at(1), "NAPTR SRV SRV A".to_owned()));
-    // One of addresses, or with a rule to rewrite by, is none of SIP.
+    // A NAPTR record of addresses, or with a regular expression, does not belong to SIP.
     for (_, _, record) in &mut zone.records {
         if let Record::Pointer(pointer) = record {
             pointer.flags = "a".to_owned();
@@ -359,7 +358,8 @@ fn order_comes_before_preference_and_what_leads_nowhere_is_passed_over() {
     assert_eq!(seen(&zone), (Some(Transport::Udp), plain, "NAPTR SRV SRV A".to_owned()));
 }
 
-/// RFC 3263 §4.1: without NAPTR the SRV records of each transport, and without those UDP, or TCP with TLS.
+/// RFC 3263 §4.1: without NAPTR records the SRV records of each transport count. Without SRV records the transport is
+/// UDP, or TLS for a SIPS URI.
 #[test]
 fn without_naptr_srv_says_the_transport() {
     let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
@@ -384,7 +384,7 @@ fn without_naptr_srv_says_the_transport() {
     assert_eq!(seen("b.test.", true, &ALL), (Some(Transport::Tls), plain(5, 5061)));
 }
 
-/// A firewall that drops such questions must not make names unreachable that were reached before.
+/// A firewall that drops NAPTR queries must not make names unreachable.
 #[test]
 fn a_naptr_question_without_answer_leaves_time_for_the_rest() {
     let records = [("_sip._udp.silent.test.", srv(0, 1, "one.test.")), ("one.test.", a(1))];

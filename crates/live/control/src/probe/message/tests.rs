@@ -1,4 +1,4 @@
-//! Probes on bytes: what is sent when, and what counts as an answer.
+//! Tests of probes as bytes: the schedule, and which messages count as an answer.
 
 use super::*;
 use crate::probe::{ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
@@ -8,7 +8,7 @@ use core::time::Duration;
 use node::Port;
 use std::collections::BTreeSet;
 
-/// Schedule and messages, as the control plane has them.
+/// Schedule and messages as in the control plane.
 struct Prober {
     settings: ProbeSettings,
     schedule: ProbeSchedule<Flow>,
@@ -50,7 +50,7 @@ impl Prober {
         }
     }
 
-    /// Returns the address of the node that was asked if another host has answered for it.
+    /// Returns the address of the probed node if another host has answered for it.
     fn receive(
         &mut self,
         from: SocketAddr,
@@ -107,14 +107,14 @@ fn prober() -> (Prober, Outbox<ProbeOutcome>) {
     (prober, Outbox::default())
 }
 
-/// UDP and TCP, each at an address of its own.
+/// UDP and TCP, each at its own address.
 fn ports() -> Ports {
     let tcp = "192.0.2.1:5070".parse().unwrap();
     let udp = "192.0.2.1:5060".parse().unwrap();
     vec![Port::udp(udp), Port::new(Transport::Tcp, tcp, tcp)].into()
 }
 
-/// The only member of [`prober`].
+/// Returns the only member of [`prober`].
 fn member() -> SocketAddr {
     "127.0.0.1:5080".parse().unwrap()
 }
@@ -278,7 +278,7 @@ fn an_icmp_error_with_the_probe_in_it_fails_at_once() {
     let probe = out.message(&out.transmits()[0]).to_vec();
     prober.unreachable(at(0), "127.0.0.1:5081".parse().unwrap(), &probe, &mut out);
     assert!(out.events().is_empty(), "another address");
-    // RFC 792 has eight bytes of UDP quoted, RFC 1812 §4.3.2.3 as many as fit 576: the branch is among them.
+    // RFC 792 quotes eight bytes of UDP, RFC 1812 §4.3.2.3 as many as fit 576: the branch is among them.
     prober.unreachable(at(0), member(), &probe[..200.min(probe.len())], &mut out);
     assert_eq!(out.events()[0].result, ProbeResult::Unreachable);
 }
@@ -342,7 +342,7 @@ fn an_answer_counts_from_the_member_it_is_about_only() {
     assert_eq!(out.events().len(), 1, "from its host, whichever port it takes");
 }
 
-/// Its answer comes back by its connection, and its Via names the listener of its transport.
+/// The answer returns on the connection of the probe, whose Via names the listener of its transport.
 #[test]
 fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
     let (mut prober, mut out) = prober();
@@ -367,7 +367,7 @@ fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
     assert_eq!(out.events().len(), 1);
 }
 
-/// Neither one probe nor the difference of two tells those of other members or of another process.
+/// Neither a probe nor the difference of two reveals the probes of other members or of another process.
 #[test]
 fn who_knows_one_probe_cannot_tell_another() {
     let probe = |slot, cseq| Probe { slot: Slot(slot), address: Flow::udp(0, member()), cseq };

@@ -1,8 +1,8 @@
-//! Says where each attempt of a request goes, and hears what becomes of it.
+//! Chooses the next hop of each attempt of a request, and records the results.
 //!
-//! A call that its member has left unanswered for `invite_timeout` goes to the next one as well, as after a timeout. The
-//! proxy's core decides between the members ([`Router::patience`]). The balancer counts the call with the last member
-//! until another one is the first to answer, and in the end with the member that has sent the first 2xx.
+//! A call that its member has left unanswered for `invite_timeout` goes to the next member as well, as after a timeout.
+//! The proxy's core decides between the members ([`Router::patience`]). The balancer counts the call with the last
+//! member until another one is the first to answer, and finally with the member that sent the first 2xx.
 
 use super::form::{Assigner, UNHEARD_REPEATS, Wire};
 use super::received::Received;
@@ -14,12 +14,12 @@ use core::time::Duration;
 use route::{Fork, Outcome, RING_TIME};
 use wire::Method;
 
-/// How long a member that the network calls unreachable is the last to be asked.
+/// Time during which an unreachable member is the last choice.
 const PAUSE: Duration = Duration::from_secs(32);
 
 impl Assigner<'_> {
-    /// Chooses another member for a request. Returns its index among the candidates. A retry is taken from the budget, so
-    /// that retries never multiply load.
+    /// Chooses another member for a request. Returns its index among the candidates. A retry consumes budget, so that
+    /// retries never multiply load.
     fn choose(&mut self, request: &mut Received, reason: Reason) -> Option<usize> {
         let message = wire::scan(&request.bytes).expect("it was read when it came in");
         let tried = request.targets.slots();
@@ -36,7 +36,7 @@ impl Assigner<'_> {
         let takes = |id: PoolId| self.balancer.takes(self.now, id, pool.request.method, &tried, false);
         let mut pools = pool.pools(rule, reason);
         if let Reason::Failed(_) = reason {
-            // Those whose members are known to live come first; else one may be alive though nobody knows.
+            // Members known to be alive come first. The others follow, since one may be alive again.
             pools.sort_by_key(|id| !takes(*id));
         } else {
             pools.retain(|id| takes(*id));
@@ -69,7 +69,7 @@ impl Assigner<'_> {
         Some(candidates.len() - 1)
     }
 
-    /// Whether there are members that a request may go on to when one fails or is silent.
+    /// Returns whether there are members that a request may go on to when one fails or is silent.
     fn has_others(&self, request: &Received) -> bool {
         let Targets { candidates, source: Source::Pool(pool) } = &request.targets else { return false };
         let is_new = |slot| candidates.iter().all(|candidate| candidate.slot() != slot);
@@ -79,7 +79,7 @@ impl Assigner<'_> {
                 || !pool.others(request.rule.as_ref()).is_empty())
     }
 
-    /// The next candidate in the branch of an attempt, after the one before has failed.
+    /// Returns the next candidate in the branch of an attempt, after the previous one has failed.
     fn alternate(&mut self, request: &mut Received, attempt: Attempt) -> Option<usize> {
         let before = request.targets.find(Attempt { alternate: attempt.alternate - 1, ..attempt })?;
         let candidate = request.targets.candidates[before];
@@ -91,10 +91,10 @@ impl Assigner<'_> {
         }
         let Fate::Settled(event) = candidate.fate else { return None };
         let outcome = match event {
-            // RFC 3263 §4.3: a 503 is a failure of the next hop, whatever came before it (RFC 3261 §21.5.4).
+            // RFC 3263 §4.3: a 503 is a failure of the next hop, even after a provisional response (RFC 3261 §21.5.4).
             ProxyEvent::Response(503) => Outcome::Unavailable,
             ProxyEvent::Timeout => Outcome::Timeout,
-            // Whom nothing has reached has no work with it: going on is no retry.
+            // A member that the request has not reached has no work with it, so going on is no retry.
             ProxyEvent::Unreachable | ProxyEvent::FlowFailed => Outcome::NoneAlive,
             ProxyEvent::Response(_) | ProxyEvent::TimerC | ProxyEvent::Cancelled => return None,
         };
@@ -105,7 +105,7 @@ impl Assigner<'_> {
 impl Router<Wire> for Assigner<'_> {
     fn next_group(&mut self, request: &mut Received, group: u8, most: u8) -> u8 {
         let (is_first, targets) = (group == 0, &mut request.targets);
-        // Those of the group before that no branch was begun for are left out.
+        // Omits candidates of the previous group without a branch.
         for at in targets.planned().skip_while(|_| is_first).collect::<Vec<_>>() {
             targets.candidates[at].fate = Fate::Settled(ProxyEvent::Cancelled);
         }
@@ -200,11 +200,11 @@ impl Router<Wire> for Assigner<'_> {
     }
 
     fn patience(&self, request: &Received) -> Option<Duration> {
-        // Where there is nobody else it makes no difference.
+        // Without another member, patience makes no difference.
         request.targets.pool().and_then(|pool| pool.patience).filter(|_| self.has_others(request))
     }
 
-    /// It counts there from now on.
+    /// Moves the balancer's record of the call to the first member to answer.
     fn won(&mut self, request: &mut Received, attempt: Attempt, is_cancelled: bool) {
         let message = wire::scan(&request.bytes).expect("it was read when it came in");
         let Some(place) = request.targets.find(attempt) else { return };
@@ -213,7 +213,7 @@ impl Router<Wire> for Assigner<'_> {
         candidates[place..].rotate_left(1);
         for silent in candidates.iter_mut().filter(|candidate| candidate.fate == Fate::Silent) {
             silent.fate = Fate::Sent;
-            // If all leave it unanswered, that may be the caller's fault.
+            // If all members leave a call unanswered, the caller may be the cause.
             if pool.is_noted() && silent.attempt != attempt {
                 self.balancer.is_passed_by(self.now, silent.slot(), silent.since);
             }
@@ -236,11 +236,11 @@ impl Router<Wire> for Assigner<'_> {
 
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
         let targets = &mut request.targets;
-        // A client that has got the request is not asked again.
+        // A client that has received the request gets it only once.
         if let Source::Uri(UriTarget { anew, .. }) = &mut targets.source {
             anew.take_if(|_| event != ProxyEvent::FlowFailed);
         }
-        // Where there was no other one to be tried, it has been told.
+        // An attempt for which no candidate was left has nothing to record.
         let Some(at) = targets.find(attempt) else { return };
         let candidate = targets.candidates[at];
         if candidate.fate == Fate::Sent {
@@ -251,20 +251,20 @@ impl Router<Wire> for Assigner<'_> {
         let counts = targets.counts_with(Some(candidate.slot()));
         let pool = match &mut targets.source {
             Source::Pool(pool) if is_lost => pool,
-            // RFC 5626 §7: nor is a user agent that an edge proxy has a flow of.
+            // RFC 5626 §7: the same holds for a user agent behind an edge proxy that has a flow of it.
             Source::Contacts(contacts) if may_have_it => {
                 return contacts[usize::from(candidate.target)].spare.clear();
             }
             Source::Uri(_) | Source::Pool(_) | Source::Contacts(_) => return,
         };
         let (slot, since) = (candidate.slot(), candidate.since);
-        // What a request has moved away from is watched by the balancer.
+        // The balancer itself watches members that the request has moved away from.
         if counts {
             let noted = Some(&pool.request).filter(|_| pool.is_noted());
             self.balancer.unanswered(self.now, slot, since, noted);
         }
         if event != ProxyEvent::Timeout {
-            // A call that the member had from the queue is not with it.
+            // The member does not have the call that it got from the queue.
             if let Some(queues) = self.queues.as_deref_mut().filter(|_| !pool.is_fixed) {
                 queues.taken_back(self.now, pool.request.pool, slot, since);
             }

@@ -1,4 +1,4 @@
-//! Requests that no dialog leads and that go on with a transaction: to a pool, a user or a client (RFC 3261 §16.5).
+//! Requests with a transaction that no dialog directs: to a pool, a user or a client (RFC 3261 §16.5).
 
 use super::received::Received;
 use super::targets::{RequestRule, Source, Targets, UriTarget};
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use wire::Method;
 
 impl Stateful {
-    /// Whether there is room for a request that goes on in this way: for a transaction, and for a call whose dialogs are kept.
+    /// Checks that there is room for a request forwarded in this way: for a transaction, and for a call if dialogs are
+    /// kept.
     pub(crate) fn check_new(
         &mut self,
         step: &Step<'_>,
@@ -27,7 +28,7 @@ impl Stateful {
         destination: &Destination<'_>,
         forward: Forward,
     ) -> Result<(), Rejection> {
-        // What is that short begins no transaction, which would answer again and again.
+        // A request that is too short to be answered begins no transaction, which would repeat the response.
         if arrival.message.bytes().len() < reply::ANSWERED_MIN && arrival.method != Method::Ack {
             return Err(Rejection::Dropped(Drop::Unanswerable));
         }
@@ -40,8 +41,8 @@ impl Stateful {
         }
     }
 
-    /// Sends a request on to the first of its targets. If dialogs are kept, its call is the one that the request begins, or
-    /// one that is known here.
+    /// Sends a request to the first of its targets. If dialogs are kept, its call is the one that the request begins,
+    /// or a known call.
     pub(crate) fn begin(
         &mut self,
         step: &mut Step<'_>,
@@ -71,7 +72,7 @@ impl Stateful {
         Ok(())
     }
 
-    /// Sends a request on by the connection of a client that its Route names.
+    /// Sends a request by the connection of a client that its Route names.
     pub(crate) fn begin_by_flow(
         &mut self,
         step: &mut Step<'_>,
@@ -86,7 +87,7 @@ impl Stateful {
     }
 }
 
-/// A request as it is kept.
+/// Returns the record of an admitted request.
 fn admitted(site: &Site, arrival: &Arrival<'_>, targets: Targets, progress: &Progress) -> Received {
     Received {
         is_genuine: progress.sender() == Sender::Genuine,
@@ -95,7 +96,7 @@ fn admitted(site: &Site, arrival: &Arrival<'_>, targets: Targets, progress: &Pro
     }
 }
 
-/// Whether it is the INVITE of a call. A To tag that somebody made up makes no difference.
+/// Returns whether a request is the INVITE of a call. An unproved To tag makes no difference.
 fn begins_call(request: &Request<'_>) -> bool {
     request.method == Method::Invite && !request.in_dialog
 }

@@ -1,16 +1,15 @@
-//! How many requests may be tried again.
+//! Budgets for retries of requests.
 
 use super::targets::RequestRule;
 use crate::site::routes::Routes;
 use route::{Budget, BudgetSettings};
 use std::sync::Arc;
 
-/// The retry budgets of the rules.
 pub(crate) struct Budgets {
     routes: Arc<Routes>,
-    /// In the order of the rules.
+    /// Budgets in the order of the rules.
     rules: Vec<Budget>,
-    /// That of requests without a rule, and of requests whose rule is gone since a reload.
+    /// Budget of requests without a rule, or whose rule was removed by a reload.
     rest: Budget,
 }
 
@@ -22,7 +21,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// Takes over the rules; `shards` share their budgets. A rule that was there before keeps what it has counted.
+    /// Sets the rules; `shards` share their budgets. A rule that existed before keeps its counts.
     pub(crate) fn configure(&mut self, routes: &Arc<Routes>, shards: usize) {
         let settings = |index| match routes.pools(index) {
             Some(pools) => pools.failover.budget.share(shards),
@@ -40,7 +39,7 @@ impl Budgets {
         (self.routes, self.rules) = (Arc::clone(routes), rules);
     }
 
-    /// The budget of a request that goes by this rule of the table that was in force when it came.
+    /// Returns the budget of a request with this rule, from the table that was valid when the request came.
     pub(super) fn of(&mut self, rule: Option<&RequestRule>) -> &mut Budget {
         let index = rule.and_then(|RequestRule { routes, index }| {
             let is_present = Arc::ptr_eq(routes, &self.routes);

@@ -1,5 +1,5 @@
-//! What keeping the state of dialogs adds to a transaction for each request: calls are known from their INVITE to the
-//! answer to their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
+//! State of dialogs, in addition to a transaction for each request. Calls are known from their INVITE to the response
+//! to their BYE, and their session timers are watched (RFC 4028 §8). The result of each call is reported once.
 
 use crate::address::target::Target;
 use crate::message::validate::{LARGEST, check_room};
@@ -19,53 +19,53 @@ use std::net::SocketAddr;
 use wire::build::RequestBuilder;
 use wire::{Edits, Message, Method, NameAddr};
 
-/// RFC 3261 §21.5.4. Of so many calls, some end in that time.
+/// Refusal when there are too many calls (RFC 3261 §21.5.4). Some calls end within its Retry-After.
 const TOO_MANY_CALLS: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Calls") };
 
-/// Most bytes of Call-ID and caller's tag, and of how the two sides are reached, that are kept of a call.
+/// Maximum bytes of a call's Call-ID and caller's tag, and of the addresses of its two sides.
 const LONGEST_NAME: usize = 1024;
 const LONGEST_ENDS: usize = 4096;
 
-/// What is added to a 2xx at most: Session-Expires and Require; and to a request: Session-Expires and Min-SE.
+/// Maximum bytes added to a 2xx (Session-Expires and Require), or to a request (Session-Expires and Min-SE).
 const SESSION_MAX: usize = 70;
 
-/// How calls are kept whose dialogs are.
+/// Settings of calls with kept dialogs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DialogSettings {
-    /// How long calls may take, and how many there may be, over all shards.
+    /// Limits of duration and number of calls, for all shards together.
     pub calls: CallSettings,
-    /// What is asked for of the two sides of a session.
+    /// Session timers that are requested from the two sides.
     pub session: SessionTimer,
-    /// The names of the pools, by number, as records have them.
+    /// Names of the pools in call records, by number.
     pub pools: Vec<String>,
 }
 
 impl DialogSettings {
-    /// The part of one of so many shards.
+    /// Returns the share of one of `shards` shards.
     fn share(&self, shards: usize) -> Self {
         let most = self.calls.most.div_ceil(shards.max(1));
         Self { calls: CallSettings { most, ..self.calls.clone() }, ..self.clone() }
     }
 }
 
-/// What is known of a request that begins a call whose dialogs are kept, or belongs to one, until its answer.
+/// State of a request that begins a call with kept dialogs, or belongs to one, until its response.
 pub(crate) struct Tracked {
     key: DialogKey,
     by: Side,
     role: Role,
     session: Forwarded,
-    /// Who has sent the best failure so far, and its Reason.
+    /// The sender of the best failure so far, and its Reason.
     refused_by: Option<(SocketAddr, Box<[u8]>)>,
 }
 
-/// A request as it came, and the flows of caller and callee where these are clients.
+/// A received request, with the flows of caller and callee if they are clients.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptRequest<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) clients: [Option<Flow>; 2],
 }
 
-/// The INVITE of a call, what was noted of it, and the way to the caller.
+/// The INVITE of a call, its record, and the path to the caller.
 #[derive(Clone, Copy)]
 struct NewCall<'a> {
     request: KeptRequest<'a>,
@@ -73,37 +73,35 @@ struct NewCall<'a> {
     to_caller: Option<DialogPath>,
 }
 
-/// What a request is to its call.
 enum Role {
-    /// The INVITE that begins it, and the way to the caller.
+    /// The INVITE that begins the call, and the path to the caller.
     Invites(Box<Invited>, Option<DialogPath>),
-    /// An INVITE or UPDATE within its dialog, and whether that goes to the dialog's target.
+    /// An INVITE or UPDATE within the dialog, and whether it goes to the dialog's target.
     Refreshes(Proof),
-    /// A BYE.
     Ends(ForwardedBye),
     /// Any other request of a dialog that is watched.
     GoesOn,
 }
 
 impl Tracked {
-    /// Bytes of memory beside its own size.
+    /// Returns the bytes of memory besides its own size.
     pub(crate) fn memory(&self) -> usize {
         size_of::<Self>()
             + size_of::<Invited>()
             + self.refused_by.as_ref().map_or(0, |(_, reason)| reason.len())
     }
 
-    /// The call that it is about.
+    /// Returns the hash of the call.
     pub(crate) fn call(&self) -> u64 {
         self.key.call
     }
 
-    /// RFC 4028 §8.1: what the request gets in place of its Session-Expires and Min-SE.
+    /// RFC 4028 §8.1: sets Session-Expires and Min-SE of the forwarded request.
     pub(crate) fn edit_request(&self, message: &Message<'_>, edits: &mut Edits) {
         let mut set = |name: &str, value: Option<u32>, old: Option<&[u8]>| {
             let Some(value) = value.map(|value| value.to_string()) else { return };
             match old {
-                // [8.1-2] The refresher behind it stays.
+                // [8.1-2] The refresher parameter stays.
                 Some(old) => edits.replace(message, old, value.as_bytes()),
                 None => edits.add_header(message, name, value.as_bytes()),
             }
@@ -127,14 +125,14 @@ pub(crate) struct Dialogs {
 }
 
 impl Dialogs {
-    /// Takes over the settings, of one of so many shards.
+    /// Applies the settings at one of `shards` shards.
     pub(crate) fn configure(&mut self, settings: &DialogSettings, shards: usize) {
         let DialogSettings { calls, session, pools } = settings.share(shards);
         self.calls.configure(calls);
         (self.session, self.pools) = (session, pools);
     }
 
-    /// Whether a request may begin a call: there is room for it, and it does not ask for too short a session.
+    /// Checks that a request may begin a call: there is room for it, and its session interval is long enough.
     pub(crate) fn check(&self, site: &Site, message: &Message<'_>) -> Result<(), Rejection> {
         let call = call_hash(&site.tokens, message.call_id(), message.from_tag());
         if message.call_id().len() + message.from_tag().map_or(0, <[u8]>::len) > LONGEST_NAME {
@@ -144,12 +142,12 @@ impl Dialogs {
         if self.calls.has_room(call) { Ok(()) } else { Err(TOO_MANY_CALLS.into()) }
     }
 
-    /// Whether there is room for the call of this INVITE.
+    /// Returns whether there is room for the call of this INVITE.
     pub(super) fn has_room(&self, site: &Site, message: &Message<'_>) -> bool {
         self.calls.has_room(call_hash(&site.tokens, message.call_id(), message.from_tag()))
     }
 
-    /// The INVITE of a call goes on, to a pool unless it goes to a user, by the rule of that name.
+    /// Records the INVITE of a call that is forwarded by this rule to this pool. `pool`: `None` for a user's contacts.
     pub(crate) fn begin(
         &mut self,
         site: &Site,
@@ -177,8 +175,8 @@ impl Dialogs {
         Ok(Tracked { key, by: Side::Caller, role, session, refused_by: None })
     }
 
-    /// A request within a dialog goes on whose token says that its state is kept; `proof`: whether it goes to the
-    /// dialog's target.
+    /// Records a forwarded request within a dialog whose token says that its state is kept. `proof`: whether it goes to
+    /// the dialog's target.
     pub(crate) fn within(
         &mut self,
         site: &Site,
@@ -205,7 +203,7 @@ impl Dialogs {
         Ok(Some(Box::new(self.follow(site, message, key, by, proof, session))))
     }
 
-    /// A request that refreshes a dialog or ends it goes on.
+    /// Records a forwarded request that refreshes or ends a dialog.
     fn follow(
         &mut self,
         site: &Site,
@@ -223,8 +221,8 @@ impl Dialogs {
         Tracked { key, by, role, session, refused_by: None }
     }
 
-    /// A BYE of a dialog whose state is kept has got this answer of ours, and goes nowhere. Its sender takes the call
-    /// for over (RFC 3261 §15.1.1).
+    /// Records that this proxy refused a BYE of a dialog whose state is kept. The sender regards the call as ended (RFC
+    /// 3261 §15.1.1).
     pub(crate) fn refused_bye(
         &mut self,
         site: &Site,
@@ -238,8 +236,8 @@ impl Dialogs {
         }
     }
 
-    /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it
-    /// belongs to a dialog that is known here, or to none. Its tags prove nothing, since anybody may answer it.
+    /// Records a forwarded request with a To tag and without a token, as from a client without Record-Route. It belongs
+    /// to a known dialog, or to none. Its tags prove nothing, since any element may answer it.
     pub(crate) fn untold(&mut self, site: &Site, message: &Message<'_>) -> Option<Box<Tracked>> {
         message.method().filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
         let mut heard = |by| {
@@ -250,8 +248,8 @@ impl Dialogs {
         Some(Box::new(self.follow(site, message, key, by, Proof::Tags, Forwarded::default())))
     }
 
-    /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes
-    /// back whether or not dialogs are kept.
+    /// Records a response from `source` to the `tracked` request. All edits that do not depend on kept dialogs are
+    /// done.
     pub(crate) fn relayed(
         &mut self,
         site: &mut Site,
@@ -289,8 +287,7 @@ impl Dialogs {
         }
     }
 
-    /// A response goes back whose request has had its final response: one more 2xx to an INVITE, or the repetition of
-    /// one.
+    /// Records a response to a request that has had its final response: another 2xx to an INVITE, or its repetition.
     pub(crate) fn relayed_late(&mut self, site: &Site, response: &Message<'_>, source: Flow) {
         let is_accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
@@ -320,7 +317,7 @@ impl Dialogs {
         self.calls.accepted(site.now, key, (tag, source.peer, ways), invited, session, ends);
     }
 
-    /// The request that is `tracked` has its final response, a failure; of ours, or of a next hop.
+    /// Records the final failure response to the `tracked` request, of this proxy or of a next hop.
     pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
         match &tracked.role {
             Role::Invites(invited, _) => {
@@ -334,19 +331,18 @@ impl Dialogs {
         }
     }
 
-    /// A 2xx to a BYE of ours has come: whoever sent it still had the call.
+    /// Records a 2xx to a BYE of this proxy: its sender still had the call.
     pub(crate) fn took_our_bye(&mut self, site: &Site, response: &Message<'_>) {
         for (of, by) in [(Side::Caller, Side::Callee), (Side::Callee, Side::Caller)] {
             self.calls.took_our_bye(dialog_key(&site.tokens, response, of).0, by);
         }
     }
 
-    /// The CANCEL of a call's INVITE has come.
+    /// Records the CANCEL of a call's INVITE.
     pub(crate) fn cancelled(&mut self, call: u64, cancel: &Message<'_>) {
         self.calls.cancelled(call, Side::Caller, reason(cancel));
     }
 
-    /// Time has passed.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.calls.expire(now);
     }
@@ -355,12 +351,11 @@ impl Dialogs {
         self.calls.deadline()
     }
 
-    /// What has come of the steps so far.
     pub(crate) fn drain_events(&mut self) -> impl Iterator<Item = CallEvent> + '_ {
         self.calls.drain_events()
     }
 
-    /// The Call-IDs of the calls that go on.
+    /// Returns the Call-IDs of the present calls.
     pub(crate) fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
         self.calls.call_ids()
     }
@@ -369,7 +364,7 @@ impl Dialogs {
         self.calls.counts()
     }
 
-    /// RFC 4028 §8.1, of a session refresh request.
+    /// Returns the session interval for a session refresh request (RFC 4028 §8.1).
     fn session_of(&self, message: &Message<'_>) -> Result<Forwarded, Rejection> {
         check_room(message, SESSION_MAX)?;
         let asked = Asked {
@@ -384,7 +379,8 @@ impl Dialogs {
 }
 
 impl Tracked {
-    /// RFC 4028 §8.2: how long the session lasts, and what the 2xx gets where nobody behind us knows timers.
+    /// RFC 4028 §8.2: returns the duration of the session. Adds header fields to the 2xx if no element behind this
+    /// proxy supports timers.
     fn session_of(&self, response: &Message<'_>, site: &mut Site) -> Option<Duration> {
         if !matches!(self.role, Role::Invites(..) | Role::Refreshes(_)) {
             return None;
@@ -404,20 +400,19 @@ impl Tracked {
     }
 }
 
-/// The tags of caller and callee.
 fn tags<'a>(message: &Message<'a>, by: Side) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let (from, to) = (message.from_tag(), message.to_tag());
     if by == Side::Caller { (from, to) } else { (to, from) }
 }
 
-/// What a dialog is known by, and the callee's tag.
+/// Returns the key of a dialog, and the callee's tag.
 fn dialog_key<'a>(tokens: &Tokens, message: &Message<'a>, by: Side) -> (DialogKey, Option<&'a [u8]>) {
     let (caller, callee) = tags(message, by);
     let call = call_hash(tokens, message.call_id(), caller);
     (DialogKey { call, tag: tokens.tag_hash(callee) }, callee)
 }
 
-/// What a call is known by: the same whoever of the two sides sends.
+/// Returns the hash of a call, the same for requests of both sides.
 fn call_hash(tokens: &Tokens, call_id: &[u8], caller: Option<&[u8]>) -> u64 {
     let mut hasher = tokens.kept_hasher();
     hasher.write_usize(call_id.len());
@@ -433,19 +428,19 @@ fn about(message: &Message<'_>, by: Side, from: SocketAddr, rule: &str, pool: &s
         core::mem::swap(&mut caller, &mut callee);
     }
     let (tag, _) = tags(message, by);
-    // Of a request within a dialog it is a Contact.
+    // In a request within a dialog, the Request-URI is a Contact.
     let asked = if message.to_tag().is_none() { message.uri().unwrap_or_default() } else { &[] };
     let texts =
         [message.call_id(), tag.unwrap_or_default(), caller, callee, asked, rule.as_bytes(), pool.as_bytes()];
     About::new(texts, (by == Side::Caller).then_some(from))
 }
 
-/// The way to the caller, as the INVITE tells it: by what stands in its Record-Route before us, to its Contact.
+/// Returns the path to the caller by its INVITE: the Record-Route values below this proxy's, and the Contact.
 fn way_to_caller(site: &Site, invite: &Message<'_>) -> Option<DialogPath> {
     Some(way(&site.tokens, invite.record_routes().map(|value| value.uri), invite.contact()?))
 }
 
-/// The way to the callee, as the 2xx tells it: by what stands in Record-Route beyond us, to its Contact.
+/// Returns the path to the callee by its 2xx: the Record-Route values above this proxy's, and the Contact.
 fn way_to_callee(site: &Site, response: &Message<'_>) -> Option<DialogPath> {
     let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| site.topology.is_ours(&uri));
     let beyond = response.record_routes().map(|value| value.uri).take_while(|uri| !is_ours(uri));
@@ -453,7 +448,7 @@ fn way_to_callee(site: &Site, response: &Message<'_>) -> Option<DialogPath> {
     Some(way(&site.tokens, beyond.into_iter().rev(), response.contact()?))
 }
 
-/// The way of a request by these Route values behind ours to this Contact.
+/// Returns the path of a request by these Route values behind this proxy's to this Contact.
 pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, contact: &[u8]) -> DialogPath {
     let mut routes = routes.peekable();
     let is_direct = routes.peek().is_none();
@@ -465,7 +460,7 @@ pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, c
     DialogPath { routes: if is_direct { 0 } else { hasher.finish() }, contact: contact_hash(tokens, contact) }
 }
 
-/// Of the user and of where it leads. Parameters that say nothing of either get lost between Contact and Request-URI.
+/// Returns the hash of user and target of a Contact. Other parameters may get lost between Contact and Request-URI.
 fn contact_hash(tokens: &Tokens, uri: &[u8]) -> u64 {
     let mut hasher = tokens.kept_hasher();
     let user = wire::SipUri::parse(uri).ok().and_then(|uri| uri.user).unwrap_or_default();
@@ -478,13 +473,13 @@ fn contact_hash(tokens: &Tokens, uri: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// RFC 3326.
+/// Returns the Reason (RFC 3326).
 fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
     message.header("Reason").unwrap_or_default()
 }
 
-/// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order,
-/// [12.1.2-1] the callee by what stands above it in reverse. `None` where they take too much room to be kept.
+/// Returns the routes to both sides behind this proxy: [12.1.1-1] to the caller the Record-Route values below this
+/// proxy's in their order, [12.1.2-1] to the callee the values above it in reverse. `None`: they take too much memory.
 fn ends(
     site: &Site,
     request: &Message<'_>,
@@ -515,8 +510,8 @@ fn ends(
     (length <= LONGEST_ENDS).then_some(ends)
 }
 
-/// The BYE of ours to a side of a dialog, with this Via, as the other side would send it: [12.2.1.1-1] with its tags,
-/// and [12.2.1.1-2] its next CSeq number.
+/// Writes a BYE of this proxy to a side of a dialog with this Via, as the other side would send it: [12.2.1.1-1] with
+/// its tags, and [12.2.1.1-2] its next CSeq number.
 pub(crate) fn bye(hang_up: &HangUp, to: Side, via: &[u8], out: &mut Vec<u8>) {
     let (of, other) = (Ends::index(to), 1 - Ends::index(to));
     let ends = &hang_up.ends;

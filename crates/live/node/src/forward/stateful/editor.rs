@@ -1,4 +1,4 @@
-//! Messages as bytes: how the proxy's core reads, makes and edits them.
+//! Messages as bytes: how the proxy's core reads, writes and edits them.
 
 use super::dialogs::{KeptRequest, bye};
 use super::form::{Editor, Wire};
@@ -31,11 +31,11 @@ use transaction::{Bytes, Keys, Packet, TransactionKey, TransportKind, UNLIMITED_
 use wire::{Message, Method, request_source_target};
 
 impl Editor<'_> {
-    /// What a response tells of where the parties are reached.
+    /// Applies the changes of remote targets by a response.
     fn refresh(&mut self, refresh: &mut Refresh, response: &Message<'_>, led: Option<Target<'_>>) {
         let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if let Some(target) = led {
-            // The token leads there. A caller keeps the route set of any of the responses.
+            // The token leads to this target. A caller keeps the route set of any of the responses.
             let tokens = &self.site.tokens;
             let before = refresh.receiver.replace(tokens.target_hash(&target, KeyIndex::CURRENT));
             refresh.has_varied |= before.is_some_and(|before| !tokens.is_target(&target, before));
@@ -56,14 +56,14 @@ impl Editor<'_> {
         }
     }
 
-    /// The ACK to the response in hand goes there.
+    /// Has a host name looked up, since the ACK to the current response goes to it.
     fn look_up_later(&mut self, target: &Target<'_>) {
         if let Target::Name(name) = *target {
             self.notes.look_up = Some(hop_name(name));
         }
     }
 
-    /// The sender of this response is reached elsewhere than before; `by` sent the request.
+    /// Records that the sender of this response has moved to a new target. `by` sent the request.
     fn moved(&mut self, response: &Message<'_>, by: Side, target: &Target<'_>) {
         let source = self.notes.source;
         let flow = ClientFlow::seen(source, &self.site.topology);
@@ -73,7 +73,7 @@ impl Editor<'_> {
 }
 
 impl Editor<'_> {
-    /// Our own BYE to a side of a dialog.
+    /// Creates a BYE of this proxy to a side of a dialog.
     pub(super) fn bye(
         &mut self,
         hang_up: &HangUp,
@@ -92,12 +92,12 @@ impl Editor<'_> {
 }
 
 impl<'a> Editor<'a> {
-    /// The request in hand, if it is this one.
+    /// Returns the current request as already read, if it is this one.
     fn in_hand(&self, request: &Received) -> Option<&'a Message<'a>> {
         self.in_hand.filter(|message| *message.bytes() == *request.bytes)
     }
 
-    /// The most bytes of a response of our own.
+    /// Returns the maximum length of a response of this process.
     fn longest(&self, request: &Received, status: u16) -> usize {
         let length = request.bytes.len();
         let usual = reply::longest(length);
@@ -165,8 +165,8 @@ impl Medium<Wire> for Editor<'_> {
         (Packet::new(bytes, way), key)
     }
 
-    /// §16.7 steps 3, 8 and 9, §18.2.2: to where the request came from. The responder may have written another Via
-    /// below ours.
+    /// §16.7 steps 3, 8 and 9, §18.2.2: sends a response to the source of the request, since the responder may have
+    /// changed the Via below this proxy's.
     fn relay(&mut self, answered: Answered<'_, Received>, response: &Message<'_>) -> Option<Packet> {
         response.second_via()?;
         let (request, flow) = match answered {
@@ -215,7 +215,8 @@ impl Medium<Wire> for Editor<'_> {
         request.breadth
     }
 
-    /// §16.7 step 7. What would not fit into a datagram is left out: the caller hears of it at its next attempt.
+    /// §16.7 step 7. A result too long for a datagram is dropped, so the caller gets these challenges at its next
+    /// attempt.
     fn add_challenges(&mut self, best: &mut Packet, response: &Message<'_>) {
         let whole = best.bytes.whole();
         let message = wire::scan(&whole).expect("it was made here");
@@ -230,7 +231,7 @@ impl Medium<Wire> for Editor<'_> {
         if bytes.len() <= LARGEST {
             let repeats = match best.repeats {
                 UNLIMITED_REPEATS => UNLIMITED_REPEATS,
-                // No more bytes than they were, but for one repetition.
+                // No more bytes than before, except for one repetition.
                 repeats => {
                     ((usize::from(repeats) + 1) * whole.len() / bytes.len()).saturating_sub(1).max(1) as u8
                 }
@@ -251,8 +252,8 @@ impl Medium<Wire> for Editor<'_> {
             read = request.message();
             &read
         };
-        // RFC 5626 §11.5: no endpoint is to see that a flow has failed. Whoever names a client as his target is told. A
-        // user who cannot be reached is not there now (§21.4.18), and nothing is wrong with this proxy (500).
+        // RFC 5626 §11.5: endpoints must not see that a flow has failed. Only a sender that names a client as its
+        // target gets a 430. An unreachable user is unavailable (§21.4.18), which is no error of this proxy (500).
         let status = match (&request.targets.source, status) {
             (Source::Contacts(_), 430) => 480,
             (Source::Contacts(_), 500) if request.targets.is_away() => 480,
@@ -303,7 +304,7 @@ impl Medium<Wire> for Editor<'_> {
     }
 }
 
-/// The reason phrases of RFC 3261 §21 for what a proxy says of its own.
+/// Returns the reason phrases of RFC 3261 §21 for responses that a proxy generates.
 fn reason(status: u16) -> &'static str {
     match status {
         100 => "Trying",
@@ -317,7 +318,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// The key of the client transaction whose request ICMP has sent back, cut off as it may be.
+/// Returns the key of the client transaction whose request an ICMP error quotes, perhaps cut off.
 pub(crate) fn quoted_key(keys: &Keys, quoted: &[u8]) -> Option<TransactionKey> {
     let request = wire::scan(quoted).ok()?;
     let branch = request.top_via().branch?;

@@ -1,4 +1,4 @@
-//! Messages as bytes: what the proxy's core works with on live traffic.
+//! Types by which the proxy's core works on live traffic, with messages as bytes.
 
 use super::budgets::Budgets;
 use super::dialogs::Dialogs;
@@ -26,34 +26,34 @@ impl Form for Wire {
     type Router<'a> = Assigner<'a>;
 }
 
-/// Says where requests go: to the members that the balancer chooses.
+/// Chooses next hops: the members that the balancer chooses.
 pub(crate) struct Assigner<'a> {
     pub(crate) now: Instant,
     pub(crate) balancer: &'a mut Balancer,
-    /// Who of a pool has room for what another member leaves unanswered.
+    /// Queues, which know the members with room for a call that another member leaves unanswered.
     pub(crate) queues: Option<&'a mut Queues>,
-    /// The ways to the members, by slot.
+    /// Flows to the members, by slot.
     pub(crate) members: &'a [Flow],
     pub(crate) budgets: &'a mut Budgets,
 }
 
-/// Edits messages with what the shard knows.
+/// Edits messages with the state of the shard.
 pub(crate) struct Editor<'a> {
     pub(crate) site: &'a mut Site,
     pub(crate) keys: &'a Keys,
     pub(crate) notes: &'a mut Notes,
     pub(crate) dialogs: Option<&'a mut Dialogs>,
-    /// The request that has just come in, as it was read: it need not be read again to be answered and forwarded.
+    /// The current request as already read, so that answering and forwarding need not read it again.
     pub(crate) in_hand: Option<&'a Message<'a>>,
 }
 
-/// What the editing of a message leaves to be done.
+/// Work that is left after editing a message.
 pub(crate) struct Notes {
-    /// What the message in hand came by.
+    /// Ingress flow of the current message.
     pub(crate) source: Flow,
-    /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
+    /// A host name that requests of a dialog will go to. It is looked up now, since an ACK is not retransmitted.
     pub(crate) look_up: Option<HopName>,
-    /// Requests that were answered here with a failure, if they are to be told of.
+    /// Requests answered here with a failure, if failures are reported.
     pub(crate) failures: Vec<Failure>,
 }
 
@@ -63,7 +63,7 @@ impl Default for Notes {
     }
 }
 
-/// What leaves.
+/// The outbox as a sink of packets.
 pub(crate) struct Out<'a, E>(pub(crate) &'a mut Outbox<E>);
 
 impl<E> Sink<Packet> for Out<'_, E> {
@@ -76,6 +76,6 @@ impl<E> Sink<Packet> for Out<'_, E> {
     }
 }
 
-/// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss
-/// or two, and what somebody else pays who was named there without being asked.
+/// Maximum retransmissions to an address that is no next hop and has sent no message. It suffices for a loss or two,
+/// and limits the traffic to a host that was named without its consent.
 pub(super) const UNHEARD_REPEATS: u8 = 2;

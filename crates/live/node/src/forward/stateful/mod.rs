@@ -1,11 +1,11 @@
 //! Forwarding with a transaction for each request: the transaction-stateful proxy of RFC 3261 §16, [`proxy::Proxy`] on
 //! live bytes.
 //!
-//! - `transactions.rs`: what comes to them and from them; `begin.rs` and `within.rs` begin one, for a request to a pool or user, or
-//!   within a dialog; `room.rs` says whether there is room,
-//! - `received.rs`, `targets.rs`: what is kept of a request, and who gets it,
-//! - `form.rs` with `editor.rs` and `attempts.rs`: how the proxy's core reads, makes and sends messages,
-//! - `dialogs.rs`: the calls whose dialogs are kept.
+//! - `transactions.rs`: messages to and from transactions; `begin.rs` and `within.rs` begin a transaction, for a
+//!   request to a pool or user, or within a dialog; `room.rs` checks for room,
+//! - `received.rs`, `targets.rs`: the record of a request, and its target set,
+//! - `form.rs` with `editor.rs` and `attempts.rs`: how the proxy's core reads, writes and sends messages,
+//! - `dialogs.rs`: calls with kept dialogs.
 
 mod attempts;
 mod begin;

@@ -1,4 +1,4 @@
-//! A request that came in, as it is kept until it is answered.
+//! A received request, kept until its final response.
 
 use super::dialogs::Tracked;
 use super::targets::{RequestRule, Source, Targets};
@@ -19,37 +19,36 @@ use std::sync::Arc;
 use transaction::UNLIMITED_REPEATS;
 use wire::{Message, Method};
 
-/// A request that came in, as it is kept until it is answered.
+/// A received request, kept until its final response.
 pub(crate) struct Received {
     /// The bytes of the message. Forwarded copies share them.
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) call: CallKey,
-    /// The flow that it came by.
     pub(crate) flow: Flow,
-    /// The way of its responses (§18.2.2).
+    /// Flow of the responses (§18.2.2).
     pub(crate) back: Flow,
     pub(crate) targets: Targets,
-    /// The rule that leads to its targets.
+    /// The rule that determines the targets.
     pub(crate) rule: Option<RequestRule>,
-    /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
+    /// Hash of the routing decision for this proxy's Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
-    /// Its Max-Breadth (RFC 5393 §5.3.2), kept since each request needs it.
+    /// Max-Breadth (RFC 5393 §5.3.2), kept since each request needs it.
     pub(crate) breadth: u8,
-    /// The remote targets that its response may change.
+    /// Remote targets that the response may change.
     pub(crate) refresh: Refresh,
-    /// The request within a dialog as the balancer has noted it, without the Call-ID, which is in the message.
+    /// The balancer's record of a request within a dialog, without the Call-ID, which is in the message.
     pub(crate) within: Option<Box<Request<'static>>>,
-    /// Its call, where the state of dialogs is kept.
+    /// The call of the request, if dialogs are kept.
     pub(crate) tracked: Option<Box<Tracked>>,
-    /// Whether its sender is authenticated.
+    /// Whether the sender is authenticated.
     pub(crate) is_genuine: bool,
-    /// Whether its sender has registered from where it came, over UDP.
+    /// Whether the sender has registered from its source address over UDP.
     pub(crate) is_registered: bool,
-    /// What a neighbour is told of its sender.
+    /// Statement to a neighbour about the authentication of the sender.
     pub(crate) proof: AuthenticationMark,
-    /// The ticket of the gate, from when it is forwarded; ends with the final response.
+    /// Ticket of the gate, from forwarding until the final response.
     pub(super) ticket: Cell<Option<Ticket>>,
-    /// Bytes of provisional responses that went back for it.
+    /// Bytes of provisional responses sent back.
     pub(crate) told: Cell<u32>,
 }
 
@@ -62,7 +61,7 @@ impl KeptRequest for Received {
 }
 
 impl Received {
-    /// A request of which nothing is known but the message.
+    /// Creates the record of a request from its message alone.
     pub(super) fn new(
         site: &Site,
         call: CallKey,
@@ -74,7 +73,7 @@ impl Received {
             bytes: message.bytes().into(),
             call,
             flow,
-            // If no listener can reach the address in its Via, it is the source.
+            // If no listener can reach the address in the Via, the source is used.
             back: site.topology.ports.way_back(message.top_via(), flow).unwrap_or(flow),
             targets,
             rule: None,
@@ -91,26 +90,26 @@ impl Received {
         }
     }
 
-    /// The request as the balancer has noted it, if it has.
+    /// Returns the balancer's record of the request, if there is one.
     pub(super) fn noted(&self) -> Option<&Request<'static>> {
         let of_pool = self.targets.pool().filter(|pool| pool.is_noted());
         self.within.as_deref().or(of_pool.map(|pool| &pool.request))
     }
 
-    /// Whose token its Record-Route has: where the requests of a dialog go to the member that it began with, a pool's.
+    /// Returns the owner of the Record-Route's token. It is a pool if requests of a dialog go to the dialog's member.
     pub(super) fn element(&self) -> TokenOwner {
         let is_pools = self.targets.pool().is_some_and(|pool| pool.service.dialogs() == Dialogs::Member);
         if is_pools { TokenOwner::Pool } else { TokenOwner::Proxy }
     }
 
-    /// Whether it begins something, of which one proxy of a chain keeps the transaction. Whoever is behind us keeps no
-    /// state of a call to a user: this one does.
+    /// Returns whether the request begins a transaction that one proxy of a chain keeps. A call to a user is always
+    /// kept by this proxy.
     pub(super) fn begins(&self) -> bool {
         let method = self.targets.pool().map(|pool| pool.request.method);
         method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel))
     }
 
-    /// Whether we stay on the way of the dialog that it begins.
+    /// Returns how this proxy stays on the path of the dialog that the request begins.
     pub(super) fn stay(&self) -> RecordRoute {
         match self.targets.pool() {
             Some(pool) => pool.record_route,
@@ -119,7 +118,7 @@ impl Received {
         }
     }
 
-    /// Whether its ticket has not ended.
+    /// Returns whether the ticket has not ended.
     pub(super) fn holds_ticket(&self) -> bool {
         let ticket = self.ticket.take();
         let is_there = ticket.as_ref().is_some_and(Ticket::is_counted);
@@ -127,7 +126,7 @@ impl Received {
         is_there
     }
 
-    /// The request has its final response, of this proxy (`is_own`) or of whoever got the request: its ticket ends.
+    /// Ends the ticket when the request gets its final response, from this proxy (`is_own`) or another element.
     pub(super) fn end(&self, is_own: bool) {
         match self.ticket.take() {
             Some(ticket) if is_own => ticket.refuse(),
@@ -136,20 +135,20 @@ impl Received {
         }
     }
 
-    /// Takes note of a response that goes back to `to`; returns how often timers may repeat it.
+    /// Records a response to `to`. Returns how often timers may repeat it.
     pub(super) fn tell(&self, site: &Site, to: Flow, status: u16, length: usize) -> u8 {
         let told = self.told.get();
         if status < 200 {
             self.told.set(told.saturating_add(length as u32));
         }
         if status < 300 {
-            // No timer repeats it.
+            // No timer repeats a response below 300.
             return UNLIMITED_REPEATS;
         }
         allowance(site, self.flow, to, self.is_genuine, self.bytes.len()).repeats(told as usize, length)
     }
 
-    /// The flows of its sender and of who has answered by `source`, where these are clients that are reached by them.
+    /// Returns the flows of the sender and of the responder at `source`, if they are clients that are reached by them.
     pub(super) fn clients(&self, site: &Site, source: Flow) -> [Option<Flow>; 2] {
         let of = |flow, is_registered| ClientFlow::of(flow, &site.topology, is_registered).map(|_| flow);
         let contacts =
@@ -159,12 +158,11 @@ impl Received {
         [of(self.flow, self.is_registered), of(source, answers_registered)]
     }
 
-    /// The message again.
     pub(super) fn message(&self) -> Message<'_> {
         wire::scan(&self.bytes).expect("it was read when it came in")
     }
 
-    /// Whether it begins a dialog with a member of a pool, with our Record-Route in it.
+    /// Returns whether the request begins a dialog with a member of a pool, with a Record-Route of this proxy.
     pub(super) fn begins_recorded(&self) -> bool {
         self.targets
             .pool()

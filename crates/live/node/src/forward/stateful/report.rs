@@ -1,30 +1,30 @@
-//! A report of the transactions of a shard.
+//! Report on the transactions of a shard.
 
 use super::limits::ProxyLimits;
 use crate::site::sharing::SharingReport;
 use ::dialog::CallCounts;
 
-/// Transactions and counts of a shard of the proxy.
+/// Transactions and counts of one shard.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyReport {
-    /// Transactions there are.
+    /// Number of transactions.
     pub transactions: usize,
     /// Requests without a final response.
     pub unanswered: usize,
-    /// Bytes of memory that they and their messages take.
+    /// Bytes of memory of transactions and their messages.
     pub memory: usize,
-    /// Most of both at a time.
+    /// Limits of both.
     pub limits: ProxyLimits,
-    /// Its counts.
+    /// Counts of the proxy's core.
     pub counters: ::proxy::ProxyCounters,
-    /// What it made of the calls whose state is shared out with neighbours, if that is so.
+    /// Decisions about calls whose state is shared out with neighbours, if it is.
     pub sharing: Option<SharingReport>,
-    /// The calls with kept dialogs, if a pool keeps dialogs.
+    /// Calls with kept dialogs, if a pool keeps dialogs.
     pub calls: Option<CallCounts>,
 }
 
 impl ProxyReport {
-    /// Adds what another shard has and did.
+    /// Adds the report of another shard.
     pub fn merge(&mut self, other: &Self) {
         self.transactions += other.transactions;
         self.unanswered += other.unanswered;

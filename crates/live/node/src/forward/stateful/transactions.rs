@@ -33,33 +33,33 @@ use std::sync::Arc;
 use transaction::{Keys, Packet, ServerKey, TransactionKey};
 use wire::{Message, Method};
 
-/// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
+/// Forwards to members of pools with a transaction for each request (RFC 3261 §16).
 ///
-/// A request within a dialog that began so goes to the member, without a transaction, or to the remote target that
-/// the token in our Record-Route proves, and nowhere else: [`Dialogs`](route::Dialogs).
+/// A request within a dialog of such a request goes only to the member, without a transaction, or to the remote target
+/// that the Record-Route's token proves: [`Dialogs`](route::Dialogs).
 pub(crate) struct Stateful {
     pub(super) proxy: Proxy<Wire>,
     pub(super) keys: Keys,
-    /// The ways to the members of all pools, by slot.
+    /// Flows to the members of all pools, by slot.
     members: Vec<Flow>,
-    /// The next hops that requests within dialogs may name.
+    /// Next hops that requests within dialogs may name.
     pub(super) hops: Members,
     budgets: Budgets,
     pub(super) notes: Notes,
     pub(super) limits: ProxyLimits,
-    /// How many requests calls have begun out of the reserve, and since when.
+    /// Number of requests that each call has begun from the reserve, and since when.
     pub(super) reserved: Recent<CallKey, (Instant, u8)>,
-    /// Whether there may be dialogs: a pool keeps transactions or has next hops, or did so before, or there is a
+    /// Whether there may be dialogs: a pool keeps transactions or has next hops, now or earlier, or there is a
     /// registrar.
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
     pub(super) counted: Members,
-    /// The calls whose dialogs are kept; `None` where no pool keeps them.
+    /// Calls with kept dialogs; `None` if no pool keeps them.
     pub(super) dialogs: Option<Box<Dialogs>>,
 }
 
 impl Stateful {
-    /// Without members. `keys` and `serial` are random, of this process and shard alone.
+    /// Creates the proxy without members. `keys` and `serial` are random, of this process and shard alone.
     pub(crate) fn new(settings: ProxySettings, keys: Keys, serial: u64) -> Self {
         let mut proxy = Proxy::new(settings.timers, serial);
         proxy.limit_branches(settings.limits.branches);
@@ -78,12 +78,11 @@ impl Stateful {
         }
     }
 
-    /// To be called before anything else.
+    /// Sets the memory limit. Must be called first in each step.
     pub(crate) fn limit_memory(&mut self) {
         self.proxy.limit_memory(with_reserve(self.limits.memory));
     }
 
-    /// Time has passed.
     pub(crate) fn expire(&mut self, step: &mut Step<'_>) {
         self.drive(step, Proxy::expire);
         if let Some(dialogs) = &mut self.dialogs {
@@ -92,13 +91,12 @@ impl Stateful {
         }
     }
 
-    /// When it next has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let dialogs = self.dialogs.as_ref().and_then(|dialogs| dialogs.deadline());
         Instant::earliest(self.proxy.deadline(), dialogs)
     }
 
-    /// Lets the proxy's core do something.
+    /// Runs an action of the proxy's core.
     fn drive<T>(
         &mut self,
         step: &mut Step<'_>,
@@ -107,7 +105,7 @@ impl Stateful {
         self.drive_with(step, None, act)
     }
 
-    /// Lets the proxy's core do something about the request in hand.
+    /// Runs an action of the proxy's core on the current request.
     fn drive_with<T>(
         &mut self,
         Step { site, balancer, queues, out, .. }: &mut Step<'_>,
@@ -128,7 +126,7 @@ impl Stateful {
         }
     }
 
-    /// What has become of calls. Before what is sent in the same step leaves, their records are to be written.
+    /// Reports the results of calls. Their records must be written before the messages of the same step leave.
     pub(crate) fn tell_calls(&mut self, step: &mut Step<'_>) {
         let Some(dialogs) = &mut self.dialogs else { return };
         let events: Vec<_> = dialogs.drain_events().collect();
@@ -147,7 +145,8 @@ impl Stateful {
         }
     }
 
-    /// Sends a side of a dialog our BYE, where requests of the dialog would go. Where that is not known, it goes nowhere.
+    /// Sends a BYE of this proxy to a side of a dialog, to the target of the dialog's requests. Sends none if the
+    /// target is unknown.
     fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: Side) {
         let (site, of) = (&mut *step.site, Ends::index(to));
         let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
@@ -165,9 +164,8 @@ impl Stateful {
         });
     }
 
-    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9), or a
-    /// connection is gone. Only its receiver can know the branch in it. So nobody can report another host as
-    /// unreachable.
+    /// Handles an ICMP error about a datagram to this address that began with `quoted` (RFC 3261 §16.9), or a lost
+    /// connection. Only the receiver can know the branch in `quoted`, so no other host can report it as unreachable.
     pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
         let what = |packet: &Packet| {
             let is_clients = packet.flow.connection.is_some();
@@ -182,8 +180,8 @@ impl Stateful {
         self.tell(step.out);
     }
 
-    /// A connection is lost that requests took for their length: they go over UDP instead (RFC 3261 §18.1.1). `key` as
-    /// [`quoted_key`] has it; `None`: all that have no answer. How many have gone.
+    /// Sends a request over UDP whose connection was lost and that used TCP for its length (RFC 3261 §18.1.1). `quoted`
+    /// is the beginning of the request. Returns whether it was sent.
     pub(crate) fn send_over_udp(&mut self, step: &mut Step<'_>, lost: Flow, quoted: &[u8]) -> bool {
         let Step { site, out, .. } = step;
         let Some(key) = quoted_key(&self.keys, quoted) else { return false };
@@ -198,8 +196,8 @@ impl Stateful {
         self.proxy.send_otherwise(now, key, otherwise, &mut Out(out))
     }
 
-    /// Whether a message is a response to a request with a transaction, or an ICMP error about one
-    /// ([`Self::unreachable`]), and that transaction is not of this shard.
+    /// Returns whether a message belongs to a transaction unknown to this shard: a response, or an ICMP error about its
+    /// request ([`Self::unreachable`]).
     pub(crate) fn is_stray(&self, bytes: &[u8]) -> bool {
         let key = match wire::scan(bytes) {
             Ok(message) if message.status().is_some() => {
@@ -211,7 +209,7 @@ impl Stateful {
         key.is_some_and(|key| !self.proxy.expects(key))
     }
 
-    /// The calls of the transactions, some more than once.
+    /// Returns the calls of the transactions, some more than once.
     pub(crate) fn calls(&self, site: &Site) -> impl Iterator<Item = CallKey> {
         let mut text = Vec::new();
         let answered = self.proxy.messages().filter_map(move |packet| {
@@ -224,61 +222,58 @@ impl Stateful {
         self.proxy.calls().chain(answered).chain(kept)
     }
 
-    /// Takes over the ways to the members of all pools, by slot.
+    /// Sets the flows to the members of all pools, by slot.
     pub(crate) fn set_members(&mut self, members: &[Flow]) {
         self.members = members.to_vec();
     }
 
-    /// The way to a member.
+    /// Returns the flow to a member.
     pub(crate) fn member(&self, slot: Slot) -> Option<Flow> {
         self.members.get(slot.index()).copied()
     }
 
-    /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions, or to next hops. Requests within dialogs
-    /// may name `hops`; the calls of those that are `counted` are remembered.
+    /// Sets how pools are forwarded to. `has_pool`: one of them has transactions or next hops. Requests within dialogs
+    /// may name `hops`; the calls of `counted` are remembered.
     pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
         self.has_pool |= has_pool;
         (self.hops, self.counted) = (hops, counted);
     }
 
-    /// Requests for users of the registrar are forwarded with transactions, from now on if not before.
+    /// Has requests for users of the registrar forwarded with transactions from now on, if `is_there`.
     pub(crate) fn serve_users(&mut self, is_there: bool) {
         self.has_pool |= is_there;
     }
 
-    /// Takes over how calls are kept whose dialogs are; `shards` share them. What goes on is kept on.
+    /// Sets the settings of kept dialogs; `shards` share them. Existing calls are kept.
     pub(crate) fn set_dialogs(&mut self, settings: &DialogSettings, shards: usize) {
         self.dialogs.get_or_insert_default().configure(settings, shards);
     }
 
-    /// Takes over how often requests may be tried again; `shards` share it.
+    /// Sets the retry budgets of the rules; `shards` share them.
     pub(crate) fn set_routes(&mut self, routes: &Arc<Routes>, shards: usize) {
         self.budgets.configure(routes, shards);
     }
 
-    /// Changes how much it may hold.
     pub(crate) fn set_limits(&mut self, limits: ProxyLimits) {
         self.limits = limits;
         self.proxy.limit_branches(limits.branches);
     }
 
-    /// Counts of its transactions.
     pub(crate) fn counters(&self) -> &::proxy::ProxyCounters {
         self.proxy.counters()
     }
 
-    /// The ledger of its transactions.
     pub(crate) fn ledger(&self) -> Ledger {
         self.proxy.ledger()
     }
 
-    /// Whether a message may belong to a transaction or dialog here.
+    /// Returns whether a message may belong to a transaction or dialog here.
     pub(crate) fn is_in_use(&self) -> bool {
         self.has_pool
     }
 
-    /// Takes a message that belongs to its transactions: a response to one of its requests, a repetition, the ACK to a failure,
-    /// a CANCEL of what it has. Of a branch, only those who got it know it. Returns whether it was one.
+    /// Takes a message that belongs to a transaction: a response, a retransmission, the ACK to a failure, or a CANCEL.
+    /// Only receivers of a branch know it. Returns whether the message was taken.
     pub(crate) fn takes(
         &mut self,
         step: &mut Step<'_>,
@@ -305,7 +300,7 @@ impl Stateful {
         if !self.proxy.knows(&cancelled) {
             return false;
         }
-        // What is refused cancels nothing.
+        // A refused CANCEL cancels nothing.
         if let Err(refused) = check_form(message) {
             step.reject(flow, message, None, refused.into());
             return true;
@@ -318,7 +313,8 @@ impl Stateful {
         if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
             dialogs.cancelled(tracked.call(), message);
         }
-        // It goes nowhere and has no ticket: another one is made of what the transaction has sent.
+        // The CANCEL itself is not forwarded and has no ticket. The proxy's core creates another one from the forwarded
+        // INVITE.
         let target = UriTarget { hop: flow, is_wanted: false, anew: None };
         let call = step.site.tokens.call_key(message.call_id());
         let received = Received::new(step.site, call, flow, message, Targets::new(Source::Uri(target)));
@@ -326,7 +322,7 @@ impl Stateful {
         true
     }
 
-    /// A request that belongs to no transaction goes on, with one of its own.
+    /// Forwards a request that belongs to no transaction, with a new transaction.
     pub(super) fn forward(
         &mut self,
         step: &mut Step<'_>,
@@ -339,7 +335,6 @@ impl Stateful {
         self.receive(step, message, key, received);
     }
 
-    /// Lets the proxy's core take a request.
     fn receive(
         &mut self,
         step: &mut Step<'_>,
@@ -356,7 +351,7 @@ impl Stateful {
         self.drive_with(step, Some(message), |proxy, step| proxy.take(&arrived, received, step));
     }
 
-    /// Answers a request that was told to wait, and that no transaction has begun.
+    /// Answers a request that got a 100 while it waited, and has no transaction yet.
     pub(crate) fn answer_waiter(
         &mut self,
         step: &mut Step<'_>,
@@ -373,7 +368,7 @@ impl Stateful {
             let bytes = answered.message(transmit);
             let length = message.bytes().len();
             let allowance = allowance(step.site, flow, transmit.flow, false, length);
-            // The most that the 100 may have had.
+            // Maximum bytes of the 100.
             let told = allowance.most_of_trying(longest(length));
             let repeats = allowance.repeats(told, bytes.len());
             let packet = Packet { repeats, ..Packet::new(bytes.to_vec(), transmit.flow) };
@@ -381,17 +376,16 @@ impl Stateful {
         }
     }
 
-    /// How many requests hold a ticket.
+    /// Returns how many requests hold a ticket.
     pub(crate) fn tickets(&self) -> usize {
         self.proxy.requests().filter(|request| request.holds_ticket()).count()
     }
 
-    /// Requests without a final response.
+    /// Returns the number of requests without a final response.
     pub(crate) fn unanswered(&self) -> usize {
         self.proxy.unanswered()
     }
 
-    /// What there is to do.
     pub(crate) fn report(&self) -> ProxyReport {
         ProxyReport {
             transactions: self.proxy.transactions(),
@@ -404,7 +398,7 @@ impl Stateful {
         }
     }
 
-    /// RFC 3261 §16.7. What has another sent-by than ours in its topmost Via is dropped (§18.1.2).
+    /// RFC 3261 §16.7. Drops a response whose topmost Via has another sent-by (§18.1.2).
     fn response(&mut self, step: &mut Step<'_>, key: TransactionKey, status: u16, message: &Message<'_>) {
         if !step.site.topology.ports.wrote(message.top_via()) {
             return step.site.discard(Drop::ForeignResponse);
@@ -427,7 +421,7 @@ impl Stateful {
         }
     }
 
-    /// Tells the balancer of a response, before another member may be tried.
+    /// Reports a response to the balancer, before another member may be tried.
     fn note(
         &self,
         Step { site, balancer, queues, out, .. }: &mut Step<'_>,
@@ -443,7 +437,7 @@ impl Stateful {
             }
             balancer.answered(site.now, slot);
             balancer.count_response(slot, status);
-            // Whoever is behind the hop has seen the branch, too, and speaks for himself alone.
+            // Elements behind the next hop have seen the branch, too, and their 503 counts only for themselves.
             let is_its_own = self.notes.source.remote() == sent.flow.remote();
             if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
                 balancer.pause(site.now, slot, site.now + rest.length, rest.asked);
@@ -469,7 +463,7 @@ impl Stateful {
             };
             balancer.response(site.now, &response);
             let is_call = noted.method == Method::Invite && (200..300).contains(&status);
-            // Further requests of the dialog do not come by here.
+            // Further requests of the dialog do not pass this proxy.
             if is_call && request.is_some_and(|request| request.stay() == RecordRoute::No) {
                 balancer.end_dialog(site.now, noted.key, response.tags);
             }
@@ -477,8 +471,8 @@ impl Stateful {
     }
 }
 
-/// What no answer to a BYE tells the balancer: a call that ends otherwise is no load of its member any more, one that goes on after
-/// all is again.
+/// Tells the balancer about ends of calls without an accepted BYE. Such a call is no load of its member any more; a
+/// call that continues after all is again.
 fn tell_load(step: &mut Step<'_>, record: &CallRecord) {
     let (Some(cause), Some(accepted)) = (record.cause, &record.accepted) else { return };
     if cause == Cause::Bye && (200..300).contains(&record.bye_status) || step.balancer.is_idle() {

@@ -1,5 +1,5 @@
-//! Requests within dialogs that began with one of our transactions (RFC 3261 §16.3 to §16.5): each goes to whom the other
-//! party has named.
+//! Requests within dialogs that began with a transaction here (RFC 3261 §16.3 to §16.5). Each goes to the target that
+//! the other party has named.
 
 use super::dialogs::way;
 use super::received::Received;
@@ -23,20 +23,20 @@ use balance::{Direction, PoolId, Request};
 use base::{Flow, Peer};
 use wire::Method;
 
-/// How a request within a dialog goes on.
+/// How a request within a dialog is forwarded.
 pub(crate) struct DialogHop {
-    /// Its token.
+    /// The token of the request.
     held: VerifiedToken,
     pub(crate) to: UriTarget,
-    /// Whether it goes to the target of its dialog: asked where its answer says what becomes of that.
+    /// Whether the request goes to the target of its dialog. Only then does its response count for the dialog.
     proof: TargetProof,
     routing: u32,
     refresh: Refresh,
 }
 
 impl Stateful {
-    /// Decides about a request that has a valid token of a proxy (RFC 3261 §16.4 and §16.5). `None`: it has none, and is to be
-    /// handled like any other request. It may then name nobody but us or a next hop.
+    /// Decides about a request with a valid token of a proxy (RFC 3261 §16.4 and §16.5). `None`: it has none, and is
+    /// handled like any other request. It may then name only this proxy or a next hop.
     pub(crate) fn plan_within(
         &self,
         step: &mut Step<'_>,
@@ -52,7 +52,6 @@ impl Stateful {
         Ok(Some(DialogHop { held, to, proof, routing, refresh }))
     }
 
-    /// Forwards it.
     pub(crate) fn forward_within(
         &mut self,
         step: &mut Step<'_>,
@@ -70,7 +69,7 @@ impl Stateful {
         }
         let ticket = step.site.admission.admit_proven(&held);
         if held.token.kept == Kept::Nothing {
-            // Nobody will remember where the sender is until the response comes.
+            // No record will keep the sender's target until the response comes.
             if let Some(sender) = refresh.sender {
                 step.site.targets.note(sender);
             }
@@ -99,7 +98,7 @@ impl Stateful {
         Ok(())
     }
 
-    /// Tells the balancer of a request of a dialog, if anything is remembered of its call, or of the calls of its next hop.
+    /// Reports a request of a dialog to the balancer, if it remembers the call, or the calls of its next hop.
     fn note_within(
         &self,
         Step { site, balancer, .. }: &mut Step<'_>,
@@ -117,7 +116,7 @@ impl Stateful {
         let request = Request {
             key: arrival.call,
             call_id: &[],
-            // It is not to be chosen again.
+            // No member is to be chosen.
             pool: PoolId::default(),
             method: arrival.method,
             cseq: message.cseq().number,
@@ -130,7 +129,7 @@ impl Stateful {
             tags: site.tokens.tags(message),
             has_priority: false,
         };
-        // A call that is remembered ends there, whatever a reload has made of its pool.
+        // A remembered call ends at its next hop, even if a reload has changed its pool.
         let is_noted = self.counted.has(slot) || balancer.session_of(&request).is_some();
         is_noted.then(|| {
             balancer.request(site.now, &request);
@@ -138,7 +137,8 @@ impl Stateful {
         })
     }
 
-    /// The valid token of a proxy that a request has. A request with an invalid one may name us or a next hop alone.
+    /// Returns the valid token of a proxy in a request. A request with an invalid token may name only this proxy or a
+    /// next hop.
     fn token_within(&self, site: &Site, arrival: &Arrival<'_>) -> Result<Option<VerifiedToken>, Rejection> {
         let Arrival { message, ref route, .. } = *arrival;
         if let TokenProof::Proxy(held) = arrival.proof {
@@ -151,7 +151,7 @@ impl Stateful {
         Ok(None)
     }
 
-    /// A BYE of a dialog whose state is kept gets this answer of ours, whatever the reason: the dialog hears of it.
+    /// Records that a BYE of a dialog with kept state was refused here with this status.
     pub(crate) fn refused_bye(&mut self, site: &mut Site, arrival: &Arrival<'_>, status: u16) {
         if arrival.method == Method::Bye
             && let TokenProof::Proxy(held) = &arrival.proof
@@ -162,7 +162,7 @@ impl Stateful {
         }
     }
 
-    /// The hop of a request within a dialog (RFC 3261 §16.4 and §16.5): its remote target.
+    /// Returns the next hop of a request within a dialog (RFC 3261 §16.4 and §16.5): its remote target.
     fn way_within(
         &self,
         step: &mut Step<'_>,
@@ -172,14 +172,14 @@ impl Stateful {
         let Arrival { flow, message, call, ref route, .. } = *arrival;
         let Step { site, out, .. } = step;
         if route.leads_to_us(&site.topology, message) {
-            // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
+            // A peer whose Contact is an address or name of this proxy is behind the next hop of the dialog.
             let hop = site.topology.slot(held.token.node).filter(|_| held.by_initiator);
             let hop = hop.ok_or(refused(404, "Not Found"))?;
             return Ok(UriTarget { hop: site.topology.node(hop), is_wanted: true, anew: None });
         }
         let target = route.target(message);
         let is_hop = matches!(target, Target::Address(at) if self.hop_at(site, at).is_some());
-        // A client behind a NAT may have the address of a next hop there.
+        // A client behind a NAT may have the address of a next hop in its own network.
         let led = (!is_hop || held.token.flow.is_some()).then(|| site.led(message, held, &target)).flatten();
         let led = led.or(is_hop.then_some(KnownTarget { heard: true, flow: None }));
         let led = led.ok_or(refused(403, "Target Is Not Of This Dialog"))?;
@@ -195,16 +195,15 @@ impl Stateful {
         Ok(UriTarget { hop, is_wanted, anew: None })
     }
 
-    /// The next hop at an address.
     fn hop_at(&self, site: &Site, at: Peer) -> Option<Flow> {
         let slot = site.topology.slot_at(at).filter(|&slot| self.hops.has(slot))?;
         Some(site.topology.node(slot))
     }
 
-    /// A request without a valid token may name a next hop, and nobody else but us. Whether it goes there is decided
-    /// as for any other request: a To tag without a token proves no dialog.
+    /// Checks that a request without a valid token names a next hop. It is then decided like any other request, since a
+    /// To tag without a token proves no dialog.
     fn check_named(&self, site: &Site, target: &Target<'_>) -> Result<(), Refused> {
-        // A To tag and a Route that somebody made up would stand for a password.
+        // An invented To tag and Route must not replace a password.
         if site.realm.is_some() {
             return Err(refused(481, "Call/Transaction Does Not Exist"));
         }
@@ -213,8 +212,8 @@ impl Stateful {
     }
 }
 
-/// Whether a request goes to the target that the other party of its dialog has named, and by which way. A next hop takes requests
-/// of anybody, and a Route may lead on from there: whoever answers then need not be of the dialog.
+/// Returns whether a request goes to the target that the other party of its dialog has named, and its path. A next hop
+/// accepts requests of any sender, and a Route may lead on from there, so a responder need not belong to the dialog.
 fn target_proof(site: &mut Site, arrival: &Arrival<'_>, held: &VerifiedToken) -> TargetProof {
     let Arrival { message, method, ref route, .. } = *arrival;
     let matters = matches!(method, Method::Bye | Method::Invite | Method::Update);
@@ -228,7 +227,7 @@ fn target_proof(site: &mut Site, arrival: &Arrival<'_>, held: &VerifiedToken) ->
     TargetProof::Token(way(&site.tokens, route.behind(message), message.uri().unwrap_or_default()))
 }
 
-/// What the response may change of where the parties of the dialog are reached.
+/// Returns the remote targets of the dialog that the response may change.
 fn refresh(site: &Site, arrival: &Arrival<'_>, held: &VerifiedToken) -> Refresh {
     let Arrival { message, ref route, .. } = *arrival;
     let by_initiator = held.by_initiator;

@@ -1,4 +1,4 @@
-//! Requests without a transaction that no connection took (RFC 3261 §16.9).
+//! Requests without a transaction whose connection failed (RFC 3261 §16.9).
 
 use super::memory::Stateless;
 use super::response::{WayBack, was_searched};
@@ -10,16 +10,16 @@ use wire::build::ResponseBuilder;
 use wire::{Message, Method};
 
 impl Stateless {
-    /// A request that began with `quoted` was lost with its connection. Its sender may have sent it over a stream, and
-    /// then sends nothing again: it is told at once, as by a response of the next hop (§16.7 step 6: 500 in place of
-    /// 503; RFC 5626 §5.3.1: 430 of a client, or §11.5 of a user who is called 480).
+    /// Answers a request that began with `quoted` and was lost with its connection. A sender over a stream retransmits
+    /// nothing, so it gets the response of an unreachable next hop at once (§16.7 step 6: 500 in place of 503; RFC 5626
+    /// §5.3.1: 430 for a client, or §11.5: 480 for a user).
     pub(crate) fn failed(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
         let Ok(request) = wire::scan(quoted) else { return };
         let Some(port) = step.site.topology.ports.get(to.listener) else { return };
         if request.status().is_some() || request.method() == Some(Method::Ack) || was_searched(&request) {
             return;
         }
-        // Outside of dialogs only users are reached by their connections without a transaction.
+        // Outside of dialogs, only users are reached by their connections without a transaction.
         let (status, reason) = match (to.connection, request.to_tag()) {
             (Some(_), Some(_)) => (430, "Flow Failed"),
             (Some(_), None) => (480, "Temporarily Unavailable"),
@@ -37,7 +37,8 @@ impl Stateless {
         }
     }
 
-    /// The way back of a request, if its branch is ours. The balancer learns that it has ended.
+    /// Returns the flow of the responses to a request, if its branch is this proxy's. Tells the balancer that the
+    /// request has ended.
     fn way_of_failure(&mut self, step: &mut Step<'_>, response: &Message<'_>) -> Option<Flow> {
         let back = WayBack::find(step.site, response).ok()?;
         if let BranchKind::Pool { node, direction } = back.branch.kind {

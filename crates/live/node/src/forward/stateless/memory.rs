@@ -1,10 +1,9 @@
-//! What is remembered of messages that went on without a transaction.
+//! State of a stateless proxy.
 
 use super::searches::{SearchLimits, Searches};
 use crate::decide::removed::Unacknowledged;
 
-/// The memory of a stateless proxy: it keeps no transactions, but a few things for as long as copies of a message may
-/// come.
+/// State of a stateless proxy. It keeps no transactions, but some facts for as long as copies of a message may come.
 #[derive(Default)]
 pub(crate) struct Stateless {
     pub(super) searches: Searches,

@@ -1,5 +1,5 @@
-//! Forwarding without transactions: the stateless proxy of RFC 3261 §16.11, and in front of a pool the one with session-aware
-//! request assignment.
+//! Forwarding without transactions: the stateless proxy of RFC 3261 §16.11, and session-aware request assignment in
+//! front of a pool.
 
 mod failed;
 mod memory;

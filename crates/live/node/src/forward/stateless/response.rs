@@ -1,4 +1,4 @@
-//! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
+//! Responses: removes this proxy's Via and follows the next one (RFC 3261 §16.7, §16.11).
 
 use super::memory::Stateless;
 use super::searches::Search;
@@ -21,24 +21,24 @@ use base::{Flow, Operation};
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
-/// The way back of a response to a request that went on without a transaction.
+/// The path back of a response to a request without a transaction.
 pub(super) struct WayBack<'a> {
-    /// The content of our branch.
+    /// Content of this proxy's branch.
     pub(super) branch: Branch,
-    /// The transaction of the request.
     transaction: Transaction<'a>,
-    /// The flow that the response leaves by. `None`: no port of ours leads there.
+    /// The flow that the response leaves by. `None`: no port fits.
     pub(super) way: Option<Flow>,
 }
 
 impl<'a> WayBack<'a> {
-    /// Verifies that our Via is on top, with a branch that fits, and finds the way by the Via below (§18.1.2, §18.2.2). The
-    /// branch of a pool stands in for the check of the sent-by, and also holds for the Via of another balancer of the site.
+    /// Verifies that the topmost Via is this proxy's, with a valid branch, and finds the flow by the Via below
+    /// (§18.1.2, §18.2.2). The branch of a pool replaces the check of the sent-by, and is valid in the Via of another
+    /// balancer of the site as well.
     pub(super) fn find(site: &mut Site, message: &Message<'a>) -> Result<Self, Drop> {
         let Site { tokens, topology, ledger, .. } = site;
         let own = message.top_via();
         let branch = own.branch.ok_or(Drop::ForeignResponse)?;
-        // Nobody answers an ACK (§17.1.1.3).
+        // An ACK has no response (§17.1.1.3).
         if is_hop_branch(branch) && (!topology.ports.wrote(own) || message.cseq().method == Method::Ack) {
             return Err(Drop::ForeignResponse);
         }
@@ -51,7 +51,7 @@ impl<'a> WayBack<'a> {
         Ok(Self { branch, transaction, way })
     }
 
-    /// The response in the balancer's terms.
+    /// Returns the response in the balancer's terms.
     pub(super) fn response(&self, site: &Site, message: &Message<'_>, direction: Direction) -> Response {
         let (tokens, cseq) = (&site.tokens, message.cseq());
         Response {
@@ -67,7 +67,6 @@ impl<'a> WayBack<'a> {
 }
 
 impl Stateless {
-    /// A response to a request without a transaction.
     pub(crate) fn response(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
         let sent = WayBack::find(step.site, message).and_then(|back| match back.branch.kind {
             BranchKind::Pool { node, direction } => {
@@ -84,7 +83,7 @@ impl Stateless {
         }
     }
 
-    /// A response comes back from a member, or goes to one.
+    /// Handles a response from a member or to one.
     fn response_of_pool(
         &mut self,
         step: &mut Step<'_>,
@@ -98,7 +97,7 @@ impl Stateless {
         let to_pool = direction == Direction::ToPool;
         let slot = if to_pool { site.topology.slot(node) } else { None };
         if let Some(slot) = slot {
-            // A sign of life, also where nobody is to hear of it.
+            // A sign of life, even if no receiver is left for the response.
             step.balancer.answered(site.now, slot);
             step.balancer.count_response(slot, message.status().unwrap_or_default());
         }
@@ -125,7 +124,8 @@ impl Stateless {
         Ok(())
     }
 
-    /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.
+    /// Handles a response to a CANCEL that went to every node. Nodes that do not know the INVITE answer 481. Only the
+    /// last 481 goes back.
     fn searched(&mut self, response: &Response, node: NodeId) -> Result<(), Drop> {
         let search = Search { call: response.key, cseq: response.cseq, branch: response.branch };
         match response.status {
@@ -136,7 +136,7 @@ impl Stateless {
         Ok(())
     }
 
-    /// Tells the balancer: this is what moves its counters.
+    /// Reports a response to the balancer, which updates its counts.
     pub(super) fn note(&mut self, step: &mut Step<'_>, node: NodeId, response: &Response) {
         step.site.ledger.charge(Operation::Lookup);
         step.balancer.response(step.site.now, response);
@@ -144,7 +144,7 @@ impl Stateless {
     }
 }
 
-/// The node gets no new calls for as long as it asks for.
+/// Stops new calls to a node for as long as its response asks.
 fn pause(step: &mut Step<'_>, response: &Message<'_>, slot: Slot) {
     if let Some(rest) = Pause::asked_by(response) {
         let now = step.site.now;
@@ -152,7 +152,7 @@ fn pause(step: &mut Step<'_>, response: &Message<'_>, slot: Slot) {
     }
 }
 
-/// A response to a request that went to a next hop, or to the `target` of a dialog (§16.7 steps 3, 8 and 9).
+/// Handles a response to a request that went to a next hop, or to the `target` of a dialog (§16.7 steps 3, 8 and 9).
 fn response_of_hop(
     step: &mut Step<'_>,
     flow: Flow,
@@ -179,15 +179,15 @@ fn response_of_hop(
     if let Some(Target::Name(name)) =
         led.or(receiver_moved(site, flow, message, target, Side::of(by_initiator)))
     {
-        // The ACK to this response goes there, and does not come again.
+        // The ACK to this response goes to this name, and is not retransmitted.
         site.names.prepare(site.now, name, step.out);
     }
     site.send_edited(message, way, step.out);
     site.relayed.responses += 1;
 }
 
-/// Takes note of where the receiver of a request within a dialog is reached from now on, if that is elsewhere than `before`
-/// (§12.2.1.2). `by` sent the request.
+/// Records the new target of the receiver of a request within a dialog, if it differs from `before` (§12.2.1.2). `by`
+/// sent the request.
 fn receiver_moved<'a>(
     site: &mut Site,
     source: Flow,
@@ -209,21 +209,21 @@ fn receiver_moved<'a>(
     Some(target)
 }
 
-/// Tells once that a node begins dialogs without our Record-Route.
+/// Reports once that a node begins dialogs without this proxy's Record-Route.
 fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>, response: &Response) {
     if step.site.is_unrecorded_told || response.direction != Direction::ToPool || !is_unrecorded(message) {
         return;
     }
     let begun = response.key.begun_by(response.tags.from);
-    // An INVITE within a dialog has none to be copied.
+    // An INVITE within a dialog has no Record-Route to be copied.
     if step.balancer.session(begun).is_some_and(|session| session.state == SessionState::Invited) {
         step.site.is_unrecorded_told = true;
         step.out.event(ShardEvent::NoRecordRoute(source));
     }
 }
 
-/// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
-/// more. The name of the other side is asked for, since an ACK does not come again.
+/// Gives the node that began a dialog the token that leads to the other side. The node needs it after it has left the
+/// pool. The name of the other side is looked up now, since an ACK is not retransmitted.
 fn lead_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
     let site = &mut *step.site;
     if let Some(Target::Name(name)) = hand_over(site, message, source, TokenOwner::Pool) {
@@ -231,7 +231,8 @@ fn lead_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
     }
 }
 
-/// Whether our Via says that its request was sent to every node. A node copies the Via as it was (RFC 3261 §8.2.6.2).
+/// Returns whether this proxy's Via says that its request went to every node. A node copies the Via unchanged (RFC 3261
+/// §8.2.6.2).
 pub(super) fn was_searched(message: &Message<'_>) -> bool {
     let via = message.top_via().value.of(message.bytes());
     via.windows(SEARCHED.len()).any(|part| part.eq_ignore_ascii_case(SEARCHED))

@@ -1,4 +1,4 @@
-//! CANCELs and ACKs whose INVITE nobody here knows: they go to every member, within bounds.
+//! CANCELs and ACKs of an unknown INVITE, which go to every member, within limits.
 
 use super::memory::Stateless;
 use super::searches::{LENGTH_MAX, Search, source_of};
@@ -13,9 +13,9 @@ use balance::{CallKey, Request, Slot};
 use wire::Method;
 
 impl Stateless {
-    /// RFC 3261 §16.10: a CANCEL that nothing is known about MUST go on, and where it went only its member knows; so
-    /// does an ACK to a failure. Whoever begins none of this must not have the members flooded: what is above the
-    /// bounds is not searched for.
+    /// Sends a request to every member. RFC 3261 §16.10: a CANCEL without a known INVITE MUST be forwarded, and only
+    /// the INVITE's member knows it. The same holds for an ACK to a failure. Requests above the limits are not searched
+    /// for, so that no sender can flood the members.
     pub(crate) fn search(
         &mut self,
         step: &mut Step<'_>,
@@ -24,14 +24,14 @@ impl Stateless {
         ticket: &Ticket,
     ) -> Result<(), Refused> {
         let Request { key: call, cseq, branch, method, .. } = destination.request;
-        // A member that is only believed dead may have the INVITE: it is asked and waited for as well.
+        // A member that is believed dead may have the INVITE, so it gets the request, too, and its response is awaited.
         let nodes = step.balancer.nodes().iter().enumerate().filter(|(_, node)| node.member);
         let (slots, asked): (Vec<_>, Vec<_>) =
             nodes.map(|(index, node)| (Slot(index as u16), node.id)).unzip();
         if asked.is_empty() {
             return Err(refused(481, "Call/Transaction Does Not Exist"));
         }
-        // Keyed as calls are, so that nobody can choose whom he meets in a bucket.
+        // Keyed like calls, so that no sender can choose its bucket.
         let CallKey(source) = step.site.tokens.call_key(&source_of(arrival.flow.peer));
         let settings = step.balancer.settings();
         let invites_last = settings.invite_timeout + settings.transaction_timeout;

@@ -1,4 +1,4 @@
-//! Which members have yet to answer a CANCEL that went to all of them, and how much may be searched for.
+//! Members that have yet to answer a CANCEL sent to all, and the limits of searches.
 
 use balance::{CallKey, NodeId};
 use base::{Bucket, Buckets, Instant, Rate};
@@ -6,8 +6,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Searches that are remembered. A client repeats its CANCEL after half a second, so this does for hundreds a second;
-/// one that is forgotten gets no failure, as none is told before the last node has answered.
+/// Searches that are remembered. A client repeats its CANCEL after half a second, so this suffices for hundreds per
+/// second. A forgotten search returns no failure, since only the last node's failure goes back.
 const MOST: usize = 256;
 
 /// The transaction of a CANCEL.
@@ -19,9 +19,8 @@ pub(crate) struct Search {
     pub(crate) branch: u32,
 }
 
-/// Which nodes have yet to answer. The first final response ends the client's transaction (RFC 3261 §17.1.2), so a
-/// node's "no such INVITE" must not overtake the 200 of the one that has it: only the last failure is told, and its
-/// repetitions.
+/// Nodes that have yet to answer. The first final response ends the client's transaction (RFC 3261 §17.1.2), so a 481
+/// must not overtake the 200 of the node with the INVITE. Only the last failure and its repetitions go back.
 #[derive(Debug, Default)]
 pub(crate) struct Searches(VecDeque<PendingSearch>);
 
@@ -29,13 +28,13 @@ pub(crate) struct Searches(VecDeque<PendingSearch>);
 struct PendingSearch {
     search: Search,
     awaited: Vec<NodeId>,
-    /// The last one that failed, once none is awaited.
+    /// The last node that failed, once none is awaited.
     told: Option<NodeId>,
 }
 
 impl Searches {
-    /// The nodes were asked, perhaps again: what was said before still holds, but who was not asked now is not waited
-    /// for.
+    /// Records that nodes were asked, perhaps again. Earlier responses still count. Nodes that are not asked now are no
+    /// longer awaited.
     pub(crate) fn asked(&mut self, search: Search, nodes: Vec<NodeId>) {
         if let Some(at) = self.find(search) {
             let asked = &mut self.0[at];
@@ -51,7 +50,8 @@ impl Searches {
         self.0.push_back(PendingSearch { search, awaited: nodes, told: None });
     }
 
-    /// A node does not have it. Returns whether the client is to hear of that: no other one can have it.
+    /// Records that a node does not have the INVITE. Returns whether its failure goes back, since no other node can
+    /// have the INVITE.
     pub(crate) fn missed(&mut self, search: Search, node: NodeId) -> bool {
         let Some(at) = self.find(search) else { return false };
         let asked = &mut self.0[at];
@@ -59,7 +59,7 @@ impl Searches {
         asked.awaited.is_empty() && *asked.told.get_or_insert(node) == node
     }
 
-    /// A node has it: what the others say is of no interest.
+    /// Records that a node has the INVITE, so other responses do not matter.
     pub(crate) fn found(&mut self, search: Search) {
         if let Some(at) = self.find(search) {
             self.0.remove(at);
@@ -71,31 +71,30 @@ impl Searches {
     }
 }
 
-/// The longest request that is searched for: neither a CANCEL nor the ACK to a failure has a body (RFC 3261 §9.1,
-/// §17.1.1.3).
+/// Maximum length of a request that is searched for, in bytes. Neither a CANCEL nor the ACK to a failure has a body
+/// (RFC 3261 §9.1, §17.1.1.3).
 pub(super) const LENGTH_MAX: usize = 2_000;
 
-/// Datagrams to members while INVITEs may be under way that this process did not see: enough for the CANCELs and ACKs
-/// of thousands of calls a second after a restart, and a tenth of what a shard can send.
+/// Limit of datagrams to members while INVITEs may be in progress that this process did not see. It suffices for the
+/// CANCELs and ACKs of thousands of calls a second after a restart, and is a tenth of the capacity of a shard.
 const YOUNG: Rate = Rate { per_second: 10_000, burst: 10_000 };
-/// Later all INVITEs are known here but those that went through a peer balancer.
+/// Limit after that time, when only INVITEs through a peer balancer are unknown.
 const OLD: Rate = Rate { per_second: 500, burst: 1_000 };
-/// A source may have this part of it.
+/// Divisor: the part of the limit for one source.
 const SOURCE_PART: u32 = 4;
 
-/// Buckets for sources.
 const SOURCES: usize = 4_096;
 
-/// A process that had nothing to do for so long did not see what others did meanwhile, and may have taken over from
-/// one of them.
+/// A process that was idle for so long did not see the INVITEs of other processes, and may have taken over from one of
+/// them.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// How much may be searched for. The bounds are on datagrams to members, so that they hold for any number of members.
+/// Limits of searches. They count datagrams to members, so that they hold for any number of members.
 #[derive(Debug)]
 pub(crate) struct SearchLimits {
     all: Bucket,
     sources: Buckets,
-    /// Since when this process has been at work without a long pause.
+    /// Since when this process has been active without a long pause.
     at_work_since: Instant,
     latest: Instant,
 }
@@ -112,7 +111,7 @@ impl Default for SearchLimits {
 }
 
 impl SearchLimits {
-    /// A datagram came.
+    /// Records that a datagram arrived.
     pub(crate) fn heard(&mut self, now: Instant) {
         if now.saturating_since(self.latest) > QUIET {
             self.at_work_since = now;
@@ -120,8 +119,8 @@ impl SearchLimits {
         self.latest = now;
     }
 
-    /// Whether a search among so many members may begin, for the source with this hash. `invites_last` is how long an
-    /// INVITE can be under way.
+    /// Returns whether a search among `members` members may begin, for the source with this hash. `invites_last` is the
+    /// maximum duration of an INVITE transaction.
     pub(super) fn take(&mut self, now: Instant, source: u64, members: u32, invites_last: Duration) -> bool {
         let young = now.saturating_since(self.at_work_since) <= invites_last;
         let all = if young { YOUNG } else { OLD };
@@ -136,7 +135,8 @@ impl SearchLimits {
     }
 }
 
-/// What a source is known by: its address, or the network of an IPv6 address, of which one host has 2^64.
+/// Returns the identity of a source: its address, or the /64 network of an IPv6 address, in which a host has 2^64
+/// addresses.
 pub(super) fn source_of(from: SocketAddr) -> [u8; 8] {
     let mut source = [0; 8];
     match from.ip().to_canonical() {

@@ -1,4 +1,4 @@
-//! A request on its way to a member, or from one to others (RFC 3261 §16.6, §16.11).
+//! Sends a request to a member, or from a member to another element (RFC 3261 §16.6, §16.11).
 
 use crate::admission::Ticket;
 use crate::decide::destination::Destination;
@@ -12,8 +12,8 @@ use balance::{Direction, Slot};
 use base::Operation;
 use std::sync::Arc;
 
-/// Sends a request to a member, or where that member wants it sent, with the edits of RFC 3261 §16.6. `is_search`: its Via
-/// says that it went to all members.
+/// Sends a request to a member, or to the target that a member has named, with the edits of RFC 3261 §16.6.
+/// `is_search`: its Via says that it went to all members.
 pub(crate) fn send_to(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
@@ -32,7 +32,7 @@ pub(crate) fn send_to(
     let (node, direction) = (step.balancer.nodes()[slot.index()].id, request.direction);
     let kind = BranchKind::Pool { node, direction };
     let routes = destination.rule.map(|rule| (Arc::clone(&step.site.routes), rule));
-    // To the pool, always to the node: whatever Route or Request-URI say, no other address can be reached.
+    // A request to the pool always goes to the node. Route and Request-URI cannot name another address.
     let hop = destination.to.outside().unwrap_or(step.site.topology.node(slot));
     let onward = Onward {
         element: TokenOwner::Pool,

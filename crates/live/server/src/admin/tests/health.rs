@@ -1,12 +1,11 @@
-//! Whether new calls are taken: what `/api/health` and `/readyz` say where members, next hops or stores are down.
+//! Whether new calls are taken: answers of `/api/health` and `/readyz` when members, next hops or stores are down.
 
 use super::{Site, free_tcp, request, samples};
 use crate::figures::{HealthView, RegistrarView};
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
-/// Has a call meet the dead next hop, and waits until it is known to be dead: next hops are asked only once they have
-/// failed.
+/// Sends a call to the dead next hop and waits until it is known to be dead. Next hops are probed only after a failure.
 async fn down(site: &Site) {
     let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let invite = request(caller.local_addr().unwrap(), "INVITE", "meets-nobody");
@@ -42,7 +41,7 @@ async fn a_proxy_that_answers_itself_needs_nobody() {
     assert_eq!(site.ask("GET", "/readyz").await.status, 200);
 }
 
-/// Who has nothing but a registrar whose bindings cannot be read has nowhere to send a call.
+/// A process with only a registrar whose bindings cannot be read has no destination for calls.
 #[tokio::test]
 async fn a_registrar_without_its_store_takes_no_calls() {
     let nobody = free_tcp().await;
@@ -66,7 +65,7 @@ async fn a_registrar_without_its_store_takes_no_calls() {
     assert_eq!(samples["sarabande_registrations_total{outcome=\"refused\",status=\"503\"}"], 1.0);
 }
 
-/// New calls are taken all the same where they have another way: of another route.
+/// New calls are taken if they have another destination by another route.
 #[tokio::test]
 async fn what_does_not_work_beside_something_that_does_is_told() {
     let nobody = free_tcp().await;

@@ -1,4 +1,4 @@
-//! Probes over TCP to a server of the test's.
+//! Tests of probes over TCP to a server of the test.
 
 use super::*;
 use tokio::net::TcpListener;
@@ -37,7 +37,8 @@ async fn probes_share_a_connection_by_which_the_answers_come() {
     probes.send(peer, local(), PROBE, None);
     let (mut stream, _) = listener.accept().await.unwrap();
     reads(&mut stream, PROBE).await;
-    // A copy is not sent: nothing is lost on a connection. An answer may come in pieces, and after a keep-alive.
+    // A retransmission is not sent, since a connection loses nothing. An answer may come in pieces and after a
+    // keep-alive.
     probes.send(peer, local(), PROBE, None);
     stream.write_all(b"\r\n\r\n").await.unwrap();
     reads(&mut stream, b"\r\n").await;
@@ -56,7 +57,7 @@ async fn a_probe_is_sent_again_by_another_connection_once_its_own_is_closed() {
     let (mut stream, _) = listener.accept().await.unwrap();
     reads(&mut stream, PROBE).await;
     drop(stream);
-    // The end of the connection has to be read first.
+    // The end of the connection must be read first.
     let mut stream = loop {
         probes.send(peer, local(), PROBE, None);
         let accepted = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
@@ -65,7 +66,7 @@ async fn a_probe_is_sent_again_by_another_connection_once_its_own_is_closed() {
         }
     };
     reads(&mut stream, PROBE).await;
-    // What is no SIP ends the connection.
+    // Bytes that are no SIP end the connection.
     stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
     assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
 }

@@ -6,7 +6,7 @@ use config::CommandLine;
 use control::scale::{Listing, Running, Server};
 use std::time::Duration;
 
-/// Starts and stops servers by programs.
+/// A driver that runs programs to start and stop servers.
 pub(super) struct CommandDriver {
     pool: String,
     start: CommandLine,
@@ -48,7 +48,7 @@ impl Driver for CommandDriver {
     }
 }
 
-/// A name that a program has printed, as members are named: it may lack the port.
+/// Converts a name that a program has printed into a member's name. The port may be missing.
 fn as_named(printed: &str) -> String {
     config::member_address(printed).map_or_else(|_| printed.to_owned(), |address| address.to_string())
 }
@@ -96,7 +96,8 @@ mod tests {
         assert!(error.starts_with("/nonexistent/program cannot be run: No such file"), "{error}");
     }
 
-    /// With what it has started: the pipe of its errors is closed only when that is gone, too.
+    /// The children of the program are killed too, since the pipe of its errors is closed only when all of them are
+    /// gone.
     #[tokio::test]
     async fn a_program_that_hangs_is_killed() {
         let hangs = "echo waiting >&2; sleep 1000 & echo $! > \"$0.pid\"; wait";
@@ -110,7 +111,7 @@ mod tests {
         let error = driver.start(&server()).await.expect_err("it hangs");
         assert_eq!(error, "sh was killed after 500ms: waiting");
         let child = std::fs::read_to_string(path.with_extension("pid")).expect("it has started a child");
-        // What it has started is ended too, and waits at most to be collected.
+        // The child is ended too, or is a zombie at most.
         let state = || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
             stat.ok().filter(|stat| !stat.contains(") Z "))
@@ -121,7 +122,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("the folder is ours");
     }
 
-    /// A server that the program leaves behind has its pipes.
+    /// A server that the program starts inherits its pipes.
     #[tokio::test]
     async fn a_program_is_over_when_it_ends_whatever_it_leaves_behind() {
         let driver = driver("sleep 20 & echo started >&2", "true", None, Duration::from_secs(10));

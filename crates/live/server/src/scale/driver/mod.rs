@@ -1,5 +1,5 @@
-//! Drivers, which start and stop servers. Each answers in its own time, and may fail; a repeated request may have
-//! been carried out already, which is no failure.
+//! Drivers, which start and stop servers. A driver may take its time and may fail. It must accept a repeated request
+//! that has been carried out already.
 
 mod command;
 mod kubernetes;
@@ -11,20 +11,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// An answer of a driver, later. The error is one line.
+/// A future answer of a driver. An error is one line of text.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
-/// Starts and stops servers.
 pub(crate) trait Driver: Send + Sync {
-    /// Has a server run. That it answers calls is found out otherwise.
+    /// Starts a server. Whether the server answers calls is found out otherwise.
     fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
-    /// Has it run no more.
     fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
-    /// The servers that run.
     fn list(&self) -> Answer<'_, Listing>;
 }
 
-/// The driver of a pool; `None` where nothing is started and stopped.
+/// Returns the driver of a pool; `None` if no servers are started and stopped.
 pub(super) fn driver(pool: &str, config: &ScaleConfig) -> Option<Arc<dyn Driver>> {
     let timeout = config.timeout();
     match &config.driver {

@@ -1,4 +1,4 @@
-//! Runs a program for a server: its arguments, its output, and its end after a time.
+//! Runs a program for a server: arguments, output, and a time limit.
 
 use config::CommandLine;
 use control::scale::Server;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// Bytes of a program's output that are kept, and of its errors: the last ones.
+/// Bytes of output and of errors that are kept. Of the errors, the last bytes are kept.
 const OUTPUT: usize = 256 << 10;
 const ERRORS: usize = 4 << 10;
-/// Longest line of errors that is shown, in characters.
+/// Limit of an error line in the log, in characters.
 const SHOWN: usize = 200;
-/// What a program has written is read until so long after its end: something that it has started may keep the pipe
-/// open.
+/// Time for which output is read after the program has ended. A child of the program may keep the pipe open.
 const REST: Duration = Duration::from_millis(200);
 
-/// The command of a program, in a process group of its own, so that all of it can be ended. No shell reads it.
+/// Returns the command of a program. It gets its own process group, so that its children can be killed with it. No
+/// shell is used.
 fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -> Command {
     let mut command = Command::new(&line.program);
     let known = known(pool, server);
@@ -29,7 +29,7 @@ fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -> Command {
     command
 }
 
-/// The properties of a server, by the names of [`config::PLACEHOLDERS`]. An unknown property is empty.
+/// Returns the properties of a server by the names of [`config::PLACEHOLDERS`]. An unknown property is empty.
 fn known(pool: &str, server: Option<&Server>) -> Vec<(&'static str, String)> {
     let mut known = vec![("pool", pool.to_owned())];
     if let Some(server) = server {
@@ -65,7 +65,7 @@ fn filled(argument: &str, known: &[(&str, String)]) -> String {
     text + rest
 }
 
-/// Runs a program to its end. Returns its output, or why it has failed: its status, and the last line of its errors.
+/// Runs a program to its end. Returns its output, or its status and the last line of its errors.
 pub(super) async fn run(
     pool: &str,
     line: &CommandLine,
@@ -84,14 +84,14 @@ pub(super) async fn run(
             loop {
                 tokio::select! {
                     ended = child.wait() => break ended,
-                    // Who closes both goes on until it ends.
+                    // A program that has closed both pipes continues until it ends.
                     _ = &mut read, if !has_read => has_read = true,
                 }
             }
         };
         let ended = tokio::time::timeout(timeout, ends).await;
         if !has_read {
-            // What is in the pipe is read after the end, too.
+            // Output in the pipe is read after the end, too.
             let _ = tokio::time::timeout(REST, read).await;
         }
         ended
@@ -107,10 +107,9 @@ pub(super) async fn run(
     }
 }
 
-/// Ends a program with all that it has started in its group.
 async fn kill(child: &mut Child) {
     if let Some(group) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
-        // It may have ended just now.
+        // The program may have ended just now.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait().await;
@@ -120,7 +119,6 @@ fn said(errors: &Tail) -> String {
     errors.last_line().map(|line| format!(": {line}")).unwrap_or_default()
 }
 
-/// The end of a program's output.
 struct Tail {
     bytes: Vec<u8>,
     most: usize,
@@ -131,7 +129,7 @@ impl Tail {
         Self { bytes: Vec::new(), most }
     }
 
-    /// Reads to the end; more than is kept is thrown away, so that nobody waits for room in the pipe.
+    /// Reads to the end. Bytes beyond the limit are discarded, so that the program never blocks on a full pipe.
     async fn read(&mut self, from: Option<impl AsyncRead + Unpin>) {
         let Some(mut from) = from else { return };
         let mut buffer = vec![0; 4096];
@@ -150,7 +148,7 @@ impl Tail {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The last line that is not empty, without control characters.
+    /// Returns the last non-empty line without control characters.
     fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;

@@ -1,16 +1,16 @@
-//! What the comparison is expected to show.
+//! Expected results of the comparison.
 
 use super::Row;
 use super::network::{MANY, MANY_TIMES, NEIGHBOURS, RECOMMENDED};
 use crate::report::{Claim, ReportTable};
 use core::cmp::Ordering;
 
-/// Percent of the capacity that a law must keep to be recommended.
+/// Minimum goodput in percent of the capacity for a recommended law.
 const ENOUGH: f64 = 95.0;
-/// The length of an epoch of the occupancy algorithm, in seconds.
+/// Length of an epoch of the occupancy algorithm, in seconds.
 const EPOCH: u64 = 1;
 
-/// The goodput at a load.
+/// Goodput at a load.
 fn at(steady: &[(f64, f64)], times: f64) -> f64 {
     let point = steady.iter().find(|point| (point.0 - times).abs() < 1e-9);
     point.expect("a claim is about a load that was simulated").1
@@ -21,13 +21,13 @@ impl Row {
         at(&self.steady[ack], times)
     }
 
-    /// The least goodput above the capacity, in percent, whatever the price of an ACK and the number of neighbours.
+    /// Smallest goodput above the capacity in percent, over all prices of an ACK and numbers of neighbours.
     fn least(&self) -> f64 {
         let above = self.steady.iter().flatten().filter(|point| point.0 > 1.0);
         above.map(|point| point.1).fold(self.many, f64::min)
     }
 
-    /// Enough goodput first; then the shortest delays.
+    /// Orders laws: first those with enough goodput, by the shortest delays; then the others, by goodput.
     fn order(&self, other: &Self) -> Ordering {
         let enough = |row: &Self| row.least() >= ENOUGH;
         let by_goodput = other.least().total_cmp(&self.least());
@@ -42,7 +42,7 @@ fn row<'a>(rows: &'a [Row], name: &str) -> &'a Row {
     rows.iter().find(|row| row.law.name == name).expect("a claim is about a law that there is")
 }
 
-/// A row a law: all numbers that the claims are about.
+/// Returns a table with a row for each law and all numbers of the claims.
 pub(super) fn table(rows: &[Row]) -> ReportTable {
     let mut table = ReportTable::new(["% of the capacity"]);
     let loads = ["2", "10", "20"].map(|times| format!("{times} times"));
@@ -64,7 +64,7 @@ pub(super) fn table(rows: &[Row]) -> ReportTable {
     table
 }
 
-/// The four best, best first.
+/// Describes the four best laws, best first.
 fn ranking(rows: &[Row]) -> String {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by(|a, b| a.order(b));
@@ -104,9 +104,9 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
             ["Recovered after {} s without, after {} s with \"{RECOMMENDED}\".", none.step.recovered_text(),
              best.step.recovered()],
             none.step.stays_down() && best.step.recovered() <= EPOCH, about(6);
-        "docs/overload", "The best by measurement is the one that is recommended: of all that keep enough goodput at \
-         any load, also of many neighbours, and decide for themselves too because some neighbours take no feedback, \
-         the one with the shortest delays.",
+        "docs/overload-laws.md", "The best by measurement is the one that is recommended: of all that keep enough \
+         goodput at any load, also of many neighbours, and decide for themselves too because some neighbours take no \
+         feedback, the one with the shortest delays.",
             ["It is \"{}\". Of all laws, best first: {}", first.law.name, ranking(rows)],
             first.law.name == RECOMMENDED, about(7);
     }

@@ -1,5 +1,4 @@
-//! Beyond the Overload paper: all controllers side by side at steady overload, on a step, and when the load falls
-//! back.
+//! Compares all controllers beyond the Overload paper: at steady overload, on a step, and after the load has fallen.
 
 mod claims;
 mod network;
@@ -10,14 +9,14 @@ use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
 use core::time::Duration;
 use sim::stats::sweep;
 
-/// What was measured of one law.
+/// Measurements of one law.
 struct Row {
     law: &'static Law,
     /// Goodput in percent of the capacity by load, with ACKs to rejections priced and free.
     steady: [Vec<(f64, f64)>; 2],
-    /// The same with many neighbours.
+    /// Goodput with many neighbours, in the same unit.
     many: f64,
-    /// The longest that 99 of 100 answered calls waited, of all runs.
+    /// Longest 99th percentile of the answered calls' waits, over all runs.
     worst: Duration,
     step: Shown,
 }
@@ -57,7 +56,7 @@ fn rows(work: &Work<'_>, times: Times) -> Vec<Row> {
         trials.push((law, Trial::Step));
     }
     let of = trials.len();
-    // Two samples of every law, as the price of an ACK makes no difference to those that hardly reject at the server.
+    // Two random samples of every law: the price of an ACK hardly affects laws that rarely reject at the server.
     let seeds = [0, 1].map(|run| sweep::replication_seed(work.seed, run));
     let one = |index: usize| {
         let (law, trial) = trials[index];

@@ -1,4 +1,4 @@
-//! One server, its neighbours, and what is tried on them.
+//! One server with its neighbours, and the trials of the comparison.
 
 use super::super::Options;
 use super::super::topology::{at, hold, steps};
@@ -6,23 +6,23 @@ use config::scenario::{Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream}
 use core::time::Duration;
 use sim::model::{self, RunResults};
 
-/// Calls a second that the server carries: six messages of 1 ms.
+/// Capacity of the server in calls per second: six messages of 1 ms.
 pub(super) const CARRIED: f64 = 1000.0 / 6.0;
-/// Steady loads, in units of that.
+/// Steady loads, in units of the capacity.
 pub(super) const LOADS: [f64; 5] = [1.0, 2.0, 5.0, 10.0, 20.0];
-/// Calls a second before, in and after the step.
+/// Calls per second before, in and after the step.
 const STEP: [f64; 3] = [140.0, 400.0, 140.0];
 /// Mean holding time, seconds.
 const HOLDING: u64 = 5;
-/// Neighbours that send to the server, and many of them.
+/// Number of neighbours that send to the server, and a large number of them.
 pub(super) const NEIGHBOURS: u16 = 4;
 pub(super) const MANY: u16 = 40;
-/// What many of them offer, in units of the capacity.
+/// Load from many neighbours, in units of the capacity.
 pub(super) const MANY_TIMES: f64 = 10.0;
-/// Half of T1, in milliseconds: a mean above it means that messages are sent twice.
+/// Half of T1, in milliseconds: a higher mean delay means that messages are sent twice.
 const TARDY_MS: f64 = 250.0;
 
-/// A way to control the server.
+/// A law that controls the load of the server.
 pub(super) struct Law {
     pub(super) name: &'static str,
     local: ScenarioLocal,
@@ -40,12 +40,12 @@ impl Law {
         Self { feedback, ..Self::local(name, local) }
     }
 
-    /// Whether the server itself refuses what comes all the same.
+    /// Whether the server itself refuses excess calls.
     pub(super) fn decides(&self) -> bool {
         self.local != ScenarioLocal::None
     }
 
-    /// Whether neighbours are told what to send.
+    /// Whether neighbours get feedback.
     pub(super) fn is_told(&self) -> bool {
         self.feedback != ScenarioFeedback::None
     }
@@ -72,33 +72,33 @@ pub(super) const ALL: [Law; 14] = [
     Law::told("delay + window", ScenarioLocal::Delay, ScenarioFeedback::Window),
 ];
 
-/// What is tried.
+/// A trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trial {
-    /// A load that lasts, in units of the capacity.
+    /// A constant load, in units of the capacity.
     Steady { times: f64, ack_priced: bool, neighbours: u16 },
-    /// A step up and down again.
+    /// A step up and down.
     Step,
 }
 
-/// A second of a run.
+/// Results of one second of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Second {
     pub(super) offered: f64,
     pub(super) answered: f64,
-    /// Mean time from INVITE to 200; not a number if nobody was answered.
+    /// Mean time from INVITE to 200; NaN if no call was answered.
     pub(super) delay_ms: f64,
 }
 
-/// When things happen, in seconds.
+/// Times of events, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// The load goes up to a steady overload.
+    /// Time at which the load rises to a steady overload.
     pub(super) before: u64,
-    /// Time for it to settle, and time that counts then.
+    /// Time for the load to settle, and time that counts after that.
     pub(super) settle: u64,
     pub(super) count: u64,
-    /// The step goes up and down, and its run ends.
+    /// Times at which the step goes up and down, and the end of its run.
     pub(super) up: u64,
     pub(super) down: u64,
     pub(super) end: u64,
@@ -112,57 +112,57 @@ impl Times {
     }
 }
 
-/// What a run shows.
+/// Results of a run.
 pub(super) struct Shown {
-    /// Goodput in percent of the capacity, of the seconds that count.
+    /// Goodput in percent of the capacity, in the seconds that count.
     pub(super) percent: f64,
-    /// The longest that 99 of 100 answered calls waited, since the load stepped up.
+    /// 99th percentile of the answered calls' waits since the load stepped up.
     pub(super) worst: Duration,
-    /// Of the step: all seconds.
+    /// All seconds of the step.
     pub(super) seconds: Vec<Second>,
     times: Times,
 }
 
 impl Shown {
-    /// Seconds after the step until the answers come in time for the rest of it; the whole of it if they never do.
+    /// Seconds after the step until answers come in time for the rest of it; its whole length if they never do.
     pub(super) fn settled(&self) -> u64 {
         let bad = |second: &Second| second.delay_ms.is_nan() || second.delay_ms > TARDY_MS;
         last(&self.seconds[self.times.up as usize..self.times.down as usize], bad)
     }
 
-    /// The same as text.
+    /// Returns [`settled`](Self::settled) as text.
     pub(super) fn settled_text(&self) -> String {
         within(self.settled(), self.times.down - self.times.up)
     }
 
-    /// Seconds after the load fell until nine in ten calls are answered for good.
+    /// Seconds after the load fell until at least 90 % of the calls are answered in every further second.
     pub(super) fn recovered(&self) -> u64 {
         let rest = &self.seconds[self.times.down as usize..self.times.end as usize];
         last(rest, |second| second.answered < 0.9 * second.offered)
     }
 
-    /// The same as text.
+    /// Returns [`recovered`](Self::recovered) as text.
     pub(super) fn recovered_text(&self) -> String {
         within(self.recovered(), self.times.end - self.times.down)
     }
 
-    /// Whether it never recovered.
+    /// Whether it did not recover.
     pub(super) fn stays_down(&self) -> bool {
         self.recovered() >= self.times.end - self.times.down
     }
 }
 
-/// Seconds, or more than there were.
+/// Formats seconds, or "more than" their maximum.
 fn within(seconds: u64, of: u64) -> String {
     if seconds >= of { format!("more than {of}") } else { seconds.to_string() }
 }
 
-/// How many seconds pass before the last bad one is over.
+/// Number of seconds until the last bad one is over.
 fn last(seconds: &[Second], bad: impl Fn(&Second) -> bool) -> u64 {
     seconds.iter().rposition(bad).map_or(0, |index| index as u64 + 1)
 }
 
-/// Tries a law.
+/// Runs a trial with a law.
 pub(super) fn show(times: Times, law: &Law, trial: Trial, seed: u64) -> Shown {
     let Times { before, settle, count, up, down, end } = times;
     let (neighbours, ack_priced) = match trial {
@@ -174,7 +174,7 @@ pub(super) fn show(times: Times, law: &Law, trial: Trial, seed: u64) -> Shown {
             let load = steps(&[(0, STEP[0]), (before, CARRIED * times)]);
             (before, before + settle, before + settle + count, load)
         }
-        // What is completed in the step: the first calls that it brings end a holding time later.
+        // Completed calls in the step: the first calls of the step end after a holding time.
         Trial::Step => (up, up + HOLDING, end, steps(&[(0, STEP[0]), (up, STEP[1]), (down, STEP[2])])),
     };
     let mut scenario = network(law, neighbours, to);
@@ -201,7 +201,7 @@ fn network(law: &Law, neighbours: u16, seconds: u64) -> Scenario {
     for (group, is_server) in scenario.groups.iter_mut().zip([false, true]) {
         let overload = &mut group.overload;
         overload.feedback = law.feedback;
-        // A probability at the edge is the least of what it is told and its own.
+        // The probability at an edge server is the minimum of the feedback and its own.
         let by_probability = matches!(law.feedback, ScenarioFeedback::HopByHop | ScenarioFeedback::EndToEnd);
         if is_server || by_probability {
             overload.local = law.local;

@@ -1,4 +1,4 @@
-//! A day with its morning and evening: calls lost and hours paid, by rule.
+//! A day with morning and evening: calls lost and server hours, by rule.
 
 use super::super::Work;
 use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
@@ -7,19 +7,19 @@ use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource};
 use sim::stats::Interval;
 
-/// The peak takes 6.5 servers, 80 % of 8.1.
+/// The peak needs 6.5 servers, 80 % of 8.1.
 const RULES: [Rule; 7] =
     [Rule::Fixed(9), Rule::Fixed(5), Rule::Plain, Rule::Spare, Rule::Trend, Rule::Forecast, Rule::Found];
-/// Those that are played with neighbours, too.
+/// Rules that are also run with neighbours.
 const CONTENDED: [Rule; 3] = [Rule::Spare, Rule::Found, Rule::Answers];
 
-/// Servers with neighbours: those that run all day.
+/// Number of servers with neighbours: the servers that run all day.
 const DISTURBED: usize = 2;
-/// Part of the processor that the neighbours take, and the hours of the day in which they do.
+/// Part of the processor that the neighbours take, and the hours of the day in which they are active.
 const STOLEN: f64 = 0.6;
 const HOURS: [u64; 2] = [9, 12];
 
-/// Rates of a day that begins at a time; `hour` is a 24th of it.
+/// Rates of a day that starts at `begin`; `hour` is a 24th of the day.
 fn day(begin: u64, hour: u64) -> Vec<(u64, f64)> {
     let rise = (hour / 2).max(60);
     let points = [
@@ -36,7 +36,7 @@ fn day(begin: u64, hour: u64) -> Vec<(u64, f64)> {
 }
 
 pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
-    // Seconds; the forecast has seen one day before.
+    // In seconds. The forecast has seen one day before.
     let hour = work.scale(1_200, 400, 60);
     let length = 24 * hour;
     let mut points = day(0, hour);
@@ -90,10 +90,10 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
 /// A number of a run.
 type Value = fn(&CloudResults) -> f64;
 
-/// Of runs with a spare, with capacities that are known and found out, then of those with neighbours.
+/// Claims about runs with a spare server: known and estimated capacities, then the same with neighbours.
 fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Claim> {
     let of = |place: usize, value: Value| Interval::over(runs[place].iter().map(value));
-    // Each run is compared with that of the same seed.
+    // Each run is compared with the run of the same seed.
     let ratio = |one: usize, other: usize, value: Value| {
         Interval::over(runs[one].iter().zip(&runs[other]).map(|(one, other)| value(one) / value(other)))
     };

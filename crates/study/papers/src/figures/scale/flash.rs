@@ -1,4 +1,4 @@
-//! A flash crowd: three times the calls from one minute to the next, unannounced.
+//! A flash crowd: an unannounced increase to three times the calls within a minute.
 
 use super::super::Work;
 use super::{Rule, START, assumptions, plan, plots, table};
@@ -11,7 +11,7 @@ const BEFORE: f64 = 40.0;
 const CROWD: f64 = 130.0;
 
 pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
-    // Seconds of the crowd, which comes in the second period; the first one had none.
+    // Length of a period in seconds. The crowd comes in the second period; the first had none.
     let unit = work.scale(1_200, 600, 60);
     let begin = 2 * unit;
     let points = [
@@ -38,7 +38,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
 
 fn claims(results: &[CloudResults], comes: u64) -> Vec<Claim> {
     let [fixed, plain, spare, trend, forecast, found] = [0, 1, 2, 3, 4, 5].map(|place| &results[place]);
-    // Once servers are up that were decided on when the rate was seen in full.
+    // Time from which servers are ready that were started after the full rate was visible.
     let late = comes + 20 + 2 * START.as_secs();
     let lost_late = |of: &CloudResults| -> u64 {
         of.seconds.iter().filter(|second| second.at > late as f64).map(|second| second.lost).sum()

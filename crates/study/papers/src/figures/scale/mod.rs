@@ -1,5 +1,4 @@
-//! Ours, after the Cloud paper's section IV-D: what scaling costs in calls and in hours, over a day and in a flash
-//! crowd.
+//! Scaling after the Cloud paper's section IV-D, with our rules: cost in calls and hours, for a day and a flash crowd.
 
 pub(super) mod day;
 pub(super) mod flash;
@@ -15,31 +14,31 @@ use sim::cloud::{
 };
 use sim::engine::Spread;
 
-/// Calls a second that a server announces, and that it can process.
+/// Calls per second that a server announces, and calls per second that it can process.
 const CAPACITY: f64 = 20.0;
 const RATE: f64 = 25.0;
-/// Within this time a server sends on 95 % of its INVITEs while it has no more than its capacity: of estimators.
+/// Threshold of estimators: a server forwards 95 % of its INVITEs within this time at loads up to its capacity.
 const THRESHOLD: Duration = Duration::from_millis(50);
-/// What an hour of a server costs, in the currency of the reader.
+/// Price of a server hour, in any currency.
 const PRICE: f64 = 0.10;
-/// "Around 1 to 2 minutes".
+/// Time that a server takes to start: "Around 1 to 2 minutes".
 const START: Duration = Duration::from_secs(90);
 
-/// How servers are decided on.
+/// Rule for the number of servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
     Fixed(usize),
-    /// At 80 %, nothing else.
+    /// At 80 % utilisation.
     Plain,
-    /// And one more.
+    /// At 80 %, plus one spare server.
     Spare,
-    /// And the trend of the last minute.
+    /// Like `Spare`, plus the trend of the last minute.
     Trend,
-    /// At 80 %, and what past days had.
+    /// At 80 %, plus the forecast from past days.
     Forecast,
-    /// And one more, of capacities that estimators beside the servers find out.
+    /// Like `Spare`, with capacities from estimators on the servers.
     Found,
-    /// And one more, where servers pull as they answer: what they have unanswered bounds them, not what they announce.
+    /// Like `Spare`, where servers pull as they answer: their unanswered calls are bounded, not their announced rate.
     Answers,
 }
 
@@ -56,7 +55,7 @@ impl Rule {
         }
     }
 
-    /// What the servers announce.
+    /// Returns the capacity that servers announce.
     fn announcing(self) -> Announcing {
         if self != Self::Found {
             return Announcing::Fixed(CAPACITY);
@@ -65,7 +64,7 @@ impl Rule {
         Announcing::Estimated(Box::new(Settings { threshold, maximum, ..Settings::default() }))
     }
 
-    /// How servers pull: at the rate that they announce, unless they do as they answer.
+    /// Returns how servers pull calls: as they answer with [`Self::Answers`], otherwise at the announced rate.
     fn queue(self) -> QueueSettings {
         let smooth = QueueSettings::default();
         let answers = QueueSettings {
@@ -99,7 +98,7 @@ impl Rule {
     }
 }
 
-/// Calls, by time in seconds; each rate moves linearly to the next.
+/// Returns a plan of calls by time in seconds; each rate moves linearly to the next.
 fn arrivals(points: &[(u64, f64)]) -> ArrivalPlan {
     let step = |(at, rate): &(u64, f64)| RateStep { at: Duration::from_secs(*at), rate: *rate, ramp: true };
     ArrivalPlan {
@@ -138,7 +137,7 @@ fn p95(results: &CloudResults) -> f64 {
     results.set_up.percentile(95.0).as_secs_f64() * 1e3
 }
 
-/// Calls lost, set-up delay and hours of each rule, which `first` says more about.
+/// Returns a table of lost calls, set-up delay and hours of each rule, with `first` as the title of the first column.
 fn table(first: &str, rules: &[Rule], results: &[CloudResults]) -> ReportTable {
     let mut table = ReportTable::new([
         first,
@@ -161,7 +160,7 @@ fn table(first: &str, rules: &[Rule], results: &[CloudResults]) -> ReportTable {
     table
 }
 
-/// Calls that come, and what the servers of each rule carry at most, over time.
+/// Plots the offered calls and the capacity of the servers under each rule, over time.
 fn plots(rules: &[Rule], results: &[CloudResults], from: u64) -> Vec<Plot> {
     let bin = (results[0].seconds.len() as u64).saturating_sub(from).div_ceil(300).max(1) as usize;
     let after = |results: &CloudResults| results.seconds[from as usize..].to_vec();
@@ -201,7 +200,7 @@ fn assumptions() -> Vec<String> {
             START.as_secs()
         ),
         "Calls wait for 500 ms at most, then they are refused, and do not come again. Index packing; all else as the settings in \
-         docs/elastic.md have it."
+         docs/evidence/elastic-simulated.md have it."
             .to_owned(),
     ]
 }

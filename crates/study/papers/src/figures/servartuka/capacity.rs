@@ -1,4 +1,4 @@
-//! Figure 3: what networks carry with state kept by hand, shared out by each law, and at most.
+//! Figure 3: capacities of networks with state kept by hand and shared out by each law, and their optimum.
 
 use super::super::{Options, Work};
 use super::network::{Mode, Network};
@@ -7,7 +7,7 @@ use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 use distribute::Law;
 
-/// What was simulated of each network, in this order.
+/// Simulated modes of each network, in this order.
 pub(super) const MODES: [&str; 7] = [
     "every server stateful",
     "stateful or stateless",
@@ -17,7 +17,7 @@ pub(super) const MODES: [&str; 7] = [
     "law paper, unmarked",
     "Cortes et al.",
 ];
-/// Places in [`MODES`].
+/// Indexes in [`MODES`].
 pub(super) const EVERY: usize = 0;
 pub(super) const BY_HAND: usize = 1;
 pub(super) const HALVES: usize = 2;
@@ -26,28 +26,26 @@ pub(super) const LEVEL: usize = 4;
 pub(super) const UNMARKED: usize = 5;
 pub(super) const CORTES: usize = 6;
 
-/// Those of them that have to follow a load that jumps.
+/// Modes that must follow a jump of the load.
 pub(super) const LAWS: [usize; 2] = [PAPER, LEVEL];
-/// From which part of the optimum to which the load jumps.
+/// Parts of the optimum from which and to which the load jumps.
 pub(super) const JUMP: [f64; 2] = [0.5, 0.95];
 
-/// What a network carries, calls a second.
+/// Capacities of a network in calls per second.
 pub(super) struct Row {
     pub(super) network: Network,
-    /// The linear program.
+    /// Result of the linear program.
     pub(super) optimum: f64,
-    /// In the order of [`MODES`].
+    /// Capacities in the order of [`MODES`].
     pub(super) carried: Vec<f64>,
-    /// Part of the calls whose state was nowhere at the step nearest to 95 % of the optimum, in the order of
-    /// [`MODES`].
+    /// Share of the calls without state at the step nearest to 95 % of the optimum, in the order of [`MODES`].
     pub(super) without_state: Vec<f64>,
-    /// Share of the calls that are answered some time after the load has jumped, with the laws in the order of
-    /// [`LAWS`].
+    /// Share of the calls that are answered some time after the jump, in the order of [`LAWS`].
     pub(super) jumped: Vec<f64>,
 }
 
 impl Row {
-    /// In percent of the optimum.
+    /// Capacity in percent of the optimum.
     pub(super) fn percent(&self, mode: usize) -> f64 {
         100.0 * self.carried[mode] / self.optimum
     }
@@ -64,23 +62,23 @@ fn modes(network: &Network) -> [Mode; MODES.len()] {
     [Mode::Stateful, network.by_hand(), Mode::Share(0.5), paper, level, unmarked, cortes]
 }
 
-/// Steps around what is expected, in parts of the optimum; a law is followed from far below.
+/// Returns steps around the expected capacity, in parts of the optimum. A law starts far below the optimum.
 fn stairs(options: &Options, network: &Network, mode: Mode) -> Stairs {
     let optimum = network.optimum();
     let (step, rise, hold, count, scale) =
         options.scale((0.005, 60, 16, 8, 2.0), (0.01, 40, 10, 5, 6.0), (0.05, 2, 2, 1, 20.0));
     let (from, to) = match network.expected(mode) {
         Some(expected) => (0.94 * expected, 1.03 * expected),
-        // The rule gives state up at a utilisation of 0.75.
+        // The rule stops keeping state at a utilisation of 0.75.
         None if mode == Mode::Cortes => (0.6 * optimum, optimum),
         None => (0.84 * optimum, 1.02 * optimum),
     };
-    // The way is long.
+    // The range is large.
     let step = if mode == Mode::Cortes { 2.0 * step } else { step };
     Stairs { from, to, step: step * optimum, rise, hold, count, scale }
 }
 
-/// Two steps, so high that the second one is a jump.
+/// Returns two steps whose difference is a jump.
 fn jump(options: &Options, network: &Network) -> Stairs {
     let [from, to] = JUMP.map(|part| part * network.optimum());
     let stairs = stairs(options, network, Mode::Stateful);
@@ -148,7 +146,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-/// Part of the calls whose state was nowhere at the step nearest to [`JUMP`]'s end.
+/// Share of the calls without state at the step nearest to the end of [`JUMP`].
 fn without_state(steps: &[Step], optimum: f64) -> f64 {
     let distance = |step: &&Step| (step.load - JUMP[1] * optimum).abs();
     let nearest = steps.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
@@ -171,7 +169,7 @@ fn jumps(rows: &[Row]) -> Plot {
     let [from, to] = JUMP.map(|part| 100.0 * part);
     let title = format!("After a jump from {from:.0} to {to:.0} % of the optimum");
     let of_law = |(law, mode): (usize, &usize)| {
-        // As in the other plot.
+        // The same colours as in the other plot.
         PlotSeries::bars(MODES[*mode], rows.iter().map(|row| 100.0 * row.jumped[law])).colour(*mode)
     };
     let y = Axis::linear("calls answered (%)").from_to(0.0, 105.0);

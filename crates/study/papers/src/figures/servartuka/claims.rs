@@ -1,4 +1,4 @@
-//! What the paper states about its figures, and what is expected of our own law.
+//! The paper's statements about its figures, and the expectations of our own law.
 
 use super::capacity::{BY_HAND, CORTES, EVERY, HALVES, JUMP, LEVEL, PAPER, Row, UNMARKED};
 use super::costs::{Cost, OURS, THEIRS, of};
@@ -8,21 +8,21 @@ use super::order::Pair;
 use super::stairs::{CARRIED, Step, capacity, capacity_with_state};
 use crate::report::Claim;
 
-/// How far a capacity may lie from a number of the paper, as part of it: two or three steps of the load.
+/// Relative difference of a capacity from the paper's that counts as agreement: two or three steps of the load.
 const NEAR: f64 = 0.03;
-/// From how many percent of the optimum on a capacity is "close to optimal".
+/// Percent of the optimum from which a capacity is "close to optimal".
 const CLOSE: f64 = 95.0;
-/// No capacity may be above this many percent of the optimum: model or measure would be wrong. A load counts as carried
-/// with 99 % of its calls answered, which is 1.01 % above what a network can answer. A buffer of 1000 messages takes in
-/// 167 calls more during the 10 s of a step, 0.3 % of the load.
+/// Maximum of a capacity in percent of the optimum; a higher one would mean a wrong model or measurement. A load counts
+/// as carried with 99 % of its calls answered, which allows 1.01 % more than the capacity. A buffer of 1000 messages
+/// absorbs 167 more calls in the 10 s of a step, 0.3 % of the load.
 const HIGHEST: f64 = 101.4;
-/// How far a utilisation may lie from a straight line through the origin: two points.
+/// Maximum distance of a utilisation from a straight line through the origin: two percentage points.
 const STRAIGHT: f64 = 0.02;
-/// How far parsing may differ where two modes take "almost the same resources", as part of it.
+/// Relative difference in parsing between two modes that take "almost the same resources".
 const ALMOST: f64 = 0.1;
-/// A drop of the goodput below the offered load is "significant" from this part on.
+/// Relative drop of the goodput below the offered load from which it is "significant".
 const DROP: f64 = 0.05;
-/// Part of the calls that may have their state nowhere where marks or an order keep it.
+/// Maximum share of calls without state if marks or an order preserve it.
 const LOST: f64 = 0.02;
 /// The network of figure 3 whose servers have no strict order.
 const WITHOUT_ORDER: &str = "edges";
@@ -31,12 +31,12 @@ fn near(measured: f64, stated: f64) -> bool {
     (measured / stated - 1.0).abs() <= NEAR
 }
 
-/// How far a ratio of costs may lie from one of the paper, as part of it: it is read from bars.
+/// Relative difference between a ratio of costs and the paper's, which is read from bars.
 const LIKE: f64 = 0.2;
-/// What a call is to cost at most, as part of what it costs Kamailio.
+/// Maximum cost of a call relative to Kamailio's cost.
 const QUARTER: f64 = 0.25;
 
-/// The cost of a mode, as many times that without state and look-up.
+/// Cost of a mode relative to the mode without state and look-up.
 fn times(costs: &[&Cost], mode: &str) -> Option<f64> {
     let cost = costs.iter().find(|cost| cost.mode == mode)?;
     Some(cost.total() / costs.first()?.total())
@@ -55,7 +55,7 @@ pub(super) fn of_costs(parts: &[&str], costs: &[Cost]) -> Vec<Claim> {
     claims
 }
 
-/// The paper's modes of a program. One that the paper does not have stands for the dearest where that is not there.
+/// Returns the paper's modes of a program. A further mode replaces the most expensive one if that is missing.
 fn of_paper<'a>(costs: &[&'a Cost]) -> Vec<&'a Cost> {
     const DEAREST: &str = "dialog, authentication";
     const IN_ITS_PLACE: &str = "transaction, authentication";
@@ -118,7 +118,7 @@ fn bands(name: &str, parts: &[&str], costs: &[&Cost]) -> Vec<Claim> {
     }
 }
 
-/// The same call through both programs.
+/// Compares the same call in both programs.
 fn against(costs: &[Cost]) -> Claim {
     let theirs = of(costs, THEIRS);
     let pair = |ours: &&Cost| {
@@ -128,7 +128,7 @@ fn against(costs: &[Cost]) -> Claim {
     let pairs: Vec<_> = of(costs, OURS).iter().filter_map(pair).collect();
     let each = pairs.iter().map(|(mode, part)| format!("{mode} {part:.2}"));
     Claim::check(
-        "docs/performance.md",
+        "docs/evidence/performance.md",
         "A call costs Sarabande at most a quarter of what it costs Kamailio, in each mode.",
         format!("As part of Kamailio's: {}.", each.collect::<Vec<_>>().join(", ")),
         !pairs.is_empty() && pairs.iter().all(|(_, part)| *part <= QUARTER),
@@ -174,7 +174,7 @@ pub(super) fn of_utilisation(climbed: &[Vec<Step>], [stateful, stateless]: [f64;
     }
 }
 
-/// How far utilisation lies at most from a straight line through the origin, below a capacity.
+/// Maximum distance of the utilisation from a straight line through the origin, below a capacity.
 fn bend(steps: &[Step], capacity: f64) -> f64 {
     let below = || steps.iter().filter(|step| step.load < 0.97 * capacity);
     let (sum, squares) = below().fold((0.0, 0.0), |(sum, squares), step| {
@@ -185,10 +185,10 @@ fn bend(steps: &[Step], capacity: f64) -> f64 {
 
 /// A server around its saturation.
 struct Saturation<'a> {
-    /// A tenth below and a tenth above.
+    /// The steps a tenth below and a tenth above the capacity.
     before: &'a Step,
     after: &'a Step,
-    /// The most calls completed a second at any load.
+    /// Highest goodput at any load, in calls per second.
     most: f64,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Saturation<'a> {
     }
 }
 
-/// The step whose load is the nearest.
+/// Returns the step with the nearest load.
 fn at_load(steps: &[Step], load: f64) -> &Step {
     let distance = |step: &&Step| (step.load - load).abs();
     steps.iter().min_by(|one, other| distance(one).total_cmp(&distance(other))).expect("there are steps")
@@ -279,14 +279,14 @@ fn by_law(rows: &[Row]) -> Vec<Claim> {
         "section 5", "The algorithm will not work for networks of core and edge servers, which have no strict order.",
             ["With marks: {}", each(PAPER, &[edges])],
             edges.carried[PAPER] <= edges.carried[BY_HAND],
-            differs_by("The mark of each call and notices for each neighbour, docs/state-distribution.md, do without \
+            differs_by("The mark of each call and notices for each neighbour, docs/chain.md, do without \
              an order.");
         "section 6", "The rule of Cortes et al., which looks at one server, carries fewer calls with state than the \
          distributed algorithm.",
             ["{} With the paper's law: {} State nowhere at {:.0} % of the optimum: {}", each(CORTES, &all),
              each(PAPER, &all), 100.0 * JUMP[1], lost(CORTES, &all)],
             all.iter().all(|row| row.carried[CORTES] < row.carried[PAPER]);
-        "docs/state-distribution.md",
+        "docs/evidence/chain.md",
         format!("Our law comes close to the optimum ({CLOSE} to {HIGHEST} %) in every network."),
             ["{}", each(LEVEL, &all)],
             close(LEVEL, &all);
@@ -301,7 +301,7 @@ fn jump(rows: &[Row]) -> Claim {
     };
     let all = |law: usize| rows.iter().all(|row| row.jumped[law] >= CARRIED);
     Claim::check(
-        "docs/state-distribution.md",
+        "docs/evidence/chain.md",
         format!(
             "Our law follows a load that jumps from {from:.0} to {to:.0} % of the optimum; the paper's, which gives away \
              deltaC in a period, does not do so everywhere, and what is lost meanwhile comes again until nothing works."
@@ -312,13 +312,13 @@ fn jump(rows: &[Row]) -> Claim {
     .about(1)
 }
 
-/// The most that anything carries, in percent of the optimum of its network.
+/// Highest capacity of any mode, in percent of its network's optimum.
 fn most(rows: &[Row]) -> f64 {
     let each = rows.iter().flat_map(|row| (0..row.carried.len()).map(|mode| row.percent(mode)));
     each.fold(0.0, f64::max)
 }
 
-/// The most calls completed a second under any load.
+/// Highest goodput at any load, in calls per second.
 fn peak(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.goodput).fold(0.0, f64::max)
 }
@@ -347,7 +347,7 @@ pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64
     claims
 }
 
-/// What the paper measured, which has the 100 Trying.
+/// Claims about the paper's measurements, which include the 100 Trying.
 fn as_measured(with: &[Vec<Step>]) -> Vec<Claim> {
     const UNKNOWN: &str =
         "The paper does not know the reason of the drop (section 4), and the model has none for it.";
@@ -379,7 +379,7 @@ fn as_measured(with: &[Vec<Step>]) -> Vec<Claim> {
         "section 4", "The throughput of SERvartuka drops similarly at 4500 calls/s.",
             ["{:.1} % of the offered calls are missing at 4500 calls/s.", 100.0 * lost(paper, 4500.0)],
             lost(paper, 4500.0) > DROP, about(1), differs_by(UNKNOWN);
-        "docs/state-distribution.md", "Beyond saturation goodput collapses without overload control, static or \
+        "docs/chain.md", "Beyond saturation goodput collapses without overload control, static or \
          distributed.",
             ["At 6000 calls/s goodput is {:.0} % of its maximum with both stateful, {:.0} % with the paper's law.",
              100.0 * falls(both), 100.0 * falls(paper)],
@@ -387,7 +387,7 @@ fn as_measured(with: &[Vec<Step>]) -> Vec<Claim> {
     }
 }
 
-/// From how much on two set-up times differ, as part of them.
+/// Relative difference from which two set-up times differ.
 const DIFFERS: f64 = 0.05;
 
 pub(super) fn of_order(pairs: &[Pair]) -> Vec<Claim> {

@@ -1,14 +1,13 @@
-//! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench modes --record`
-//! writes the data.
+//! Figure 1: cost of a call in each mode of a proxy, by part. Measured by `bench modes --record`.
 
 use super::super::Work;
 use super::claims;
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 
-/// Lines of `mode;program;part;part...` in instructions a call, behind a line that names the parts.
+/// Lines of `mode;program;part;part...` in instructions per call, after a line with the names of the parts.
 const MEASURED: &str = include_str!("costs.csv");
 
-/// What a program spends on a call in one mode.
+/// Cost of a call for a program in one mode.
 pub(super) struct Cost {
     pub(super) mode: &'static str,
     pub(super) program: &'static str,
@@ -22,7 +21,7 @@ impl Cost {
     }
 }
 
-/// The names of the parts, and what was measured.
+/// Returns the names of the parts, and the measured costs.
 pub(super) fn measured() -> (Vec<&'static str>, Vec<Cost>) {
     let mut lines = MEASURED.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(';'));
     let parts = lines.next().expect("the first line names the parts").skip(2).collect();
@@ -34,7 +33,7 @@ pub(super) fn measured() -> (Vec<&'static str>, Vec<Cost>) {
     (parts, lines.map(cost).collect())
 }
 
-/// The costs of a program, in the order of the modes.
+/// Returns the costs of a program, in the order of the modes.
 pub(super) fn of<'a>(costs: &'a [Cost], program: &str) -> Vec<&'a Cost> {
     costs.iter().filter(|cost| cost.program == program).collect()
 }
@@ -58,7 +57,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     ];
     figure.notes = vec![
         "Nothing is simulated, and the seed means nothing: the data are those that bench modes has measured last \
-         (docs/performance.md)."
+         (docs/evidence/performance.md)."
             .to_owned(),
         "Kamailio hashes with MD5 for more than authentication: what that has in the modes before is such.".to_owned(),
     ];

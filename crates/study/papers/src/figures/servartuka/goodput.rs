@@ -7,11 +7,11 @@ use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries};
 use distribute::Law;
 
-/// The loads, calls a second.
+/// Range of the loads, in calls per second.
 const FROM: f64 = 3000.0;
 const TO: f64 = 6000.0;
 
-/// The lines of both plots, in this order.
+/// Lines of both plots, in this order.
 const MODES: [(&str, Mode); 6] = [
     ("both stateful", Mode::Stateful),
     ("first one stateful", Mode::Share(1.0)),
@@ -20,7 +20,7 @@ const MODES: [(&str, Mode); 6] = [
     ("law level", Mode::Law(Law::Level)),
     ("Cortes et al.", Mode::Cortes),
 ];
-/// Places in [`MODES`].
+/// Indexes in [`MODES`].
 pub(super) const BOTH: usize = 0;
 pub(super) const FIRST: usize = 1;
 pub(super) const HALVES: usize = 2;

@@ -1,5 +1,5 @@
-//! The SERvartuka paper: what state costs one server (figure 2), what networks of servers carry when it is shared out
-//! (figure 3), their goodput against the offered load (figure 4), and which server is given state first (section 3).
+//! The SERvartuka paper: the cost of state for one server (figure 2), the capacity of networks whose state is shared
+//! out (figure 3), their goodput against the offered load (figure 4), and which servers get state first (section 3).
 
 pub(super) mod capacity;
 mod claims;
@@ -12,7 +12,7 @@ pub(super) mod utilisation;
 
 use self::network::{BUFFER, DELTA_C, STATEFUL, STATELESS};
 
-/// What all simulated figures assume.
+/// Returns the assumptions of all simulated figures.
 fn assumptions(scale: f64) -> Vec<String> {
     let mut assumptions = vec![
         format!(
@@ -29,7 +29,7 @@ fn assumptions(scale: f64) -> Vec<String> {
              messages. There is no overload control."
         ),
         format!(
-            "U_high is 0.9, deltaC {DELTA_C} calls/s in a period of 1 s, as docs/state-distribution.md has them; the \
+            "U_high is 0.9, deltaC {DELTA_C} calls/s in a period of 1 s, as docs/evidence/chain.md has them; the \
              paper gives no values."
         ),
     ];

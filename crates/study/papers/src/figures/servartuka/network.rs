@@ -1,4 +1,4 @@
-//! Networks of the paper's servers, what they do about state, and what they carry at most.
+//! Networks of the paper's servers, their ways of keeping state, and their optimum capacity.
 
 use config::scenario::{Costs, Group, Scenario, Stream};
 use core::time::Duration;
@@ -7,46 +7,46 @@ use load::{ArrivalProcess, RandomTime};
 use plan::{Node, Routing, Topology, solve};
 use sim::model::{NetworkState, ProxyModel, StateKeeping};
 
-/// Calls a second that the paper's server forwards without state: `T_SL` (section 2.2).
+/// Calls per second that the paper's server forwards without state: `T_SL` (section 2.2).
 pub(super) const STATELESS: f64 = 5700.0;
-/// And with the state of every call: `T_SF`.
+/// Calls per second with the state of every call: `T_SF`.
 pub(super) const STATEFUL: f64 = 4700.0;
-/// What the paper's law gives away in a period, calls a second.
+/// Calls per second that the paper's law gives away in a period.
 pub(super) const DELTA_C: f64 = 50.0;
-/// Messages that a server reads of a call, and transactions that it creates for its state.
+/// Messages of a call that a server reads, and transactions that it creates for a call's state.
 const MESSAGES: f64 = 6.0;
 const TRANSACTIONS: f64 = 4.0;
-/// Messages that may wait at a server.
+/// Maximum of messages that wait at a server.
 pub(super) const BUFFER: u32 = 1000;
 /// Mean holding time, seconds.
 const HOLDING: u64 = 2;
 
-/// Servers, and the ways of calls through them.
+/// Servers, and the paths of calls through them.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub(super) name: String,
-    /// How fast each server is, in units of the paper's.
+    /// Speed of each server, in units of the paper's server.
     speeds: Vec<f64>,
-    /// The servers of each way, and its share of all calls.
+    /// Servers of each path, and the path's share of all calls.
     paths: Vec<(Vec<usize>, f64)>,
 }
 
-/// What all servers of a network do about state.
+/// How all servers of a network keep state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Mode {
-    /// Each keeps that of every call.
+    /// Each server keeps the state of every call.
     Stateful,
-    /// None keeps any.
+    /// No server keeps state.
     Stateless,
-    /// Each that a call passes before the last one keeps this share of what comes without state; the last one the
-    /// rest. 1 means that the first server of each way is stateful and the others stateless, 0 the last one.
+    /// Each server before the last of a path keeps this share of the calls that arrive without state; the last one
+    /// keeps the rest. With 1 only the first server of each path is stateful, with 0 only the last one.
     Share(f64),
-    /// Each finds its share by this law.
+    /// Each server finds its share by this law.
     Law(Law),
-    /// Each finds its share by the paper's law, and no call is marked: a server hears only how many of its calls have
-    /// their state kept before it.
+    /// Each server finds its share by the paper's law, without marks on calls: it learns only how many of its calls
+    /// have their state kept by servers before it.
     Unmarked,
-    /// Each decides by its own utilisation: the rule of Cortes et al. (section 6).
+    /// Each server decides by its own utilisation: the rule of Cortes et al. (section 6).
     Cortes,
 }
 
@@ -61,30 +61,30 @@ impl Network {
         Self { name: name.to_owned(), speeds: speeds.to_vec(), paths }
     }
 
-    /// Two branches behind one server; one of them is as busy as the server, the other one has room.
+    /// Two branches behind one server. One branch is as busy as the server, the other one has spare capacity.
     pub(super) fn fork() -> Self {
         let third = 1.0 / 3.0;
         Self::new("fork", &[1.0, 1.0, third], &[(&[0, 1], 2.0 * third), (&[0, 2], third)])
     }
 
-    /// Two servers before one, each with half of its calls.
+    /// Two servers in front of one, each with half of its calls.
     pub(super) fn join() -> Self {
         Self::new("join", &[0.5, 0.5, 1.0], &[(&[0, 2], 0.5), (&[1, 2], 0.5)])
     }
 
-    /// Two edges that call each other through a core: no order among servers.
+    /// Two edges that call each other through a core: the servers have no order.
     pub(super) fn edges() -> Self {
         Self::new("edges", &[1.0; 3], &[(&[0, 1, 2], 0.5), (&[2, 1, 0], 0.5)])
     }
 
-    /// What it carries at most when each call's state is kept once: the linear program.
+    /// Optimum capacity if each call's state is kept once, from the linear program.
     pub(super) fn optimum(&self) -> f64 {
         let nodes = self.speeds.iter().map(|speed| Node::new("", STATELESS * speed, STATEFUL * speed));
         let topology = Topology::of_paths(nodes.collect(), &self.paths, Routing::Fixed);
         solve(&topology.expect("shares add up to 1")).expect("each server may keep state").load
     }
 
-    /// What it carries by arithmetic, where each server's share is known; `None` with a law.
+    /// Capacity by arithmetic, if each server's share is known; `None` with a law.
     pub(super) fn expected(&self, mode: Mode) -> Option<f64> {
         let mut busy = vec![0.0; self.speeds.len()];
         for (path, share) in &self.paths {
@@ -105,17 +105,16 @@ impl Network {
         Some(1.0 / busy.into_iter().fold(0.0, f64::max))
     }
 
-    /// The better one of two ways to make servers stateful or stateless once and for all: the first server of each
-    /// way keeps all state, or the last one.
+    /// Returns the better of two static modes: the first server of each path keeps all state, or the last one.
     pub(super) fn by_hand(&self) -> Mode {
         let [first, last] = [1.0, 0.0].map(Mode::Share);
         if self.expected(last) > self.expected(first) { last } else { first }
     }
 
-    /// Its scenario for a run of so many seconds; all is `scale` times smaller.
+    /// Returns the scenario for a run of this length, with all capacities `scale` times smaller.
     pub(super) fn scenario(&self, seconds: u64, scale: f64) -> Scenario {
         let capacity = |speed: &f64| STATEFUL * speed / scale;
-        // As many messages as take the same time.
+        // A buffer with the same total service time.
         let buffer = (f64::from(BUFFER) / scale).round() as u32;
         let group = |(index, speed)| Group {
             buffer,
@@ -134,11 +133,11 @@ impl Network {
         scenario
     }
 
-    /// For a series of servers: the share of what comes without state that each of them keeps at this load, as near
-    /// to the first server as utilisations up to `busiest` allow, or as near to the last.
+    /// For a series of servers, returns the share of the calls without state that each keeps at this load. State is as
+    /// near to the first server, or to the last, as utilisations up to `busiest` allow.
     pub(super) fn filled(&self, load: f64, busiest: f64, from_first: bool) -> Vec<f64> {
         let state = 1.0 / STATEFUL - 1.0 / STATELESS;
-        // The part of the calls whose state a server has time for.
+        // Part of the calls whose state a server has time for.
         let room = |speed: &f64| ((busiest * speed / load - 1.0 / STATELESS) / state).clamp(0.0, 1.0);
         let mut left = 1.0;
         let mut take = |speed| {
@@ -162,12 +161,12 @@ impl Network {
         kept.into_iter().map(share).collect()
     }
 
-    /// The shares of the streams.
+    /// Shares of the streams.
     pub(super) fn shares(&self) -> impl Iterator<Item = f64> {
         self.paths.iter().map(|path| path.1)
     }
 
-    /// What its servers do about state.
+    /// Returns the state keeping of its servers.
     pub(super) fn state(&self, mode: Mode, trying: bool, scale: f64) -> NetworkState {
         let law = |law| Settings { law, delta_c: DELTA_C / scale, ..Settings::default() };
         let keeping = match mode {
@@ -182,7 +181,7 @@ impl Network {
     }
 }
 
-/// Prices of operations that make a call cost what the paper measured.
+/// Prices of operations that result in the paper's measured costs of a call.
 fn costs(scale: f64) -> Costs {
     let message = scale / STATELESS / MESSAGES;
     let transaction = scale * (1.0 / STATEFUL - 1.0 / STATELESS) / TRANSACTIONS;

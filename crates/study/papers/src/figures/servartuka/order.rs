@@ -1,5 +1,5 @@
-//! The order in which servers in series are given state (section 3): set-up times with state as near to the first
-//! server as possible, and as near to the last.
+//! The order in which servers in series get state (section 3): set-up times with state as near as possible to the first
+//! server, and to the last.
 
 use super::super::Work;
 use super::network::{Mode, Network};
@@ -9,30 +9,30 @@ use core::time::Duration;
 use load::{ArrivalProcess, RateStep};
 use sim::model::{NetworkState, StateKeeping, StreamResults, run_sharing};
 
-/// The loads, as parts of the optimum.
+/// Loads, as parts of the optimum.
 const LOADS: [f64; 3] = [0.5, 0.8, 0.95];
 /// Lengths of the series.
 const LENGTHS: [usize; 2] = [2, 3];
-/// A server keeps state up to this utilisation; what is left is for the next one.
+/// Utilisation up to which a server keeps state; the rest is for the next server.
 const BUSIEST: f64 = 0.98;
 
 /// Servers in series under a load.
 #[derive(Clone, Copy)]
 struct Case {
     servers: usize,
-    /// Part of the optimum.
+    /// Load, as part of the optimum.
     load: f64,
     from_first: bool,
 }
 
-/// Set-up times, INVITE to 200 at the caller, in milliseconds of the paper's server.
+/// Set-up times from INVITE to 200 at the caller, in milliseconds of the paper's server.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) mean: f64,
     pub(super) p95: f64,
 }
 
-/// A load with state near the first server and near the last.
+/// Set-up times under one load, with state near the first server and near the last.
 pub(super) struct Pair {
     pub(super) name: String,
     pub(super) first: Times,
@@ -40,7 +40,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// The mean with state at the last, as many times the other one.
+    /// Ratio of the mean with state at the last server to the mean with state at the first.
     pub(super) fn ratio(&self) -> f64 {
         self.last.mean / self.first.mean
     }

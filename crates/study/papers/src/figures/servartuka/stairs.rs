@@ -1,4 +1,4 @@
-//! A load that goes up in steps, as the paper raises it (section 2.2), and what a network makes of each step.
+//! A load that rises in steps as in the paper (section 2.2), and the results of a network at each step.
 
 use super::super::topology::at;
 use super::network::{Mode, Network};
@@ -8,54 +8,54 @@ use load::RateStep;
 use sim::model::{BinRates, RunResults, StreamResults, run_until};
 use sim::stats::Series;
 
-/// How high the steps are, how long, and how much of each counts. Loads are calls a second of the paper's server.
+/// Height and length of the steps, and the part of each that counts. Loads are calls per second of the paper's server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stairs {
     /// The first load.
     pub(super) from: f64,
-    /// No step is above.
+    /// Upper limit of all steps.
     pub(super) to: f64,
     pub(super) step: f64,
-    /// Seconds in which the load rises from half of the first one to it.
+    /// Seconds in which the load rises from half of the first load to the first load.
     pub(super) rise: u64,
-    /// Seconds of a step, and how many of them count, the last ones.
+    /// Seconds of a step, and number of its last seconds that count.
     pub(super) hold: u64,
     pub(super) count: u64,
-    /// The simulated network is so much smaller.
+    /// Factor by which the simulated network is smaller.
     pub(super) scale: f64,
 }
 
-/// What a network makes of a step, in calls a second of the paper's server.
+/// Results of a network at a step, in calls per second of the paper's server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// What the step is to offer.
+    /// Intended load of the step.
     pub(super) load: f64,
     offered: f64,
     answered: f64,
     /// Calls that rang while no server kept their state.
     without_state: f64,
-    /// Requests that callers and callees sent again.
+    /// Retransmissions of requests by callers and callees.
     pub(super) resends: f64,
     /// INVITEs that a server refused.
     pub(super) refused: f64,
-    /// Calls that were completed.
+    /// Completed calls.
     pub(super) goodput: f64,
-    /// Of the busiest server.
+    /// Utilisation of the busiest server.
     pub(super) utilisation: f64,
 }
 
-/// Part of the calls that have to be answered for a load to be carried.
+/// Minimum share of answered calls for a load to count as carried.
 pub(super) const CARRIED: f64 = 0.99;
-/// How far below that a load is surely not carried, whatever is rounded.
+/// Distance below that limit from which a load is certainly not carried, despite rounding.
 const SURELY: f64 = 1e-6;
 
 impl Step {
-    /// Part of the calls of the step that were answered in it.
+    /// Share of the step's calls that were answered in it.
     pub(super) fn share_answered(&self) -> f64 {
         self.answered / self.offered
     }
 
-    /// Part of the calls of the step whose state was kept nowhere.
+    /// Share of the step's calls without state.
     pub(super) fn share_without_state(&self) -> f64 {
         self.without_state / self.offered
     }
@@ -66,12 +66,12 @@ impl Step {
     }
 }
 
-/// The highest load before the first that is not carried; 0 where the first one is not.
+/// Highest load before the first that is not carried; 0 if the first is not carried.
 pub(super) fn capacity(steps: &[Step]) -> f64 {
     steps.iter().take_while(|step| step.is_carried()).last().map_or(0.0, |step| step.load)
 }
 
-/// The same, where a call without state counts as one that is not carried.
+/// The same capacity, if calls without state count as not carried.
 pub(super) fn capacity_with_state(steps: &[Step]) -> f64 {
     let is_carried = |step: &&Step| step.is_carried() && step.share_without_state() <= 1.0 - CARRIED;
     steps.iter().take_while(is_carried).last().map_or(0.0, |step| step.load)
@@ -80,13 +80,13 @@ pub(super) fn capacity_with_state(steps: &[Step]) -> f64 {
 impl Stairs {
     fn loads(&self) -> impl Iterator<Item = f64> + use<> {
         let Self { from, to, step, .. } = *self;
-        // A millionth more, so that rounding does not lose the last one.
+        // Slightly more, so that rounding does not lose the last step.
         let count = ((to - from) / step * (1.0 + 1e-6)).max(0.0) as u32;
         (0..=count).map(move |index| from + step * f64::from(index))
     }
 
-    /// Runs a network up the stairs, all of them or to the first step from a load on that is surely not carried: where its
-    /// capacity is all that is looked for, what comes above is not.
+    /// Runs a network through all steps, or through the first step at or above `enough` that is certainly not carried.
+    /// The early end is for runs that only determine the capacity.
     pub(super) fn climb(
         &self,
         network: &Network,
@@ -126,7 +126,7 @@ impl Stairs {
         let results = run_until(&scenario, &network.state(mode, trying, self.scale), seed, &mut is_over);
         let step = |(index, load): (u64, &f64)| {
             let step = self.step(&results, index, *load);
-            // Servers that keep all state do not say so.
+            // Servers that keep all state do not announce it.
             if mode == Mode::Stateful { Step { without_state: 0.0, ..step } } else { step }
         };
         loads.truncate(climbed);
@@ -149,7 +149,7 @@ impl Stairs {
             bins.map(|bin| bin.1).sum::<f64>() / self.count as f64
         });
         let refused = results.hosts.iter().map(|host| host.rejected.rate(at(from), at(to)));
-        // A sum of no refusals would be -0.
+        // Starting from 0 avoids -0 for the sum of no refusals.
         let refused = refused.fold(0.0, |sum, rate| sum + rate);
         Step {
             load,

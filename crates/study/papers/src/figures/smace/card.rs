@@ -1,4 +1,4 @@
-//! Contention for a network card that several machines share, which a monitor within one of them does not see.
+//! Contention for a network card that several machines share, and that a monitor on one of them does not see.
 
 use super::super::Work;
 use super::ways::{self, Compared, Times};
@@ -8,19 +8,19 @@ use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource, Vantage};
 use sim::stats::Interval;
 
-/// Messages a second that a card carries, each way.
+/// Messages per second that a card carries in each direction.
 const RATE: f64 = 6_000.0;
-/// Calls a second of the server that is looked at alone; so is the load of figure 5.
+/// Load of the single server in calls per second, equal to the load of figure 5.
 const LOAD: f64 = 300.0;
-/// Latency that estimators aim at.
+/// Target latency of the estimators.
 const GOAL: Duration = Duration::from_millis(5);
 
 /// Part of the card that neighbours take.
 const CLUSTERS: [(&str, f64); 2] = [("slow", 0.8), ("overloaded", 0.9)];
-/// Their places.
+/// Indexes in [`CLUSTERS`].
 const SLOW: usize = 0;
 const FULL: usize = 1;
-/// That of the one server: in long slices, too.
+/// Part of the card that the single server's neighbours take, in addition to long slices.
 const SHARE: f64 = 0.6;
 
 pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
@@ -55,14 +55,14 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-/// Runs of one server: as a monitor sees it and as its callers do, without neighbours and with them.
+/// Runs of one server: without neighbours, and with neighbours as callers and as a monitor measure it.
 struct Alone {
     times: Times,
     plans: [CloudPlan; 3],
     results: Vec<Vec<CloudResults>>,
 }
 
-/// Places of the runs.
+/// Indexes of the runs.
 const CALM: usize = 0;
 const FRONT: usize = 1;
 const MONITOR: usize = 2;
@@ -96,7 +96,7 @@ impl Alone {
         plot
     }
 
-    /// The standard deviation of the 95th percentiles, as part of that without neighbours.
+    /// Standard deviation of the 95th percentiles relative to the run without neighbours.
     fn variation(&self, place: usize) -> Interval {
         let of = |place: usize, run: &CloudResults| {
             let p95 =
@@ -107,7 +107,7 @@ impl Alone {
         Interval::over(pairs.map(|(busy, calm)| of(place, busy) / of(CALM, calm)))
     }
 
-    /// The mean of the 95th percentiles while neighbours are busy, as part of that of the other seconds.
+    /// Mean of the 95th percentiles while neighbours are active, relative to the other seconds.
     fn higher(&self, place: usize) -> Interval {
         let [from, to] = [1, 2].map(|units| (units * self.times.unit) as f64);
         let of = |run: &CloudResults| {

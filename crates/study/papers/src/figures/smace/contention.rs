@@ -1,4 +1,4 @@
-//! Figure 5: the same server at the same load, alone on its host and with neighbours.
+//! Figure 5: one server at the same load, alone on its host and with neighbours.
 
 use super::super::Work;
 use super::{
@@ -11,7 +11,7 @@ use sim::stats::Interval;
 const LOAD: f64 = 300.0;
 
 pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
-    // The paper's 600 s, of which 300 to 400 are worse.
+    // The paper's 600 s, of which seconds 300 to 400 are worse.
     let unit = work.scale(100, 60, 5);
     let plans = [false, true].map(|contended| {
         let mut plan = server(LOAD, 2, 6 * unit);
@@ -56,15 +56,15 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-/// What two runs with the same seed say, alone and with neighbours, microseconds.
+/// Results of two runs with the same seed, alone and with neighbours, in microseconds.
 struct Seen {
     /// Standard deviations of the 95th percentiles.
     calm: f64,
     busy: f64,
-    /// Means of the 95th percentiles, while neighbours are busy for long and otherwise.
+    /// Means of the 95th percentiles, during the long activity of neighbours and otherwise.
     inside: f64,
     outside: f64,
-    /// The largest one alone.
+    /// Largest 95th percentile of the run alone.
     most: f64,
 }
 

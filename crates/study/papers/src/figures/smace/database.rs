@@ -1,4 +1,4 @@
-//! Contention behind the servers: a database that they share, or that of one of them, becomes slow.
+//! Contention behind the servers: a shared database, or the database of one server, becomes slow.
 
 use super::super::Work;
 use super::ways::{self, CAPACITY, Compared, LOAD, SERVERS, Times, Way, lost, set_up};
@@ -8,18 +8,18 @@ use core::time::Duration;
 use sim::cloud::{CloudPlan, Database, Resource};
 use sim::engine::Spread;
 
-/// Calls that a database looks up in a second.
+/// Look-ups per second of a database.
 const RATE: f64 = 1_500.0;
-/// Why the queue loses more calls than TLWL before an overloaded database.
+/// Cause: the queue loses more calls than TLWL in front of an overloaded database.
 const WHY_MORE: &str = "TLWL lets a thousand calls wait in the buffer of the database, for 2.7 s, which are carried once the \
                         neighbours are gone; the queue refuses what has waited for 250 ms.";
-/// Latency that estimators aim at.
+/// Target latency of the estimators.
 const GOAL: Duration = Duration::from_millis(5);
 
-/// A database for all, or one each, of which the neighbours of the first take a share.
+/// Whether all servers share a database, and the part of the first database that its neighbours take.
 const CLUSTERS: [(&str, bool, f64); 3] =
     [("one, slow", true, 0.6), ("one, overloaded", true, 0.75), ("own, one overloaded", false, 0.95)];
-/// Their places.
+/// Indexes in [`CLUSTERS`].
 const SLOW: usize = 0;
 const FULL: usize = 1;
 const OWN: usize = 2;

@@ -1,4 +1,4 @@
-//! Figure 6: requested and actual load when latency goes over the threshold, with the paper's law and with ours.
+//! Figure 6: requested and actual load when the latency exceeds the threshold, with the paper's law and with ours.
 
 use super::super::Work;
 use super::{THRESHOLD, about_neighbours, assumptions, micros, neighbours, runs, seconds, server, settled};
@@ -8,7 +8,7 @@ use elastic::queue::{Choice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudSecond, Front};
 use sim::stats::Interval;
 
-/// More than the server takes within the threshold.
+/// More calls per second than the server handles within the threshold.
 const LOAD: f64 = 600.0;
 const MAXIMUM: f64 = 500.0;
 
@@ -25,12 +25,12 @@ fn plan(law: Option<Law>, length: u64) -> CloudPlan {
             law,
             threshold: THRESHOLD,
             maximum: MAXIMUM,
-            // As the paper has it.
+            // As in the paper.
             goodput_bounded: false,
             ..Settings::default()
         })),
     };
-    // The paper: "a server with capacity > 0", whatever it has open.
+    // The paper chooses "a server with capacity > 0", whatever number of calls it has open.
     let choice = Choice::MostRoom;
     let queue = QueueSettings { overflow: Overflow::Drop, choice, threshold: None, ..Default::default() };
     plan.front = Front::Queue(Box::new(queue));
@@ -71,13 +71,13 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     ));
     figure.assumptions.push(
         "The paper's load before a change is what is requested, not what has come; the conservative mode begins with the \
-         second reduction in a row (docs/elastic.md)."
+         second reduction in a row (docs/evidence/elastic-simulated.md)."
             .to_owned(),
     );
     figure
 }
 
-/// A second, and what is requested in the next one.
+/// Returns each second with the rate that is requested in the next one.
 fn changes(results: &CloudResults) -> impl Iterator<Item = (&CloudSecond, f64)> {
     results.seconds.windows(2).map(|pair| (&pair[0], pair[1].requested))
 }
@@ -90,7 +90,7 @@ fn is_high(second: &CloudSecond) -> bool {
     second.p95.is_some_and(|p95| p95 > THRESHOLD)
 }
 
-/// Part of the seconds above the threshold, and calls a second.
+/// Returns the percentage of seconds above the threshold, and the mean goodput in calls per second.
 fn score(results: &CloudResults, plan: &CloudPlan) -> (f64, f64) {
     let seconds = settled(results, plan);
     let high = seconds.iter().filter(|second| is_high(second)).count() as f64;
@@ -98,7 +98,7 @@ fn score(results: &CloudResults, plan: &CloudPlan) -> (f64, f64) {
     (100.0 * high / seconds.len() as f64, goodput)
 }
 
-/// Seconds from the end of the long contention until 90 % of what was requested before it is, or the run ends.
+/// Seconds from the end of the long contention until 90 % of the former rate is requested again, or until the run ends.
 fn back(results: &CloudResults, length: u64) -> f64 {
     let at = |part: u64| (length * part) as f64 / 300.0;
     let within = |second: &&CloudSecond| second.at > at(100) && second.at <= at(140);
@@ -108,16 +108,16 @@ fn back(results: &CloudResults, length: u64) -> f64 {
     again.map_or(at(300), |second| second.at) - at(180)
 }
 
-/// What the paper's law did in a run.
+/// Changes by the paper's law in a run.
 struct Changes {
     reductions: usize,
-    /// Of these, to 90 % of the goodput.
+    /// Number of reductions to exactly 90 % of the goodput.
     exact: usize,
-    /// Seconds above the threshold after which nothing changed.
+    /// Seconds above the threshold without a change after them.
     ignored: usize,
     /// The shortest time between two changes, seconds.
     gap: f64,
-    /// By which part it grew at most, with less than a third of the threshold to spare and with more.
+    /// Maximum relative growth: with the latency less than a third of the threshold below it, and with more.
     growth: [f64; 2],
 }
 
@@ -145,7 +145,7 @@ impl Changes {
     }
 }
 
-/// By law, the results of each run.
+/// Returns the claims; `results` contains the runs of each law.
 fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Vec<Claim> {
     let seen: Vec<_> = results[1].iter().map(Changes::of).collect();
     let sum = |of: fn(&Changes) -> usize| seen.iter().map(of).sum::<usize>();

@@ -5,10 +5,10 @@ use super::{assumptions, micros, server, settled};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use sim::cloud::run as simulate;
 
-/// Calls a second.
+/// Loads in calls per second.
 const LOADS: [f64; 11] = [50.0, 100.0, 150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 650.0];
 
-/// Of a second: the least, the 95th percentile in the mean, and the most of all.
+/// Latencies at a load: minimum, mean 95th percentile of a second, and maximum.
 struct Point {
     least: f64,
     p95: f64,

@@ -1,6 +1,6 @@
-//! The Cloud paper: latency of a server against its load (figure 3), with neighbours and without (figure 5), and how
-//! its law follows the threshold (figure 6); the same with a database behind the servers and with a network card that is
-//! shared; and what a monitor costs the server beside it (figures 7 and 8).
+//! The Cloud paper: latency of a server against its load (figure 3), with and without neighbours (figure 5), and the
+//! reaction of its law to the threshold (figure 6). The same with a database behind the servers and with a shared
+//! network card. Cost of a monitor on the server's machine (figures 7 and 8).
 
 pub(super) mod card;
 pub(super) mod contention;
@@ -19,12 +19,12 @@ use sim::cloud::{
 };
 use sim::engine::{QuantileTable, Spread, StallConfig};
 
-/// Calls a second that the server can process: with 300 of them the 95th percentile is well below the paper's 1 ms.
+/// Calls per second that the server can process. At 300 calls/s the 95th percentile is well below the paper's 1 ms.
 const RATE: f64 = 700.0;
-/// The paper's threshold.
+/// Threshold of the paper.
 const THRESHOLD: Duration = Duration::from_millis(1);
 
-/// Quantiles of the time that a message takes, as part of the mean: few take much longer than most.
+/// Quantiles of a message's service time relative to the mean: few messages take much longer than most.
 const QUANTILES: [f64; 8] = [0.6, 0.75, 0.85, 0.95, 1.0, 1.1, 1.3, 2.2];
 
 fn seconds(seconds: u64) -> Duration {
@@ -35,7 +35,7 @@ fn pauses(spacing: Duration, length: Duration) -> StallConfig {
     StallConfig { spacing, length, length_spread: Spread::Exponential }
 }
 
-/// One server alone on its host, without a limit.
+/// Returns a plan with one server alone on its host, without a limit.
 fn server(load: f64, from: u64, to: u64) -> CloudPlan {
     let table = QuantileTable::new(&QUANTILES);
     CloudPlan {
@@ -59,23 +59,23 @@ fn server(load: f64, from: u64, to: u64) -> CloudPlan {
     }
 }
 
-/// Neighbours that take a third of the processor while they are busy, and a twentieth of the time in long slices.
+/// Neighbours that take a third of the processor while they are active, and a twentieth of the time in long slices.
 fn neighbours(when: Vec<(Duration, Duration)>) -> Neighbours {
     let steal = Some(pauses(Duration::from_millis(20), Duration::from_millis(1)));
     Neighbours { resource: Resource::Processor, when, share: 0.33, steal }
 }
 
-/// Runs of each plan, with a seed each: one alone may say anything.
+/// Runs each plan with several seeds, because a single run is not reliable.
 fn runs(work: &Work<'_>, plans: &[CloudPlan]) -> Vec<Vec<CloudResults>> {
     work.replicate("seeds", plans, work.scale(10, 10, 2), sim::cloud::run)
 }
 
-/// Microseconds.
+/// Converts to microseconds; NaN for `None`.
 fn micros(latency: Option<Duration>) -> f64 {
     latency.map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e6)
 }
 
-/// The seconds after the warm-up that have samples.
+/// Returns the seconds after the warm-up that have samples.
 fn settled<'r>(results: &'r CloudResults, plan: &CloudPlan) -> Vec<&'r CloudSecond> {
     let from = plan.from.as_secs_f64();
     results.seconds.iter().filter(|second| second.at > from && second.p95.is_some()).collect()
@@ -102,7 +102,7 @@ fn assumptions() -> Vec<String> {
     ]
 }
 
-/// What [`neighbours`] assume.
+/// Describes the assumptions of [`neighbours`].
 fn about_neighbours() -> String {
     "Neighbours take a third of the processor while they are busy, and let the server stand still for 1 ms in the mean every \
      20 ms. The paper suspects a network card that is shared; but a monitor on the server does not see the waits for a card \

@@ -1,4 +1,4 @@
-//! Figures 7 and 8: goodput of a server and time to ring, with a monitor beside it and without. Measured, not
+//! Figures 7 and 8: goodput of a server and time to ring, with and without a monitor on its machine. Measured, not
 //! simulated: `bench elastic --record` writes the data.
 
 use super::super::Work;
@@ -6,22 +6,21 @@ use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, ReportT
 use sim::stats::Interval;
 use std::collections::BTreeSet;
 
-/// A line a round, rate and way, behind one that names the columns.
+/// A line for each round, rate and variant, after a line with the names of the columns.
 const MEASURED: &str = include_str!("overhead.csv");
-/// The paper measures up to this rate, in calls a second.
+/// Highest rate of the paper, in calls per second.
 const PAPER_MAX: u32 = 900;
-/// From here times to ring are compared: what the paper measures of a server that is rather busy.
+/// Lowest rate at which times to ring are compared, because the paper measures a rather busy server.
 const BUSY_MIN: u32 = 600;
-/// The part of the goodput that may be missing, or be there in addition, and is still called none: calls that were
-/// under way at the end, and chance.
+/// Relative change of the goodput that still counts as none: calls in progress at the end, and chance.
 const NONE: f64 = 0.02;
-/// The part up to which an overhead is called minor.
+/// Relative overhead up to which it counts as minor.
 const MINOR: f64 = 0.1;
-/// What the paper takes for the way around the globe and back, and the most that a caller may wait, in milliseconds.
+/// The paper's round-trip time around the globe, and the maximum wait of a caller, in milliseconds.
 const ROUND_TRIP: f64 = 250.0;
 const RING_MAX: f64 = 1_000.0;
 
-/// What came of a rate in a round.
+/// Results of a rate in a round.
 struct Step {
     round: u32,
     rate: u32,
@@ -36,7 +35,7 @@ struct Step {
 /// A value of a step.
 type Value = fn(&Step) -> f64;
 
-/// All steps.
+/// Steps of all rounds.
 struct Measured(Vec<Step>);
 
 impl Measured {
@@ -56,19 +55,18 @@ impl Measured {
         self.0.iter().map(|step| step.rate).collect()
     }
 
-    /// How often each rate was measured.
+    /// Number of measurements of each rate.
     fn rounds(&self) -> usize {
         self.0.iter().map(|step| step.round).collect::<BTreeSet<_>>().len()
     }
 
-    /// A value of a rate, over the rounds.
+    /// Interval of a value at a rate, over the rounds.
     fn value(&self, rate: u32, is_monitored: bool, value: Value) -> Interval {
         let steps = self.0.iter().filter(|step| step.rate == rate && step.is_monitored == is_monitored);
         Interval::over(steps.map(value))
     }
 
-    /// The logarithm of how many times as large a value of a rate is with the monitor: each round is compared with
-    /// itself.
+    /// Logarithm of the ratio of a value with the monitor to the value without. Each round is compared with itself.
     fn ratio(&self, rate: u32, value: Value) -> Interval {
         let is_with = |step: &&Step| step.rate == rate && step.is_monitored;
         let ratio = |with: &Step| {
@@ -79,7 +77,7 @@ impl Measured {
         Interval::over(self.0.iter().filter(is_with).filter_map(ratio))
     }
 
-    /// The most goodput of each round, at whatever rate, without the monitor and with it.
+    /// Highest goodput of each round at any rate, without and with the monitor.
     fn most(&self) -> Vec<[f64; 2]> {
         let rounds: BTreeSet<u32> = self.0.iter().map(|step| step.round).collect();
         let most = |round: u32, is_monitored: bool| {
@@ -89,8 +87,8 @@ impl Measured {
         rounds.into_iter().map(|round| [false, true].map(|with| most(round, with))).collect()
     }
 
-    /// The rate up to the paper's at which goodput changes most with the monitor, its logarithm there, and whether it
-    /// surely does not change at any of the rates.
+    /// Returns the rate, up to the paper's, at which the monitor changes the goodput most, and the logarithm of the
+    /// change. Also returns whether the goodput changes at none of the rates.
     fn affected(&self) -> (u32, Interval, ClaimVerdict) {
         let rates = self.rates().into_iter().filter(|rate| *rate <= PAPER_MAX);
         let ratios: Vec<_> = rates.map(|rate| (rate, self.ratio(rate, |step| step.goodput))).collect();
@@ -201,7 +199,7 @@ fn figure(work: &Work<'_>, plot: Plot, measured: &Measured) -> Figure {
     ];
     figure.notes = vec![format!(
         "Nothing is simulated, and the seed means nothing: the data are those that bench elastic has measured last, in {} \
-         rounds (docs/elastic.md). The monitor is started anew in each, and so is the server.",
+         rounds (docs/evidence/elastic-simulated.md). The monitor is started anew in each, and so is the server.",
         measured.rounds()
     )];
     figure
@@ -212,8 +210,9 @@ mod tests {
     use super::*;
     use ClaimVerdict::{Fails, Holds, Open};
 
-    /// Three rounds of a server that carries 1,200 calls/s; with the monitor this part of the goodput and of that, and
-    /// this many times as long until 95 % of the calls ring. Rounds differ by this part.
+    /// Verdicts on three rounds of a server that carries 1,200 calls/s. `goodput` and `most` are the relative goodput
+    /// and capacity with the monitor, `p95` is the ratio of the times within which 95 % of the calls ring. Rounds
+    /// differ by the part `chance`.
     fn verdicts(goodput: f64, most: f64, p95: f64, chance: f64) -> Vec<ClaimVerdict> {
         let steps = [0, 1, 2].into_iter().flat_map(|round| [300, 600, 900, 1_500].map(|rate| (round, rate)));
         let lines = steps.map(|(round, rate)| {
@@ -233,7 +232,7 @@ mod tests {
     fn a_monitor_that_costs_little_is_told_from_one_that_costs_much_and_from_chance() {
         assert_eq!(verdicts(1.0, 0.95, 1.05, 0.001), [Holds, Holds, Holds, Holds]);
         assert_eq!(verdicts(0.97, 0.85, 1.15, 0.001), [Fails, Fails, Holds, Fails]);
-        // More goodput is as suspicious, and no overhead at all is another statement.
+        // A higher goodput is as suspicious as a lower one, and no overhead at all is another statement.
         assert_eq!(verdicts(1.03, 1.0, 400.0, 0.0), [Fails, Fails, Fails, Fails]);
         assert_eq!(verdicts(1.0, 0.95, 1.05, 0.2), [Open, Open, Holds, Open]);
     }

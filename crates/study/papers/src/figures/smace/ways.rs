@@ -1,5 +1,5 @@
-//! Ways to share calls out among three servers, before a resource that is not a server's processor: what each comes to
-//! while neighbours take part of the resource.
+//! Ways to distribute calls to three servers, in front of a resource other than a server's processor. Compares the ways
+//! while neighbours take a part of the resource.
 
 use super::super::Work;
 use super::{micros, seconds, server};
@@ -11,25 +11,25 @@ use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudServers, Front, Neigh
 use sim::stats::Interval;
 
 pub(super) const SERVERS: usize = 3;
-/// Calls a second, for all servers.
+/// Calls per second of all servers together.
 pub(super) const LOAD: f64 = 450.0;
-/// Calls a second that a server may have at most, as the operator says.
+/// Maximum of calls per second for a server, as configured by the operator.
 pub(super) const CAPACITY: f64 = 300.0;
-/// Set-up times of a queue that is called no worse than TLWL, at most, as part of those by TLWL.
+/// Maximum ratio of a queue's set-up times to TLWL's for a queue that counts as no worse.
 const LONGER: f64 = 1.1;
-/// Calls that it loses more than TLWL, below this, percent of all.
+/// Maximum of additional lost calls compared with TLWL for such a queue, in percent of all calls.
 const MORE_LOST: f64 = 0.5;
-/// Response time that bounds what a member of the queue has unanswered, as it comes.
+/// Default response time that bounds the unanswered calls of a member of the queue.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
-/// A way.
+/// A way to distribute calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// No queue.
+    /// TLWL without a queue.
     Tlwl,
     /// `queue = { capacity = ... }`.
     Queue,
-    /// As the paper has it: a monitor, its law, a counter of each second.
+    /// As in the paper: a monitor, its law, and a counter for each second.
     Paper,
 }
 
@@ -44,7 +44,7 @@ impl Way {
         }
     }
 
-    /// The same cluster by this way; the latency that estimators aim at.
+    /// Returns the same cluster with this way; `goal` is the target latency of the estimators.
     fn of(self, plan: &CloudPlan, goal: Duration) -> CloudPlan {
         let usual = QueueSettings::default();
         let (front, announcing, measured) = match self {
@@ -68,7 +68,7 @@ impl Way {
     }
 }
 
-/// Times of a run, seconds: neighbours are busy from one unit of time to two, and the run ends half a unit later.
+/// Times of a run in seconds: neighbours are active from one to two units, and the run ends half a unit later.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) unit: u64,
@@ -79,20 +79,20 @@ impl Times {
         Self { unit: work.scale(100, 60, 4) }
     }
 
-    /// Neighbours that take a share of it meanwhile.
+    /// Returns neighbours that take a share of the resource in this period.
     pub(super) fn neighbours(self, resource: Resource, share: f64) -> Vec<Neighbours> {
         let when = vec![(seconds(self.unit), seconds(2 * self.unit))];
         vec![Neighbours { resource, when, share, steal: None }]
     }
 
-    /// Three servers; calls count from when neighbours come.
+    /// Returns a plan with three servers. Calls count from the start of the neighbours' activity.
     pub(super) fn cluster(self) -> CloudPlan {
         let plan = server(LOAD, self.unit, self.unit * 5 / 2);
         CloudPlan { servers: CloudServers::Fixed(SERVERS), ..plan }
     }
 }
 
-/// Runs of clusters by all ways.
+/// Results of all clusters with all ways.
 pub(super) struct Compared {
     names: Vec<&'static str>,
     pub(super) times: Times,
@@ -101,7 +101,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Runs these clusters, each with its name and the latency that estimators aim at.
+    /// Runs these clusters, each with its name. `goal` is the target latency of the estimators.
     pub(super) fn run(
         work: &Work<'_>,
         times: Times,
@@ -120,12 +120,12 @@ impl Compared {
         &self.results[cluster][at]
     }
 
-    /// A value of each run.
+    /// Interval of a value over the runs.
     pub(super) fn of(&self, cluster: usize, way: Way, value: impl Fn(&CloudResults) -> f64) -> Interval {
         Interval::over(self.runs(cluster, way).iter().map(value))
     }
 
-    /// A value of each run, as part of that by TLWL with the same seed.
+    /// Interval of a value relative to the TLWL run with the same seed.
     pub(super) fn beside_tlwl(
         &self,
         cluster: usize,
@@ -136,8 +136,8 @@ impl Compared {
         Interval::over(pairs.map(|(one, tlwl)| value(one) / value(tlwl)))
     }
 
-    /// The mean of a value of the seconds of a run, while neighbours are busy (`true`) or before. Of both, the second half: in
-    /// the first one, estimators find out what servers take.
+    /// Mean of a value over the seconds of a run, while neighbours are active (`true`) or before. Only the second half
+    /// of each period counts, because estimators adapt in the first half.
     pub(super) fn within(
         &self,
         run: &CloudResults,
@@ -150,7 +150,7 @@ impl Compared {
         super::mean(values.filter(|value| !value.is_nan()))
     }
 
-    /// A queue with nothing but a capacity is no worse than TLWL without a queue, but for [`LONGER`] and [`MORE_LOST`].
+    /// Claims that a queue with only a capacity is no worse than TLWL, within [`LONGER`] and [`MORE_LOST`].
     pub(super) fn no_worse(&self, cluster: usize, statement: &str) -> Claim {
         let (lost, tlwl) = (self.of(cluster, Way::Queue, lost), self.of(cluster, Way::Tlwl, lost));
         let ratio = |percent| self.beside_tlwl(cluster, Way::Queue, move |run| set_up(run, percent));
@@ -169,7 +169,7 @@ impl Compared {
         )
     }
 
-    /// Each cluster and way.
+    /// Returns a table with a row for each cluster and way.
     pub(super) fn table(&self, first: &str) -> ReportTable {
         let mut table = ReportTable::new([
             first,
@@ -200,7 +200,7 @@ impl Compared {
         table
     }
 
-    /// Of a cluster and of the first run: the latency of the first server, and its calls, over time.
+    /// Plots a cluster's first run over time: the latency of the first server, and its calls.
     pub(super) fn plots(&self, cluster: usize) -> Vec<Plot> {
         let name = self.names[cluster];
         let plot = |title: String, y: Axis, value: fn(&sim::cloud::CloudSecond) -> f64| {
@@ -226,17 +226,17 @@ impl Compared {
     }
 }
 
-/// Calls that were lost, percent.
+/// Lost calls in percent.
 pub(super) fn lost(run: &CloudResults) -> f64 {
     100.0 * run.lost_part()
 }
 
-/// In which time, milliseconds, so many percent of the calls that were carried were set up; lost ones do not count.
+/// Milliseconds within which `percent` of the carried calls were set up; lost calls do not count.
 pub(super) fn set_up(run: &CloudResults, percent: f64) -> f64 {
     run.set_up.percentile(percent).as_secs_f64() * 1e3
 }
 
-/// What holds of all clusters.
+/// Returns the assumptions of all clusters.
 pub(super) fn assumptions() -> Vec<String> {
     vec![
         format!(

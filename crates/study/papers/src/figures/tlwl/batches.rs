@@ -1,14 +1,14 @@
-//! Response times of one run by batches, so that two runs that met the same arrivals can be compared batch by batch.
+//! Response times of one run in batches, so that two runs with the same arrivals can be compared batch by batch.
 
 use base::Instant;
 use sim::stats::{Confidence, Interval, Moments, Series, paired};
 
-/// Mean response times of one method in ms, of each batch of a run; `None` of a batch in which nothing was answered.
+/// Mean response times of one method in ms, for each batch of a run; `None` for a batch without responses.
 #[derive(Clone, Debug)]
 pub(super) struct Batches(Vec<Option<f64>>);
 
 impl Batches {
-    /// From how many were answered and the sum of their seconds, over time; batches from an instant on.
+    /// Returns the batches from `from` on of the numbers of answered requests and the sums of their seconds.
     pub(super) fn new([number, seconds]: &[Series; 2], from: Instant) -> Self {
         let bins = number.sums().zip(seconds.sums()).filter(|((at, _), _)| *at >= from);
         Self(bins.map(|((_, count), (_, sum))| (count > 0.0).then(|| 1e3 * sum / count)).collect())
@@ -19,8 +19,8 @@ impl Batches {
         Interval::of(&self.0.iter().flatten().copied().collect::<Moments>(), Confidence::P95)
     }
 
-    /// By how many ms these took longer than so many times the others, batch by batch: what the same arrivals and
-    /// pauses did to both cancels. 99 % intervals, since a statement hangs on several.
+    /// Interval of the difference `self - times * other` in ms, batch by batch: common effects of arrivals and pauses
+    /// cancel. The confidence is 99 %, because a statement depends on several intervals.
     pub(super) fn above(&self, other: &Self, times: f64) -> Interval {
         let both = self.0.iter().zip(&other.0).filter_map(|(a, b)| Some((((*a)?), times * ((*b)?))));
         let (these, others): (Vec<f64>, Vec<f64>) = both.unzip();
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use core::time::Duration;
 
-    /// Two batches of a second each after one that does not count, then an empty one and one with an answer.
+    /// Two batches of a second each after one that does not count, then an empty batch and one with a response.
     fn batches(extra_seconds: f64) -> Batches {
         let mut series = [Series::new(Duration::from_secs(1)), Series::new(Duration::from_secs(1))];
         for (second, seconds) in [(0, 9.0), (1, 0.2), (1, 0.4), (2, 0.5), (4, 0.8)] {

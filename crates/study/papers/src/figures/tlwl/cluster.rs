@@ -1,4 +1,4 @@
-//! The cluster: a balancer, servers behind it, and calls. What one run of it shows, and what had to be assumed.
+//! The cluster: a balancer, servers behind it, and calls. Results of a run, and assumptions of the model.
 
 use super::batches::Batches;
 use crate::figures::Options;
@@ -10,34 +10,34 @@ use core::time::Duration;
 use load::{INVITE_WORK, RandomTime, RateStep};
 use sim::model::{RunResults, run};
 
-/// Every policy of the paper and its digest, in the order of the plots.
+/// Policies of the paper and its digest, in the order of the plots.
 pub(in crate::figures) const POLICIES: [&str; 8] =
     ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl-1.75", "tlwl-2", "rwma"];
 
-/// Calls a second that a server carries (TLWL paper, section IV: "about 300 cps").
+/// Capacity of a server in calls per second (TLWL paper, section IV: "about 300 cps").
 pub(in crate::figures) const SERVER_CAPACITY: f64 = 300.0;
-/// Servers of all figures but the one that varies them.
+/// Number of servers in all figures except the one that varies it.
 pub(super) const SERVERS: u16 = 8;
 
-/// Time between two pauses of a pausing server, exponential around this.
+/// Mean time between two pauses of a pausing server, exponentially distributed.
 const PAUSE_EVERY: Duration = Duration::from_secs(20);
-/// Mean length of a pause, normal with three tenths of it as standard deviation.
+/// Mean length of a pause, normally distributed with three tenths of it as standard deviation.
 const PAUSE: Duration = Duration::from_millis(500);
-/// So much of the load may be unanswered when a run ends: about the longest pause.
+/// Time whose load may be unanswered when a run ends: about the longest pause.
 const AT_REST: Duration = Duration::from_secs(1);
 
-/// Mean holding time of the paper (section IV).
+/// Mean holding time in the paper (section IV).
 pub(super) const MINUTE: Duration = Duration::from_mins(1);
 
-/// Width of a bin, which is a batch of the intervals: far longer than a pause is remembered at the loads of interest.
+/// Width of a bin, which is a batch of the intervals: far longer than the effects of a pause at the loads of interest.
 const BIN: Duration = Duration::from_secs(5);
 
-/// Whether servers pause.
+/// Behaviour of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Servers {
-    /// First come, first served, without a break.
+    /// First come, first served, without pauses.
     Steady,
-    /// The same with pauses of this mean length, as garbage collection makes them.
+    /// First come, first served, with pauses of this mean length like those of garbage collection.
     Pausing(Duration),
 }
 
@@ -52,7 +52,7 @@ impl Servers {
         }
     }
 
-    /// Part of its time that a server works.
+    /// Share of time in which a server works.
     fn working(self) -> f64 {
         let pause = match self {
             Self::Steady => Duration::ZERO,
@@ -61,7 +61,7 @@ impl Servers {
         PAUSE_EVERY.as_secs_f64() / (PAUSE_EVERY + pause).as_secs_f64()
     }
 
-    /// Calls a second that one server carries in the long run.
+    /// Calls per second that one server carries in the long run.
     pub(super) fn capacity(self) -> f64 {
         SERVER_CAPACITY * self.working()
     }
@@ -72,77 +72,77 @@ impl Servers {
     }
 }
 
-/// What slows the last server down to half, if anything.
+/// Cause of a halved speed of the last server, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Half {
-    /// All are alike.
+    /// All servers have the same speed.
     None,
-    /// A background task that the balancer does not know of.
+    /// A background task that the balancer does not know.
     Unknown,
-    /// The balancer is told the capacities.
+    /// The same, and the balancer knows the capacities.
     Known,
 }
 
-/// How long calls last, and how a run comes to its load: as the paper has it, or shorter.
+/// Duration of calls and start of the load: as in the paper, or shorter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Workload {
-    /// Mean holding time, with half of it as standard deviation; zero = the caller hangs up at once.
+    /// Mean holding time, with half of it as standard deviation; zero means that the caller hangs up at once.
     pub(super) holding: Duration,
-    /// Whether the load begins at one call a second and rises by one a second and server.
+    /// Whether the load starts at one call per second and rises by one per second for each server.
     pub(super) ramp: bool,
-    /// Time under the load that does not count. `None`: three holding times, when all but one in a thousand of the
-    /// first calls have ended, and a bin for queues to form.
+    /// Time under the load that does not count. `None`: three holding times, in which all but one in a thousand of the
+    /// first calls have ended, and a bin in which queues can form.
     pub(super) warm_up: Option<Duration>,
 }
 
 impl Workload {
-    /// Section IV.
+    /// As in section IV.
     const PAPER: Self = Self { holding: MINUTE, ramp: true, warm_up: Some(Duration::from_mins(10)) };
-    /// A tenth of its calls, at the full rate from the start.
+    /// A tenth of the paper's holding time, at the full rate from the start.
     pub(super) const SHORT: Self = Self { holding: Duration::from_secs(6), ramp: false, warm_up: None };
 
     pub(super) fn of(options: &Options) -> Self {
         options.scale(Self::PAPER, Self::SHORT, Self { holding: MINUTE / 120, ..Self::SHORT })
     }
 
-    /// Callers that hang up at once: nothing warms up but queues.
+    /// Callers that hang up at once: only queues need a warm-up.
     pub(super) const WITHOUT_HOLDING: Self = Self { holding: Duration::ZERO, ..Self::SHORT };
 }
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Case {
     pub(super) policy: &'static str,
     pub(super) servers: Servers,
     pub(super) count: u16,
-    /// Calls a second.
+    /// Load in calls per second.
     pub(super) load: f64,
     pub(super) workload: Workload,
-    /// What a repeated request costs a server, as a share of the first.
+    /// Cost of a retransmitted request for a server, relative to the first copy.
     pub(super) repeat: f64,
-    /// Calls a second that the balancer carries; `None` = its work takes no time.
+    /// Capacity of the balancer in calls per second; `None` means that its work takes no time.
     pub(super) balancer: Option<f64>,
     pub(super) half: Half,
     /// Time that counts, after the warm-up.
     pub(super) window: Duration,
 }
 
-/// What a run shows.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     /// Response times of INVITE and BYE.
     pub(super) response: [Batches; 2],
     /// Requests that ended without a 2xx.
     pub(super) lost: u64,
-    /// Requests that ended without a 2xx or pile up, of all.
+    /// Requests that ended without a 2xx or pile up.
     pub(super) failed: u64,
     pub(super) requests: u64,
-    /// Transactions that an arriving one met, and how often.
+    /// Numbers of transactions in progress at an arrival, and how often each occurred.
     pub(super) occupancy: Vec<(u64, u64)>,
 }
 
 impl Outcome {
-    /// Part of the requests that failed.
+    /// Share of the requests that failed.
     pub(super) fn failed(&self) -> f64 {
         self.failed as f64 / self.requests.max(1) as f64
     }
@@ -152,20 +152,20 @@ impl Outcome {
 pub(super) const MESSAGES: f64 = 6.0;
 
 pub(in crate::figures) fn costs() -> Costs {
-    // A balancer that carries so many calls has this time for a message.
+    // Time per message of a balancer with this capacity.
     let message = Duration::from_secs_f64(1.0 / SERVER_CAPACITY / MESSAGES);
     Costs { base_capacity: SERVER_CAPACITY, message, ..Costs::default() }
 }
 
-/// Service times of an INVITE and a BYE in ms: no response can be faster.
+/// Service times of an INVITE and a BYE in ms, which are lower bounds of their response times.
 pub(super) fn service_ms() -> [f64; 2] {
     [INVITE_WORK, 1.0].map(|work| 1e3 * work * costs().server_request().as_secs_f64())
 }
 
-/// A balancer with this policy, and so many servers behind it.
+/// Returns a balancer with this policy, and the servers behind it.
 pub(in crate::figures) fn groups(name: &str, count: u16) -> (Group, Group) {
     let mut balancer = Group::proxies("balancer", 1, SERVER_CAPACITY);
-    // The paper's dispatcher asks nobody whether he lives.
+    // The paper's dispatcher does not probe its servers.
     let (policy, weights) = config::policy(name).expect("figures name policies that there are");
     let ties = Ties::Random;
     balancer.role = HostRole::Balancer(BalancerSettings {
@@ -186,7 +186,7 @@ impl Case {
         BIN.min(self.window / 3)
     }
 
-    /// A case of the paper's workload, or of a shorter one, as most figures have it.
+    /// Returns a case with the paper's workload, or with a shorter one, as in most figures.
     pub(super) fn of(options: &Options, policy: &'static str, servers: Servers) -> Self {
         Self {
             policy,
@@ -201,14 +201,14 @@ impl Case {
         }
     }
 
-    /// Until the load is reached.
+    /// Time until the load is reached.
     fn rising(&self) -> Duration {
         let seconds =
             if self.workload.ramp { (self.load - 1.0).max(0.0) / f64::from(self.count) } else { 0.0 };
         Duration::from_secs_f64(seconds)
     }
 
-    /// Whole bins, so that one begins where it ends.
+    /// Warm-up in whole bins, so that a bin starts at its end.
     pub(super) fn warm_up(&self) -> Duration {
         let bin = self.bin();
         let long = self.rising() + self.workload.warm_up.unwrap_or(3 * self.workload.holding + bin);
@@ -255,18 +255,17 @@ impl Case {
         scenario
     }
 
-    /// Runs it.
+    /// Runs the case.
     pub(super) fn run(&self, seed: u64) -> Outcome {
         let results = run(&self.scenario(), seed);
         let stream = &results.streams[0];
         let from = Instant::ZERO + self.warm_up();
         let outcomes = &stream.outcomes;
         let setups = outcomes.refused + outcomes.abandoned + outcomes.invite_timeouts;
-        // What piles up over the window is not handled either, but for what may wait for a server that just stands
-        // still.
+        // Requests that pile up are not handled either, apart from those that may wait for a pausing server.
         let unanswered = stream.calls.saturating_sub(stream.answer_delay.count() + setups);
         let piled_up = unanswered.saturating_sub((self.load * AT_REST.as_secs_f64()) as u64);
-        // A call is two requests, unless the first of them failed.
+        // A call is two requests, unless the INVITE failed.
         let requests = 2 * outcomes.ended() - setups + piled_up;
         Outcome {
             response: [&stream.answered, &stream.hung_up].map(|series| Batches::new(series, from)),
@@ -278,7 +277,7 @@ impl Case {
     }
 }
 
-/// Over all servers.
+/// Sums the occupancies of all servers.
 fn occupancy(results: &RunResults) -> Vec<(u64, u64)> {
     let mut met = std::collections::BTreeMap::new();
     for (value, count) in results.hosts.iter().flat_map(|host| &host.occupancy) {
@@ -287,7 +286,7 @@ fn occupancy(results: &RunResults) -> Vec<(u64, u64)> {
     met.into_iter().collect()
 }
 
-/// What all figures of the paper assume.
+/// Returns the assumptions of all figures of the paper.
 pub(super) fn assumptions(options: &Options) -> Vec<String> {
     let Workload { holding, ramp, warm_up } = Workload::of(options);
     vec![
@@ -381,7 +380,7 @@ mod tests {
     fn a_load_beyond_the_capacity_is_not_handled() {
         let case = Case { load: 330.0, window: Duration::from_secs(40), ..ONE };
         assert!(case.run(1).failed() > 0.01);
-        // Half of a server is half of the load, whether anyone knows or not.
+        // Half of a server carries half of the load, whether or not the balancer knows it.
         for half in [Half::Unknown, Half::Known] {
             assert!(Case { load: 180.0, half, ..case }.run(1).failed() > 0.01);
             assert_eq!(Case { load: 100.0, half, ..case }.run(1).failed, 0);

@@ -1,5 +1,5 @@
-//! Calls of a minute, as the paper has them: for the statement that hangs on how long calls last, and to see whether
-//! those of six seconds stand for them in the others.
+//! Runs with calls of a minute, as in the paper: for the statement that depends on the duration of calls, and to check
+//! whether calls of six seconds are representative for the others.
 
 use super::cluster::{Case, MINUTE, Outcome, Workload};
 use super::orders::{COMPARED, NO_CALL_ENDS, surely};
@@ -9,12 +9,12 @@ use crate::figures::{Effort, Work};
 use crate::report::Claim;
 use sim::stats::Interval;
 
-/// What the statement is about: the policy that counts calls, and one that counts nothing.
+/// Policies of the statement: one that counts calls, and one that counts nothing.
 const JUDGED: [&str; 2] = ["cjsq", "hash"];
-/// What a full run compares besides.
+/// Further policies of a full run.
 const BESIDE: [&str; 2] = ["tjsq", "tlwl-1.75"];
 
-/// The runs.
+/// Results of these runs.
 pub(super) struct Minutes(Vec<(Case, Outcome)>);
 
 impl Minutes {
@@ -45,8 +45,8 @@ impl Minutes {
         self.0.iter().find(|(case, _)| is_it(case)).map(|(_, outcome)| outcome)
     }
 
-    /// Whether CJSQ is worse than a hash. Calls in progress are far more than transactions, and hide them, the more
-    /// the longer calls last.
+    /// Whether CJSQ is worse than a hash. Calls in progress far outnumber transactions and mask them, the more the
+    /// longer calls last.
     pub(super) fn misjudged(&self, setting: Setting) -> Claim {
         let of = |policy, load| &self.at(setting, policy, load).expect("it is always run").response[0];
         let above = COMPARED.map(|load| of("cjsq", load).above(of("hash", load), 1.0));
@@ -69,7 +69,7 @@ impl Minutes {
         .differs_by(NO_CALL_ENDS)
     }
 
-    /// Response times beside those of the figure.
+    /// Describes these response times beside those of the figure.
     pub(super) fn note(&self, view: &View<'_>) -> String {
         let text = |Interval { mean, half_width }: Interval| format!("{mean:.2} ± {half_width:.2} ms");
         let one = |policy| {

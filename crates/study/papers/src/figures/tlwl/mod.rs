@@ -1,8 +1,8 @@
-//! The TLWL paper's figures: policies before a cluster of servers that answer calls.
+//! The TLWL paper's figures: policies in front of a cluster of servers that answer calls.
 //!
 //! Sources: Harikrishna, Vasanth Kumar, Suresh Babu, *Effective SIP Servers Load Balancing* ("TLWL paper");
-//! Renganayaki, Kalyanasundaram, a digest of the same work ("TLWL digest"), whose text on CJSQ has the counter go
-//! down at the end of a call, where the paper's says "increments".
+//! Renganayaki, Kalyanasundaram, a digest of the same work ("TLWL digest"). In the digest's text on CJSQ the counter
+//! goes down at the end of a call, where the paper says "increments".
 
 mod batches;
 mod cluster;

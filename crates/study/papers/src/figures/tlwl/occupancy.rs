@@ -1,4 +1,4 @@
-//! The distributions of occupancy: what an arriving transaction meets at its server.
+//! Distributions of occupancy: the number of transactions that an arriving one meets at its server.
 
 use super::cluster::{self, POLICIES, SERVERS};
 use super::response::capital;
@@ -6,12 +6,12 @@ use super::runs::{HIGH, Runs, SETTINGS, Setting};
 use crate::figures::Work;
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 
-/// Parts of the transactions below which a curve ends: too few to count on.
+/// Share of the transactions below which a curve ends, because the samples are too few.
 const RAREST: f64 = 1e-4;
-/// Points of a curve, about.
+/// Approximate number of points of a curve.
 const POINTS: f64 = 30.0;
 
-/// Chance to meet more than each number of transactions.
+/// Returns the probability of meeting more than each number of transactions.
 fn tail(met: &[(u64, u64)]) -> Vec<(f64, f64)> {
     let all: u64 = met.iter().map(|(_, count)| count).sum();
     let mut above = all;
@@ -27,7 +27,7 @@ fn tail(met: &[(u64, u64)]) -> Vec<(f64, f64)> {
     thinned(points)
 }
 
-/// Of points in order of x, those that lie apart on a logarithmic axis, and the last one.
+/// Selects points with a minimum distance on a logarithmic axis, and the last one. The points must be in order of x.
 fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let Some((&first, &last)) = points.first().zip(points.last()) else { return points };
     let apart = (last.0 / first.0).powf(1.0 / POINTS);
@@ -48,7 +48,7 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     kept
 }
 
-/// The number that this part of the transactions does not exceed, and the mean.
+/// Returns the number of transactions that this share of the arrivals does not exceed.
 fn percentile(met: &[(u64, u64)], part: f64) -> u64 {
     let all: u64 = met.iter().map(|(_, count)| count).sum();
     let mut below = 0;
@@ -66,7 +66,7 @@ fn mean(met: &[(u64, u64)]) -> f64 {
     met.iter().map(|(value, count)| (value * count) as f64).sum::<f64>() / all.max(1) as f64
 }
 
-/// Pearson's, of pairs.
+/// Pearson's correlation of pairs.
 fn correlation<const N: usize>(pairs: &[(f64, f64); N]) -> f64 {
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / N as f64;
     let (x, y) = (mean(|pair| pair.0), mean(|pair| pair.1));
@@ -97,7 +97,7 @@ fn claims(runs: &Runs, at: usize) -> Vec<Claim> {
     let balanced = ["tjsq", "tlwl-1.75", "tlwl-2"].map(|policy| percentile(of(policy), 0.999));
     let naive = ["round-robin", "hash", "fnv-hash", "cjsq"].map(|policy| percentile(of(policy), 0.999));
     let tails = naive.iter().min() > balanced.iter().max();
-    // Order of the policies by mean occupancy, and by response time.
+    // Orders of the policies by mean occupancy, and by response time.
     let order = |key: &dyn Fn(&str) -> f64| {
         let mut policies = POLICIES;
         policies.sort_by(|a, b| key(a).total_cmp(&key(b)));

@@ -1,4 +1,4 @@
-//! What the paper states about the response times: by how much, and who before whom.
+//! The paper's statements about the response times: ratios, and orders of the policies.
 
 use super::cluster::{self, POLICIES};
 use super::response::{Loads, MODERATE, View};
@@ -7,20 +7,20 @@ use crate::report::{Claim, ClaimVerdict};
 use core::ops::Range;
 use sim::stats::Interval;
 
-/// Why CJSQ is not worse than a hash where servers pause.
+/// Cause: CJSQ is not worse than a hash if servers pause.
 pub(super) const NO_CALL_ENDS: &str = "A server that stands still ends no calls, so that CJSQ sees more of them there and \
     sends none; a hash goes on sending. The paper says nothing of servers that pause, and on steady ones the two are alike.";
-/// Why few pauses are not enough at low loads.
+/// Cause: rare pauses are not enough at low loads.
 const PAUSES: &str = "It hangs on how long the pauses are, of which the paper says nothing: of 0.5 s they add too little \
     to the mean at these loads, of 1 s they make every other policy more than ten times slower at 1200 calls/s (last plot but one).";
-/// Why the queues of a paused server do not grow further.
+/// Cause: the queues of a paused server do not grow further.
 const ABSORBED: &str = "It hangs on what a server does with requests that come again, of which the paper says nothing. One that absorbs \
     them catches up after a pause; one that pays for them in full falls further behind (last plot).";
-/// Why a BYE can take longer.
+/// Cause: a BYE can take longer.
 const ITS_SERVER: &str = "A BYE must go to the server of its call, however much waits there; with a policy that knows where \
     least waits an INVITE is ahead of it near the capacity.";
 
-/// The paper's orders of magnitude.
+/// Claims about the paper's orders of magnitude.
 pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     let faster = |loads, times, source, statement| view.faster(setting, loads, times, source, statement);
     claims! {
@@ -33,10 +33,10 @@ pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     }
 }
 
-/// Loads at which close policies are compared: near the capacity differences are largest, below it surest.
+/// Loads at which close policies are compared: near the capacity differences are largest, below it most certain.
 pub(super) const COMPARED: [f64; 2] = [MODERATE, HIGH];
 
-/// Whether one of these differences is surely above zero at least, and none surely below.
+/// Holds if one of these differences is certainly above zero, and none certainly below.
 pub(super) fn surely(above: [Interval; 2]) -> ClaimVerdict {
     let verdicts = above.map(ClaimVerdict::above_zero);
     let sure =
@@ -44,8 +44,8 @@ pub(super) fn surely(above: [Interval; 2]) -> ClaimVerdict {
     sure.unwrap_or(ClaimVerdict::Open)
 }
 
-/// Whether one policy surely takes longer than another at one of these loads at least, and at none surely less; and
-/// the differences as text.
+/// Whether one policy takes longer than another, certainly at one of these loads and at none certainly less. Also
+/// returns the differences as text.
 fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (ClaimVerdict, String) {
     let above = COMPARED.map(|load| view.above(setting, slow, (fast, 1.0), load));
     let verdict = surely(above);
@@ -53,7 +53,7 @@ fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (ClaimVer
     (verdict, format!("{slow} - {fast} = {}", text.join(" and ")))
 }
 
-/// Whether one policy takes as long as another, within parts of it below and above.
+/// Whether two policies take the same time, within this range of their ratio.
 fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Range<f64>) -> ClaimVerdict {
     let Interval { mean, half_width } = view.above(setting, one, (other, 1.0), HIGH);
     let base = view.ms(setting, other, HIGH);
@@ -62,7 +62,7 @@ fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Rang
     ClaimVerdict::above_zero(below).and(ClaimVerdict::above_zero(above))
 }
 
-/// Who is better than whom.
+/// Claims about the order of the policies.
 pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     let ms = |policy| view.ms(setting, policy, HIGH);
     let tlwl = ms("tlwl-1.75");
@@ -87,7 +87,7 @@ pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     }
 }
 
-/// What it says of calls without holding times.
+/// Claims about calls without holding times.
 pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     claims! {
         "section V-B", "Without pause times, CJSQ is very good, comparable to TJSQ.",
@@ -96,7 +96,7 @@ pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     }
 }
 
-/// What it says of BYE.
+/// Claims about BYE.
 pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec<Claim> {
     let hash = |view: &View<'_>| view.ms(setting, "hash", HIGH) / view.ms(setting, "tlwl-1.75", HIGH);
     let lowest = "TLWL and TJSQ have the lowest response times.";
@@ -110,7 +110,7 @@ pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec
     }
 }
 
-/// BYE before INVITE, at every load.
+/// Claim that a BYE takes less time than an INVITE at every load.
 fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
     let loads = view.runs.loads(setting);
     let of = |load: f64, policy: &str| {

@@ -1,5 +1,4 @@
-//! What the figures of pausing servers hang on, varied: how long pauses are, and what a request costs that comes
-//! again.
+//! Varies the conditions with pausing servers: the length of pauses, and the cost of a retransmitted request.
 
 use super::cluster::{Case, POLICIES, Servers};
 use super::runs::HIGH;
@@ -9,27 +8,27 @@ use core::time::Duration;
 
 /// Half of the capacity: a moderate load.
 const LOAD: f64 = 1_200.0;
-/// What the others are measured by.
+/// Policy that the others are compared with.
 const BASE: &str = "tlwl-1.75";
-/// The others; fnv-hash is as hash.
+/// The other policies; fnv-hash behaves like hash.
 const VARIED: [&str; 4] = ["round-robin", "hash", "cjsq", "rwma"];
 /// "An order of magnitude", and two of them.
 const MAGNITUDE: f64 = 10.0;
 const TWO_MAGNITUDES: f64 = 100.0;
 
-/// Plots and what goes with them; claims count plots from the first of these.
+/// Plots with their claims and notes; claims count plots from the first of these.
 pub(super) struct Varied {
     pub(super) plots: Vec<Plot>,
     pub(super) claims: Vec<Claim>,
     pub(super) notes: Vec<String>,
 }
 
-/// Response times of the policies at several values of what is varied.
+/// Response times of the policies at several values of a condition.
 struct Times {
     values: Vec<f64>,
-    /// Of [`BASE`], in ms.
+    /// Times of [`BASE`], in ms.
     base: Vec<f64>,
-    /// Of each of the others, as multiples of that.
+    /// Times of each other policy, as multiples of [`BASE`]'s.
     others: Vec<Vec<f64>>,
 }
 
@@ -58,7 +57,7 @@ impl Times {
         plot
     }
 
-    /// From which value on each policy takes so many times as long, as text, and whether all do somewhere.
+    /// Returns as text the value from which each policy takes `level` times as long, and whether all have one.
     fn from(&self, level: f64, value: impl Fn(f64) -> String) -> (String, bool) {
         let mut all = true;
         let listed = VARIED.into_iter().zip(&self.others).map(|(policy, times)| {
@@ -73,7 +72,7 @@ impl Times {
         (listed.join(", "), all)
     }
 
-    /// How many times as long each policy takes at one of the values, as text.
+    /// Returns as text the ratio of each policy at one of the values.
     fn at(&self, value: usize) -> String {
         let one = |(policy, times): (&str, &Vec<f64>)| format!("{policy} {:.0}", times[value]);
         VARIED.into_iter().zip(&self.others).map(one).collect::<Vec<_>>().join(", ")
@@ -84,13 +83,13 @@ fn lengths(options: &Options) -> Vec<f64> {
     options.scale(vec![0.1, 0.2, 0.5, 1.0, 2.0], vec![0.2, 0.5, 1.0], vec![0.5])
 }
 
-/// Shares of the first request's work: nothing, as a server that absorbs; a look at its transactions; all of it.
+/// Cost of a retransmission relative to the first copy: nothing (absorbed), the look-up of its transaction, or all.
 fn prices(options: &Options) -> Vec<f64> {
     options.scale(vec![0.0, 0.1, 0.25, 0.5, 1.0], vec![0.0, 0.25, 1.0], vec![0.0, 1.0])
 }
 
-/// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause and by the
-/// price of a request that comes again.
+/// Plots each policy's INVITE response time relative to TLWL's, against the length of pauses and cost of
+/// retransmissions.
 pub(super) fn vary(work: &Work<'_>) -> Varied {
     let window = Duration::from_secs(work.scale(60, 25, 3));
     let by_length = |policy, seconds| {

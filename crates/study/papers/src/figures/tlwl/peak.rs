@@ -1,4 +1,4 @@
-//! Figures 4 and 5: peak throughput of every policy, and of one against the number of servers.
+//! Figures 4 and 5: peak throughput of every policy, and of one policy against the number of servers.
 
 use super::cluster::{
     self, Case, Half, MESSAGES, Outcome, POLICIES, SERVER_CAPACITY, SERVERS, Servers, Workload,
@@ -10,36 +10,36 @@ use crate::figures::{Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
 use core::time::Duration;
 
-/// Requests that may fail at the peak: "more than 99.99% of all requests" are handled (section IV).
+/// Share of requests that may fail at the peak: "more than 99.99% of all requests" are handled (section IV).
 const FAILED_MAX: f64 = 1e-4;
 
-/// How far the best is above others: "up to 24 percent".
+/// Ratio of the best policy to the others: "up to 24 percent".
 const GAIN: f64 = 1.24;
-/// Parts of the capacity that the search near it has.
+/// Number of equal parts of the capacity in a search near it.
 const FINE: u32 = 200;
-/// Part of the capacity that is near it: what lies above cannot be told apart by a statement of "significantly".
+/// Part of the capacity that counts as near: higher peaks do not differ "significantly".
 const NEAR: f64 = 0.95;
 
-/// Looks for the peak of one cluster.
+/// Search for the peak of one cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    /// Its load is what is looked for.
+    /// The cluster; the search varies its load.
     case: Case,
-    /// What all servers together carry, in calls/s.
+    /// Capacity of all servers together, in calls/s.
     ideal: f64,
-    /// Loads that are tried are whole numbers of this part of the ideal.
+    /// Step of the tried loads, as a part of the ideal.
     step: f64,
-    /// The highest step known to be handled, and the lowest known not to be.
+    /// Highest step known to be handled, and lowest known not to be handled.
     known: (u32, u32),
 }
 
-/// Into how many equal parts the capacity is divided; two thirds of it are among them.
+/// Number of equal parts of the capacity. It is divisible by three, so that two thirds is a step.
 fn steps(options: &Options) -> u32 {
     options.scale(48, 24, 6)
 }
 
 impl Search {
-    /// Over a tenth of a minute of holding, or none.
+    /// Returns a search in the default workload, over the default window.
     pub(super) fn new(options: &Options, policy: &'static str, servers: Servers, count: u16) -> Self {
         let case = Case { count, window: runs::window(options, 0.0), ..Case::of(options, policy, servers) };
         let steps = steps(options);
@@ -52,21 +52,22 @@ impl Search {
         self
     }
 
-    /// Over a run of another length than usual.
+    /// Sets the length of a run.
     pub(super) fn over(mut self, window: Duration) -> Self {
         self.case.window = window;
         self
     }
 
-    /// Where one server of two is halved.
+    /// Halves one server of two.
     pub(super) fn halved(mut self, half: Half) -> Self {
         self.case.half = half;
         self.ideal *= 0.75;
         self
     }
 
-    /// Between nine tenths of the ideal and all of it, over a long time, with servers that pay for a repeated request as
-    /// for the first: near the capacity queues grow slowly, and what waits for T1 comes twice.
+    /// Searches between nine tenths of the ideal and the ideal, over a long time, with servers that pay for a
+    /// retransmission as for the first copy. Near the capacity queues grow slowly, and a request that waits for T1
+    /// arrives twice.
     fn near_the_capacity(mut self, options: &Options) -> Self {
         let (warm_up, window) = options.scale((120, 180), (40, 60), (1, 2));
         self.case.window = Duration::from_secs(window);
@@ -79,20 +80,20 @@ impl Search {
         self
     }
 
-    /// Behind a balancer that carries so many calls a second.
+    /// Adds a balancer with a limited capacity in calls per second.
     fn behind(mut self, balancer: f64) -> Self {
         self.case.balancer = Some(balancer);
         self
     }
 
-    /// A load, in calls/s, that is known to be too much: no more is tried.
+    /// Excludes loads above this load in calls/s, which is known to be too high.
     pub(super) fn below(mut self, load: f64) -> Self {
         let step = (load / self.ideal / self.step - 1e-9).ceil() as u32;
         self.known.1 = self.known.1.min(step + 1);
         self
     }
 
-    /// Learns from runs of the same cluster, `(load, handled)` in order of the load.
+    /// Narrows the search by runs of the same cluster, `(load, handled)` in order of the load.
     fn learn(mut self, runs: impl Iterator<Item = (f64, bool)>) -> Self {
         for (load, handled) in runs {
             let steps = load / self.ideal / self.step;
@@ -105,7 +106,7 @@ impl Search {
         self
     }
 
-    /// The load of a step, in calls/s.
+    /// Load of a step, in calls/s.
     fn load(&self, step: u32) -> f64 {
         self.ideal * self.step * f64::from(step)
     }
@@ -114,9 +115,9 @@ impl Search {
     fn handles(&self, step: u32, seed: u64) -> bool {
         let case = Case { load: self.load(step), ..self.case };
         if case.window >= LONG.max(2 * case.warm_up()) {
-            // A run that begins the same tells soon when far too many requests are lost for the whole of it;
-            // collapsed runs are the longest, full of retransmissions. Not worth it where its warm-up is most of what
-            // both take.
+            // A shorter run with the same start shows early when far too many requests are lost for the whole window.
+            // Collapsed runs take the longest, because they are full of retransmissions. This does not pay if the
+            // warm-up is most of both runs.
             let requests = 2.0 * case.load * case.window.as_secs_f64();
             let begun = Case { window: case.window / 4, ..case }.run(seed);
             if begun.lost as f64 > FAILED_MAX * requests {
@@ -126,15 +127,15 @@ impl Search {
         handled(&case.run(seed))
     }
 
-    /// The highest load of its grid, in calls/s, that the cluster handles, if it handles all below as well; 0 = none.
+    /// Returns the highest load of the grid, in calls/s, handled together with all lower ones; 0 if none.
     pub(super) fn run(&self, seed: u64) -> f64 {
         self.load(highest(self.known, |step| self.handles(step, seed)))
     }
 }
 
-/// The highest step that is handled, given the highest known to be and the lowest known not to be.
+/// Returns the highest handled step, given the highest step known to be handled and the lowest known not to be.
 fn highest((least, mut bad): (u32, u32), handles: impl Fn(u32) -> bool) -> u32 {
-    // Peaks lie high: down from the top in growing strides, then by halves.
+    // Peaks are usually high: search down from the top in growing strides, then by bisection.
     let mut good = bad - 1;
     let mut stride = 1;
     while good > least && !handles(good) {
@@ -148,10 +149,10 @@ fn highest((least, mut bad): (u32, u32), handles: impl Fn(u32) -> bool) -> u32 {
     good
 }
 
-/// A run of this length is begun before it is made.
+/// Minimum window for a shorter trial run.
 const LONG: Duration = Duration::from_secs(50);
 
-/// Whether so many requests succeeded that a load counts as sustained.
+/// Whether enough requests succeeded for the load to count as sustained.
 fn handled(outcome: &Outcome) -> bool {
     outcome.failed() < FAILED_MAX
 }
@@ -161,7 +162,7 @@ pub(super) fn search(work: &Work<'_>, searches: &[Search]) -> Vec<f64> {
     work.each("peaks", searches, Search::run)
 }
 
-/// A note on how peaks are found.
+/// Describes how peaks are found.
 pub(super) fn method(options: &Options, window: Duration) -> String {
     format!(
         "A peak is looked for among {} equal steps up to the capacity of all servers together, the highest load tried; \
@@ -175,15 +176,15 @@ pub(super) fn method(options: &Options, window: Duration) -> String {
     )
 }
 
-/// Policies whose peaks are looked for without holding times as well.
+/// Policies whose peaks are also searched without holding times.
 const WITHOUT: [&str; 3] = ["cjsq", "tjsq", "tlwl-1.75"];
 
 /// Peaks with one kind of servers.
 struct Peaks {
     servers: Servers,
-    /// One a policy.
+    /// Peak of each policy.
     held: Vec<f64>,
-    /// One for each of [`WITHOUT`].
+    /// Peak of each policy in [`WITHOUT`].
     unheld: Vec<f64>,
     step: f64,
 }
@@ -219,7 +220,7 @@ impl Peaks {
         format!("{}: {} calls/s.", capital(self.servers.name()), list.join(", "))
     }
 
-    /// What the paper says of all policies.
+    /// Claims about all policies.
     fn throughput(&self) -> Vec<Claim> {
         let tlwl = self.of("tlwl-1.75");
         claims! {
@@ -239,7 +240,8 @@ impl Peaks {
         }
     }
 
-    /// Above all that the paper does not praise too, by a step at least: peaks are no more exact.
+    /// Claims that TLWL is above all policies that the paper does not praise, by at least a step, the accuracy of a
+    /// peak.
     fn highest(&self) -> Claim {
         let (source, statement) = ("section V-B", "TLWL has the highest peak throughput.");
         let others = OTHERS.iter().map(|policy| self.of(policy)).fold(0.0, f64::max);
@@ -251,7 +253,7 @@ impl Peaks {
         Claim::check(source, statement, measured, self.of("tlwl-1.75") > others + 0.99 * self.step)
     }
 
-    /// The least of some policies' peaks.
+    /// Lowest peak of some policies.
     fn least(&self, policies: &[&str]) -> f64 {
         policies.iter().map(|policy| self.of(policy)).fold(f64::MAX, f64::min)
     }
@@ -297,7 +299,7 @@ impl Peaks {
             .differs_by(NO_CALL_ENDS)
     }
 
-    /// Why peaks cannot differ by much.
+    /// Explains why peaks cannot differ by much.
     fn all_near(&self, policies: &[&str]) -> String {
         format!(
             "Servers that only queue carry all that they can carry behind any policy that gives each its share in the \
@@ -307,7 +309,7 @@ impl Peaks {
         )
     }
 
-    /// What it says of holding times.
+    /// Claims about holding times.
     fn holding(&self) -> Vec<Claim> {
         let tlwl = self.of("tlwl-1.75");
         let unheld = |policy| self.unheld(policy).unwrap_or(f64::NAN);
@@ -335,7 +337,7 @@ pub(in crate::figures) fn peaks(work: &Work<'_>) -> Figure {
     let runs = Runs::of(work);
     let mut searches = Vec::new();
     for servers in Servers::BOTH {
-        // What the response times' runs showed need not be tried again.
+        // Loads that were tried for the response times need no further run.
         let setting = Setting { servers, held: true };
         let shown = |policy| runs.all(setting, policy).map(|(load, outcome)| (load, handled(outcome)));
         let search = |policy| Search::new(work, policy, servers, SERVERS).learn(shown(policy));
@@ -370,11 +372,11 @@ pub(in crate::figures) fn peaks(work: &Work<'_>) -> Figure {
     figure
 }
 
-/// Calls a second that the paper's balancer carries (section V-B), and numbers of servers that carry less and more.
+/// Capacity of the paper's balancer in calls per second (section V-B), and numbers of servers that carry less and more.
 const BALANCER: f64 = 5_400.0;
 const BEHIND: [u16; 2] = [16, 20];
 
-/// What a cluster carries whose balancer is no faster than the paper's.
+/// Claim about a cluster whose balancer has the paper's speed.
 fn balancer(work: &Work<'_>) -> Claim {
     // Long enough for a backlog of less than a step to show.
     let window = Duration::from_secs(work.scale(180, 60, 2));
@@ -397,13 +399,12 @@ fn balancer(work: &Work<'_>) -> Claim {
     )
 }
 
-/// Which policy has the highest peak where steady servers are nearly busy, and repeats keep those busy that fall
-/// behind.
+/// Claim about the highest peak when steady servers are almost full and retransmissions keep slow servers busy.
 fn near_the_capacity(work: &Work<'_>) -> Claim {
     let of = |policy| Search::new(work, policy, Servers::Steady, SERVERS).near_the_capacity(work);
     let first = of("tlwl-1.75");
     let best = search(work, &[first])[0];
-    // More than that is not tried of the others: runs far beyond what a cluster carries take the longest.
+    // Higher loads are not tried for the others, because runs far beyond the capacity take the longest.
     let others = OTHERS.map(|policy| of(policy).below(best));
     let peaks = search(work, &others);
     let one = |(policy, peak): (&&str, &f64)| {
@@ -434,7 +435,7 @@ fn near_the_capacity(work: &Work<'_>) -> Claim {
 
 pub(in crate::figures) fn scaling(work: &Work<'_>) -> Figure {
     let counts: &[u16] = work.scale(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 4, 6, 8, 10], &[1, 2]);
-    // One server pauses an eighth as often as eight: a peak takes longer to show.
+    // One server pauses an eighth as often as eight servers, so a peak needs a longer run.
     let window = Duration::from_secs(work.scale(90, 40, 3));
     let of = |servers| {
         let search =
@@ -517,7 +518,7 @@ mod tests {
         let search = all.learn(runs.into_iter());
         assert_eq!(search.known, (36, 45));
         assert_eq!(highest(search.known, |step| step < 40), 39);
-        // An even split between unequal servers: two thirds of what both can carry may be handled, no more.
+        // An even split between unequal servers: at most two thirds of their capacity can be handled.
         let even = Search::new(&OPTIONS, "hash", Servers::Steady, 2).halved(Half::Unknown).below(300.0);
         assert_eq!(even.known, (0, 33));
         assert!((even.load(32) - 300.0).abs() < 1e-9);

@@ -10,15 +10,15 @@ use crate::figures::Work;
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Style};
 use sim::stats::Interval;
 
-/// Loads up to here are "low to moderate": three quarters of the capacity.
+/// Highest load that is "low to moderate": three quarters of the capacity.
 pub(super) const MODERATE: f64 = 1_800.0;
-/// Policies that the paper praises, and those that it compares them with.
+/// Policies that the paper praises, and the policies that it compares them with.
 pub(super) const PRAISED: [&str; 3] = ["tjsq", "tlwl-1.75", "tlwl-2"];
 pub(super) const OTHERS: [&str; 5] = ["round-robin", "hash", "fnv-hash", "cjsq", "rwma"];
-/// Relative half width above which an interval is called too wide.
+/// Relative half width above which an interval counts as too wide.
 const PRECISION: f64 = 0.1;
 
-/// A method of the two whose transactions make a call.
+/// One of the two methods whose transactions form a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Method {
     Invite,
@@ -34,7 +34,7 @@ impl Method {
     }
 }
 
-/// Which loads a statement is about.
+/// Range of loads of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Loads {
     /// "Low to moderate".
@@ -43,23 +43,23 @@ pub(super) enum Loads {
     High,
 }
 
-/// The response times of one method.
+/// Response times of one method.
 pub(super) struct View<'a> {
     pub(super) runs: &'a Runs,
     pub(super) method: Method,
 }
 
-/// How the praised policies stand against the others at one load.
+/// Comparison of the praised policies with the others at one load.
 struct Standing {
     load: f64,
-    /// Slowest of the praised, in ms.
+    /// Slowest praised policy, in ms.
     praised: (&'static str, f64),
-    /// The others.
+    /// The other policies.
     others: [(&'static str, f64); OTHERS.len()],
 }
 
 impl Standing {
-    /// The fastest of the others, in ms.
+    /// Response time of the fastest other policy, in ms.
     fn best(&self) -> f64 {
         self.others.iter().map(|other| other.1).fold(f64::INFINITY, f64::min)
     }
@@ -90,7 +90,7 @@ impl View<'_> {
         &self.runs.at(setting, policy, load).response[self.method as usize]
     }
 
-    /// By how many ms one policy takes longer than so many times another, batch by batch.
+    /// Interval of the difference between one policy's response time and `times` times another's in ms, batch by batch.
     pub(super) fn above(
         &self,
         setting: Setting,
@@ -123,8 +123,8 @@ impl View<'_> {
         Standing { load, praised: praised.expect("there is more than one policy"), others: OTHERS.map(ms) }
     }
 
-    /// Whether the praised are so many times faster than every other at all these loads. Out of reach where others
-    /// are so fast that not even a policy after which nothing ever waits would be.
+    /// Claims that the praised policies are `times` times faster than every other at all these loads. Out of reach if
+    /// the others are so fast that even a policy without any wait would not be that much faster.
     pub(super) fn faster(
         &self,
         setting: Setting,
@@ -153,7 +153,7 @@ impl View<'_> {
         Claim::check(source, statement, text.join(" "), all.fold(ClaimVerdict::Holds, ClaimVerdict::and))
     }
 
-    /// The measured numbers of some policies at one load.
+    /// Describes the response times of some policies at one load.
     pub(super) fn listed(&self, setting: Setting, policies: &[&str], load: f64) -> String {
         let one = |policy: &&str| {
             let Interval { mean, half_width } = self.interval(setting, policy, load);
@@ -163,7 +163,7 @@ impl View<'_> {
         format!("At {load:.0} calls/s: {}.", list.join(", "))
     }
 
-    /// Curves whose intervals are too wide, in a sentence.
+    /// Names the curves whose intervals are too wide, in a sentence.
     fn width(&self) -> String {
         let wide = |setting: Setting| {
             let all = self.runs.iter().filter(|(case, _)| case.servers == setting.servers);
@@ -192,7 +192,7 @@ impl View<'_> {
     }
 }
 
-/// The same claims, as those about the plot of a setting.
+/// Assigns claims to the plot of a setting.
 fn about(setting: Setting, claims: Vec<Claim>) -> impl Iterator<Item = Claim> {
     claims.into_iter().map(move |claim| {
         let measured = format!("{}: {}", capital(setting.servers.name()), claim.measured);
@@ -200,7 +200,7 @@ fn about(setting: Setting, claims: Vec<Claim>) -> impl Iterator<Item = Claim> {
     })
 }
 
-/// With a capital letter.
+/// Capitalizes the first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()

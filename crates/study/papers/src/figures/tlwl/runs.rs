@@ -1,16 +1,15 @@
-//! The runs behind the response times and the occupancies, made once for all figures that look at them.
+//! Runs for the response times and the occupancies, made once for all figures that use them.
 
 use super::cluster::{Case, Outcome, POLICIES, Servers, Workload};
 use crate::figures::{Options, Work};
 use core::time::Duration;
 
-/// The load at which policies are compared under "high load": 92 % of what steady servers carry, 94 % of pausing
-/// ones.
+/// Load at which policies are compared under "high load": 92 % of the capacity of steady servers, 94 % of pausing ones.
 pub(super) const HIGH: f64 = 2_200.0;
 /// Policies that are also run without holding times.
 pub(super) const WITHOUT: [&str; 5] = ["round-robin", "hash", "cjsq", "tjsq", "tlwl-1.75"];
 
-/// Servers, and whether calls last: what a plot is about.
+/// Setting of a plot: the servers, and whether calls have a holding time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Setting {
     pub(super) servers: Servers,
@@ -19,7 +18,7 @@ pub(super) struct Setting {
 
 pub(super) const STEADY: Setting = Setting { servers: Servers::Steady, held: true };
 pub(super) const PAUSING: Setting = Setting { servers: Servers::PAUSING, held: true };
-/// In the order of the plots.
+/// Settings in the order of the plots.
 pub(super) const SETTINGS: [Setting; 4] =
     [STEADY, PAUSING, Setting { held: false, ..STEADY }, Setting { held: false, ..PAUSING }];
 
@@ -29,7 +28,7 @@ impl Setting {
         format!("{}, {calls}", self.servers.name())
     }
 
-    /// Its plot.
+    /// Index of its plot.
     pub(super) fn plot(self) -> usize {
         SETTINGS.iter().position(|setting| *setting == self).expect("all settings are there")
     }
@@ -49,8 +48,8 @@ impl Setting {
     }
 }
 
-/// How long a run counts: the paper's 3 minutes; of a short run near the capacity, where few pauses decide the mean,
-/// longer than of others.
+/// Counted time of a run: the paper's 3 minutes. A short run near the capacity gets more time than others, because few
+/// pauses decide its mean.
 pub(super) fn window(options: &Options, load: f64) -> Duration {
     Duration::from_secs(if load < HIGH { options.scale(180, 25, 3) } else { options.scale(180, 50, 3) })
 }
@@ -71,7 +70,7 @@ fn cases(options: &Options) -> Vec<Case> {
     cases
 }
 
-/// The runs that figures 2 and 3 and the occupancies look at.
+/// Runs for figures 2 and 3 and the occupancies.
 #[derive(Debug)]
 pub(in crate::figures) struct Runs(Vec<(Case, Outcome)>);
 
@@ -81,7 +80,7 @@ pub(super) fn is(a: f64, b: f64) -> bool {
 }
 
 impl Runs {
-    /// Makes them, or takes those that another figure made.
+    /// Makes the runs, or returns the runs of another figure.
     pub(super) fn of<'a>(work: &Work<'a>) -> &'a Self {
         work.shared.tlwl.get_or_init(|| {
             let cases = cases(work);
@@ -94,7 +93,7 @@ impl Runs {
         self.0.iter()
     }
 
-    /// One policy's runs in one setting, by load.
+    /// Returns one policy's runs in one setting, by load.
     pub(super) fn all(&self, setting: Setting, policy: &str) -> impl Iterator<Item = (f64, &Outcome)> {
         self.0
             .iter()

@@ -1,4 +1,4 @@
-//! Two servers of which one loses half its processor to another task.
+//! Two servers, one of which loses half of its processor to another task.
 
 use super::cluster::{self, Half, POLICIES, Servers};
 use super::peak::{Search, method, search};
@@ -7,27 +7,27 @@ use crate::figures::{Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use core::time::Duration;
 
-/// What the balancer knows, and whether calls last.
+/// Knowledge of the balancer, and whether calls have a holding time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Knowing {
-    /// Nothing, of calls that last.
+    /// Capacities unknown, calls with holding times.
     Unknown,
-    /// Nothing, of calls that do not.
+    /// Capacities unknown, calls without holding times.
     Unheld,
-    /// The capacities, of calls that last.
+    /// Capacities known, calls with holding times.
     Known,
 }
 
 const KNOWING: [Knowing; 3] = [Knowing::Unknown, Knowing::Unheld, Knowing::Known];
-/// Policies that know nothing of load: the paper's "prior art".
+/// Policies that do not use the load: the paper's "prior art".
 const PRIOR: [&str; 3] = ["round-robin", "hash", "fnv-hash"];
-/// The paper's own.
+/// The paper's own policies.
 const NEW: [&str; 4] = ["cjsq", "tjsq", "tlwl-1.75", "tlwl-2"];
-/// Those that are shown without holding times and with known capacities too.
+/// Policies that are also shown without holding times and with known capacities.
 const SOME: [&str; 4] = ["hash", "cjsq", "tjsq", "tlwl-1.75"];
-/// Part of the ideal that is near it.
+/// Part of the ideal that counts as near.
 const NEAR: f64 = 0.9;
-/// What the paper's are above the others: "over 60%".
+/// Ratio of the paper's policies to the others: "over 60%".
 const GAIN: f64 = 1.6;
 
 impl Knowing {
@@ -47,25 +47,25 @@ impl Knowing {
         let half = if self == Self::Known { Half::Known } else { Half::Unknown };
         let search = Search::new(options, policy, servers, 2).halved(half).over(window(options));
         let search = if self == Self::Unheld { search.without_holding() } else { search };
-        // An even split gives the slow server half of the calls.
+        // With an even split the slow server gets half of the calls.
         let even = half == Half::Unknown && PRIOR.contains(&policy);
         if even { search.below(servers.capacity()) } else { search }
     }
 }
 
-/// Peaks with one kind of servers: by what is known, then by policy.
+/// Peaks with one kind of servers, by knowledge and policy.
 struct Peaks {
     servers: Servers,
     found: Vec<Vec<f64>>,
 }
 
-/// One and a half servers.
+/// Capacity of one and a half servers.
 fn ideal(servers: Servers) -> f64 {
     1.5 * servers.capacity()
 }
 
 impl Peaks {
-    /// Not a number where it was not looked for.
+    /// Peak of a policy; NaN if it was not searched.
     fn of(&self, knowing: Knowing, policy: &str) -> f64 {
         let at = knowing.policies().iter().position(|of| *of == policy);
         at.map_or(f64::NAN, |at| self.found[knowing as usize][at])
@@ -96,7 +96,7 @@ impl Peaks {
         self.of(knowing, policy) >= NEAR * ideal(self.servers)
     }
 
-    /// What the paper says of balancers that do not know the capacities.
+    /// Claims about balancers that do not know the capacities.
     fn unknown(&self) -> Vec<Claim> {
         let adapts = |policy: &&str| self.is_near(Knowing::Unknown, policy);
         claims! {
@@ -137,7 +137,7 @@ impl Peaks {
         Claim::check(source, statement, measured, tlwl > GAIN * prior)
     }
 
-    /// What it says of holding times and of known capacities.
+    /// Claims about holding times and about known capacities.
     fn known(&self) -> Vec<Claim> {
         let unheld = |policy: &&str| self.is_near(Knowing::Unheld, policy);
         let no_less = |policy: &&str| {
@@ -164,7 +164,7 @@ impl Peaks {
     }
 }
 
-/// Two servers cost less to run than eight, and pause less often.
+/// Length of a run. Two servers are cheaper to simulate than eight, and pause less often.
 fn window(options: &Options) -> Duration {
     Duration::from_secs(options.scale(60, 30, 3))
 }

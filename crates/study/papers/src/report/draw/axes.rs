@@ -1,4 +1,4 @@
-//! The box between the axes: where values stand in the picture, grid, ticks and labels.
+//! The box of the axes: positions of values, grid, ticks and labels.
 
 use super::svg::{Anchor, Spot, Stroke, Svg, fitting, width};
 use super::{GRID, INK, PICTURE, TEXT};
@@ -7,23 +7,23 @@ use crate::report::{Axis, Plot, Scale};
 
 const TITLE: f64 = 16.0;
 const LABEL: f64 = 13.0;
-/// Space at the picture's edges, and between what stands side by side.
+/// Margin of the picture, and space between elements side by side.
 const MARGIN: f64 = 10.0;
-/// How far ticks stand out.
+/// Length of the ticks.
 const TICK: f64 = 5.0;
 const TOP: f64 = 44.0;
-/// What the ticks and the label of the horizontal axis take.
+/// Height of the horizontal axis's ticks and label.
 const BELOW: f64 = 50.0;
-/// Names of bars that have no room side by side are turned by this many degrees, and end below their bars.
+/// Angle in degrees for names that do not fit side by side. Turned names end below their bars.
 const TURN: f64 = 35.0;
-/// The most that turned names take besides.
+/// Maximum additional height of turned names.
 const TURNED_MAX: f64 = 110.0;
 
-/// One axis: values to pixels.
+/// Conversion of one axis's values to pixels.
 pub(super) struct Ruler {
     extent: Extent,
     is_log: bool,
-    /// Where the low and the high end stand.
+    /// Positions of the low and the high end.
     ends: (f64, f64),
 }
 
@@ -32,7 +32,7 @@ impl Ruler {
         Self { extent, is_log: axis.scale == Scale::Log, ends }
     }
 
-    /// Where a value stands. It may be outside of the axis, but has to be drawable on it.
+    /// Position of a value. The value may be outside the axis, but must be drawable on its scale.
     pub(super) fn place(&self, value: f64) -> f64 {
         let along = |value: f64| if self.is_log { value.log10() } else { value };
         let (low, high) = (along(self.extent.low), along(self.extent.high));
@@ -40,14 +40,14 @@ impl Ruler {
         self.ends.0 + part * (self.ends.1 - self.ends.0)
     }
 
-    /// The same for a value beyond an end: at that end.
+    /// Position of a value, or of the nearer end if the value is beyond it.
     pub(super) fn place_within(&self, value: f64) -> f64 {
         self.place(value.clamp(self.extent.low, self.extent.high))
     }
 
     /// Whether the value lies between the ends.
     pub(super) fn has(&self, value: f64) -> bool {
-        // With allowance for the last digit of an end that was computed.
+        // With tolerance for rounding errors of a computed end.
         let allowance = 1e-9 * (self.extent.high - self.extent.low);
         value >= self.extent.low - allowance && value <= self.extent.high + allowance
     }
@@ -55,15 +55,15 @@ impl Ruler {
 
 /// Both axes of a plot.
 pub(super) struct Axes {
-    /// A bar chart's begins at 0 and has 1 for each name.
+    /// In a bar chart, from 0 with a width of 1 for each name.
     pub(super) x: Ruler,
     pub(super) y: Ruler,
-    /// Whether names below the bars are turned.
+    /// Whether the names below the bars are turned.
     is_turned: bool,
 }
 
 impl Axes {
-    /// As large as the picture allows with a legend of this width to the right (0 for none).
+    /// Returns the largest axes for a legend of this width to the right (0 for none).
     pub(super) fn of(plot: &Plot, legend: f64) -> Self {
         let horizontal = scale::horizontal(plot);
         let vertical = scale::vertical(plot, horizontal);
@@ -90,12 +90,12 @@ impl Axes {
         }
     }
 
-    /// The upper left and the lower right corner of the box.
+    /// Upper left and lower right corner of the box.
     pub(super) fn corners(&self) -> (Spot, Spot) {
         ((self.x.ends.0, self.y.ends.1), (self.x.ends.1, self.y.ends.0))
     }
 
-    /// The lines behind the data.
+    /// Draws the grid lines behind the data.
     pub(super) fn grid(&self, svg: &mut Svg, plot: &Plot) {
         let stroke = Stroke { colour: GRID, width: 1.0, dash: None };
         let ((left, top), (right, bottom)) = self.corners();
@@ -109,7 +109,7 @@ impl Axes {
         }
     }
 
-    /// The axes with their ticks, all labels, and the title.
+    /// Draws the axes with their ticks, all labels, and the title.
     pub(super) fn draw(&self, svg: &mut Svg, plot: &Plot) {
         let stroke = Stroke { colour: INK, width: 1.0, dash: None };
         let ((left, top), (right, bottom)) = self.corners();
@@ -133,7 +133,7 @@ impl Axes {
         let size = fitting(&plot.x.label, LABEL, right);
         svg.text((middle, PICTURE.1 - MARGIN), Anchor::Middle, size, 0.0, &plot.x.label);
         let size = fitting(&plot.y.label, LABEL, PICTURE.1 - 2.0 * MARGIN);
-        // Long ones reach below the axis as well, but not out of the picture.
+        // A long label extends below the axis, but not beyond the picture.
         let reach = width(&plot.y.label, size) / 2.0 + MARGIN;
         let y = half_way.clamp(reach.min(PICTURE.1 / 2.0), (PICTURE.1 - reach).max(PICTURE.1 / 2.0));
         svg.text((MARGIN + LABEL, y), Anchor::Middle, size, -90.0, &plot.y.label);
@@ -157,7 +157,7 @@ impl Axes {
     }
 }
 
-/// A tick's number without the last digits that come of computing it; powers of ten when very large or small.
+/// Formats a tick without rounding errors, in powers of ten if very large or small.
 fn tick(value: f64) -> String {
     let rounded = format!("{value:.6e}").parse().unwrap_or(value);
     let is_plain = rounded == 0.0 || (1e-4..1e7).contains(&rounded.abs());

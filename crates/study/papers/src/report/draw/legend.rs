@@ -5,16 +5,16 @@ use super::svg::{Anchor, Spot, Stroke, Svg, lines, width};
 use super::{INK, PICTURE, REFERENCE_DASH, TEXT};
 use crate::report::{Plot, Scale, Style};
 
-/// Width of the samples, and their distance from the text.
+/// Width of the samples, and their distance to the text.
 const SAMPLE: f64 = 28.0;
 const GAP: f64 = 8.0;
-/// Longer names are broken into lines.
+/// Maximum width of a name's line.
 const NAME_MAX: f64 = 190.0;
-/// From one line of a name to the next, and from one entry to the next beyond that.
+/// Distance between the lines of a name, and additional distance between entries.
 const LINE: f64 = 14.0;
 const BETWEEN: f64 = 4.0;
 
-/// What stands beside a name.
+/// Sample beside a name.
 enum Sample {
     Line(Stroke, Option<Marker>),
     Marker(Marker, &'static str),
@@ -26,7 +26,7 @@ struct Entry {
     name: Vec<String>,
 }
 
-/// Names of series and reference lines; without entries where the plot has only one.
+/// Names of series and reference lines; empty if the plot has only one.
 pub(super) struct Legend(Vec<Entry>);
 
 impl Legend {
@@ -53,17 +53,17 @@ impl Legend {
         Self(entries)
     }
 
-    /// How much of the picture's width it takes.
+    /// Width of the legend.
     pub(super) fn width(&self) -> f64 {
         let names = self.0.iter().flat_map(|entry| &entry.name);
         let widest = names.map(|line| width(line, TEXT)).reduce(f64::max);
         widest.map_or(0.0, |widest| SAMPLE + GAP + widest)
     }
 
-    /// Draws it with its upper left corner here.
+    /// Draws the legend with its upper left corner at this position.
     pub(super) fn draw(&self, svg: &mut Svg, (x, top): Spot) {
         let height: f64 = self.0.iter().map(|entry| LINE * entry.name.len() as f64 + BETWEEN).sum();
-        // Many entries stand closer, so that none is below the picture.
+        // Many entries are drawn closer together, so that all are within the picture.
         let closer = ((PICTURE.1 - top) / height).min(1.0);
         let mut y = top + TEXT * 0.8;
         for Entry { sample, name } in &self.0 {
@@ -78,7 +78,7 @@ impl Legend {
 }
 
 impl Sample {
-    /// With the middle of its left side here.
+    /// Draws the sample with the middle of its left side at this position.
     fn draw(&self, svg: &mut Svg, (x, y): Spot) {
         let middle = (x + SAMPLE / 2.0, y);
         match *self {

@@ -12,18 +12,18 @@ use svg::Svg;
 
 /// Width and height of the whole picture, legend included.
 const PICTURE: (f64, f64) = (760.0, 400.0);
-/// Size of ticks and legend.
+/// Font size of ticks and legend.
 const TEXT: f64 = 12.0;
-/// Written in full and in lower case, as the report's style sheet looks for them.
+/// Colours in full length and lower case, as the report's style sheet matches them.
 const INK: &str = "#222222";
 const PAPER: &str = "#ffffff";
 const GRID: &str = "#dddddd";
 const REFERENCE_DASH: &str = "3 5";
 
-/// Draws a plot as a file of its own. `id` keeps names in it apart when several stand in one page.
+/// Draws a plot as a complete SVG file. `id` makes its names unique on a page with several pictures.
 ///
-/// By hand: kuva, which drew the plots before, brings a text shaper and a PNG encoder, and took longer to compile
-/// than the rest of this crate.
+/// No plotting library: kuva, which was used before, includes a text shaper and a PNG encoder, and took longer to
+/// compile than the rest of this crate.
 pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let legend = Legend::of(plot);
     let axes = Axes::of(plot, legend.width());

@@ -1,4 +1,4 @@
-//! Series as curves with markers, intervals and bands, or as bars.
+//! Draws series as curves with markers, intervals and bands, or as bars.
 
 use super::axes::Axes;
 use super::svg::{Spot, Stroke, Svg};
@@ -6,23 +6,23 @@ use super::{INK, REFERENCE_DASH};
 use crate::report::scale::is_drawable;
 use crate::report::{At, Plot, PlotSeries, Point, Scale, Style};
 
-/// Okabe and Ito's colours, told apart with any colour vision; yellow, too faint on white, gives way to wine, and a
-/// grey is added. The report's style sheet brightens some on a dark page.
+/// Okabe and Ito's colours, which are distinct for any colour vision. Yellow is too faint on white and replaced by
+/// wine; a grey is added. The report's style sheet brightens some colours on a dark page.
 const PALETTE: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#777777"];
-/// Patterns and markers as well, for prints without colour and for lines that coincide.
+/// Dash patterns and markers, for prints without colour and for lines that coincide.
 const DASHES: [Option<&str>; 4] = [None, Some("9 4"), Some("2 3"), Some("9 3 2 3")];
 const MARKERS: [Marker; 6] =
     [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::TriangleDown, Marker::Cross];
 const LAW_DASH: &str = "5 3";
-/// A series of more points is drawn without markers, and its intervals as a band.
+/// Maximum number of points with markers. Longer series have no markers, and a band for their intervals.
 const MARKED_MAX: usize = 40;
 /// Half of a marker's width, and of the stroke at the end of an interval.
 const HALF: f64 = 4.0;
-/// The part of its place that a group of bars takes.
+/// Part of the available width that a group of bars takes.
 const GROUP: f64 = 0.8;
 
-/// The shape at a point.
+/// Shape of a point.
 #[derive(Clone, Copy)]
 pub(super) enum Marker {
     Circle,
@@ -57,7 +57,7 @@ impl Marker {
     }
 }
 
-/// How a series looks.
+/// Appearance of a series.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     pub(super) colour: &'static str,
@@ -68,7 +68,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Of the series that stands here in its plot, counted from 0.
+    /// Returns the appearance of a series at this index of its plot.
     pub(super) fn of(index: usize, series: &PlotSeries) -> Self {
         let number = series.colour.unwrap_or(index);
         let colour = PALETTE[number % PALETTE.len()];
@@ -86,12 +86,12 @@ impl Look {
     }
 }
 
-/// The parts of a series between points that are not there.
+/// Splits a series at its missing points.
 fn runs_of(series: &PlotSeries, is_there: impl Fn(&Point) -> bool) -> impl Iterator<Item = &[Point]> {
     series.points.split(move |point| !is_there(point)).filter(|run| !run.is_empty())
 }
 
-/// The parts of a series between its gaps.
+/// Splits a series at its gaps.
 fn runs<'a>(plot: &Plot, series: &'a PlotSeries) -> impl Iterator<Item = &'a [Point]> {
     let drawable = |point: &Point| is_drawable(&plot.x.scale, point.x) && is_drawable(&plot.y.scale, point.y);
     runs_of(series, drawable)
@@ -114,7 +114,7 @@ pub(super) fn curves(svg: &mut Svg, axes: &Axes, plot: &Plot, id: &str) {
         }
         references(svg, axes, plot);
     });
-    // In front of all lines, and whole at the edge of the box.
+    // Markers are drawn in front of all lines, and not clipped at the edge of the box.
     for (index, series) in plot.series.iter().enumerate() {
         let look = Look::of(index, series);
         let shown = runs(plot, series).flatten().filter(|point| axes.x.has(point.x) && axes.y.has(point.y));
@@ -126,7 +126,7 @@ pub(super) fn curves(svg: &mut Svg, axes: &Axes, plot: &Plot, id: &str) {
     }
 }
 
-/// The area of the intervals around a part of a series, if it has any.
+/// Draws the band of intervals around a part of a series, if it has intervals.
 fn band(svg: &mut Svg, axes: &Axes, plot: &Plot, run: &[Point], colour: &str) {
     let arms: Vec<_> = run.iter().map(|point| (point, arms(plot, point))).collect();
     if arms.iter().any(|&(_, arms)| arms != (0.0, 0.0)) {
@@ -137,7 +137,7 @@ fn band(svg: &mut Svg, axes: &Axes, plot: &Plot, run: &[Point], colour: &str) {
     }
 }
 
-/// The line through a part of a series, by steps if it has them.
+/// Returns the line through a part of a series, with steps if its style has them.
 fn line(axes: &Axes, series: &PlotSeries, run: &[Point]) -> Vec<Spot> {
     let mut spots: Vec<Spot> = Vec::new();
     for (x, y) in run.iter().map(|point| (point.x, point.y)).chain(end_of_step(series, run)) {
@@ -150,14 +150,14 @@ fn line(axes: &Axes, series: &PlotSeries, run: &[Point]) -> Vec<Spot> {
     spots
 }
 
-/// Where the last step of a part of a series ends: at the next x, or with the series.
+/// End of the last step in a part of a series: the next x, or the end of the series.
 fn end_of_step(series: &PlotSeries, run: &[Point]) -> Option<(f64, f64)> {
     let last = run.last().filter(|_| series.style == Style::Step)?;
     let next = series.points.iter().map(|point| point.x).find(|&x| x > last.x);
     next.or_else(|| series.end()).map(|x| (x, last.y))
 }
 
-/// How far an interval reaches down and up. On a logarithmic axis the lower arm ends at a tenth of the value where it
+/// Lengths of an interval downwards and upwards. On a logarithmic axis the lower arm ends at a tenth of the value if it
 /// would reach zero.
 fn arms(plot: &Plot, point: &Point) -> (f64, f64) {
     let up = point.half_width.filter(|width| width.is_finite()).unwrap_or(0.0);
@@ -165,7 +165,7 @@ fn arms(plot: &Plot, point: &Point) -> (f64, f64) {
     (down, up)
 }
 
-/// An interval around a value, as far as it is on the axis.
+/// Draws an interval around a value, clipped to the axis.
 fn interval(svg: &mut Svg, axes: &Axes, x: f64, value: f64, (down, up): (f64, f64), colour: &'static str) {
     if (down, up) == (0.0, 0.0) {
         return;
@@ -196,7 +196,7 @@ fn references(svg: &mut Svg, axes: &Axes, plot: &Plot) {
     }
 }
 
-/// Draws a group of bars a name, a bar a series, and the reference lines. `id` is the plot's.
+/// Draws a group of bars for each name with one bar per series, and the reference lines. `id` is the plot's.
 pub(super) fn bars(svg: &mut Svg, axes: &Axes, plot: &Plot, names: &[String], id: &str) {
     let (corner, end) = axes.corners();
     svg.clipped(id, corner, end, |svg| {
@@ -210,7 +210,7 @@ pub(super) fn bars(svg: &mut Svg, axes: &Axes, plot: &Plot, names: &[String], id
                 let place = if plot.is_stacked { 0 } else { index };
                 let left = group as f64 + (1.0 - GROUP) / 2.0 + width * place as f64;
                 let (from, to) = (stacked, stacked + point.y);
-                // Bars of a stack have no gap between them.
+                // Stacked bars have no gap between them.
                 let gap = if side_by_side > 1 { 0.5 } else { 0.0 };
                 svg.rect(
                     (axes.x.place(left) + gap, axes.y.place_within(from)),
@@ -240,7 +240,7 @@ mod tests {
         plot.series(PlotSeries::new("s", Style::Step, points));
         let series = &plot.series[0];
         let ends: Vec<_> = runs(&plot, series).map(|run| end_of_step(series, run)).collect();
-        // Before the gap, and at the end, where the axis reaches as far.
+        // Before the gap, and at the end, which the axis includes.
         assert_eq!(ends, [Some((20.0, 7.0)), Some((50.0, 3.0))]);
         assert!((scale::horizontal(&plot).high - 50.0).abs() < 1e-9);
         let line = PlotSeries { style: Style::Line, ..series.clone() };

@@ -1,12 +1,12 @@
-//! Writes the elements of an SVG file, and estimates how wide a text will be.
+//! Writes the elements of an SVG file, and estimates the width of text.
 
 use crate::report::html::escape;
 use core::fmt::{self, Display, Write as _};
 
-/// A place in the picture: to the right and down from its upper left corner.
+/// A position in the picture: right and down from its upper left corner.
 pub(super) type Spot = (f64, f64);
 
-/// How a line is drawn.
+/// Style of a line.
 #[derive(Clone, Copy)]
 pub(super) struct Stroke {
     pub(super) colour: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Stroke {
     pub(super) dash: Option<&'static str>,
 }
 
-/// At which of its ends a text has its place.
+/// Point of a text that is at its position.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -23,13 +23,13 @@ pub(super) enum Anchor {
     End,
 }
 
-/// The elements of a picture, those in front last.
+/// Elements of a picture; later ones are in front.
 pub(super) struct Svg(String);
 
 impl Svg {
-    /// An empty picture with this background and colour of text.
+    /// Returns an empty picture with this background and text colour.
     pub(super) fn new((width, height): (f64, f64), paper: &str, ink: &str) -> Self {
-        // The view box lets a page scale it. Text is measured in DejaVu Sans; Verdana is as wide.
+        // The view box lets a page scale the picture. Widths are measured in DejaVu Sans; Verdana has the same.
         Self(format!(
             "<svg viewBox=\"0 0 {width} {height}\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" \
              height=\"{height}\" font-family=\"DejaVu Sans, Verdana, sans-serif\" fill=\"{ink}\">\n\
@@ -37,13 +37,13 @@ impl Svg {
         ))
     }
 
-    /// The file.
+    /// Returns the file.
     pub(super) fn finish(mut self) -> String {
         self.0 += "</svg>";
         self.0
     }
 
-    /// Draws elements that are cut off at the sides of a box. `id` names the box in a page with several pictures.
+    /// Draws elements clipped to a box. `id` identifies the box on a page with several pictures.
     pub(super) fn clipped(&mut self, id: &str, corner: Spot, end: Spot, draw: impl FnOnce(&mut Self)) {
         let id = escape(id);
         self.put(format_args!("<clipPath id=\"clip-{id}\">"));
@@ -74,7 +74,7 @@ impl Svg {
         self.put(format_args!("Z\"/>\n"));
     }
 
-    /// A box between two opposite corners, in the colour of text unless another is given.
+    /// Draws a box between two opposite corners, by default in the text colour.
     pub(super) fn rect(&mut self, (x, y): Spot, (to_x, to_y): Spot, colour: Option<&str>) {
         let (left, top) = (Rounded(x.min(to_x)), Rounded(y.min(to_y)));
         let (width, height) = (Rounded((to_x - x).abs()), Rounded((to_y - y).abs()));
@@ -90,8 +90,7 @@ impl Svg {
         self.put(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>\n"));
     }
 
-    /// A line of text of this size in pixels, turned clockwise by degrees around its place, which is on its base
-    /// line.
+    /// Draws a line of text of this size in pixels, turned clockwise around its position on the base line.
     pub(super) fn text(&mut self, (x, y): Spot, anchor: Anchor, size: f64, degrees: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
@@ -118,18 +117,18 @@ impl Svg {
     }
 }
 
-/// A number of pixels with two digits, and none that is too large for a program that draws.
+/// A number of pixels with two decimals, limited to a range that viewers accept.
 struct Rounded(f64);
 
 impl Display for Rounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nothing is below zero by less than a digit.
+        // Adding zero turns -0 into 0.
         let rounded = (self.0.clamp(-1e5, 1e5) * 100.0).round() / 100.0 + 0.0;
         write!(f, "{rounded}")
     }
 }
 
-/// How wide a text of this size is in `DejaVu` Sans, to a few pixels in a hundred.
+/// Estimated width of a text of this size in `DejaVu` Sans, within a few percent.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let advance = |c: char| match c {
         'i' | 'j' | 'l' | 'I' | 'J' | '\'' => 0.29,
@@ -144,12 +143,12 @@ pub(super) fn width(text: &str, size: f64) -> f64 {
     size * text.chars().map(advance).sum::<f64>()
 }
 
-/// The size at which a text is no wider than the room, at most `size`.
+/// Returns the largest size up to `size` at which a text fits into the room.
 pub(super) fn fitting(text: &str, size: f64, room: f64) -> f64 {
     size * (room / width(text, size)).min(1.0)
 }
 
-/// A text in lines that are no wider than the room, where its words are not.
+/// Splits a text into lines that fit into the room, unless a single word does not.
 pub(super) fn lines(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

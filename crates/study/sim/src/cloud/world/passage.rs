@@ -1,4 +1,4 @@
-//! The way of a message through a server: network card, processor, database, and the card again.
+//! The path of a message through a server: network card, processor, database, and the card again.
 
 use super::super::host::MESSAGES;
 use super::super::machine::{Job, Machine};
@@ -17,7 +17,7 @@ impl World<'_> {
         }
     }
 
-    /// The front has a message for a host.
+    /// The front sends a message to a host.
     pub(super) fn receive(&mut self, now: Instant, index: u32, call: u32, message: u8) {
         match message {
             FIRST => self.hosts[index as usize].begin(Method::Invite),
@@ -39,8 +39,8 @@ impl World<'_> {
         }
     }
 
-    /// A message comes to the card of its host: it is given back where there is none. The event `again` follows where the
-    /// card drops it.
+    /// Passes a message to its host's card. Returns the message if the host has no card. If the card drops the message,
+    /// the event `again` follows.
     fn pass_card(&mut self, now: Instant, side: CardSide, job: Job, again: fn(Job) -> Event) -> Option<Job> {
         let Some(card) = &mut self.hosts[job.host as usize].machine.card else { return Some(job) };
         match card.pass(now, side, job) {
@@ -51,7 +51,7 @@ impl World<'_> {
         None
     }
 
-    /// The first message of a card's side may be through.
+    /// The first message of a card's side may have passed the card.
     pub(super) fn through_card(&mut self, now: Instant, host: u32, side: CardSide) {
         let Some(card) = &mut self.hosts[host as usize].machine.card else { return };
         let (job, next) = card.through(now, side);
@@ -65,7 +65,7 @@ impl World<'_> {
         }
     }
 
-    /// A message is at the host.
+    /// A message arrives at the processor of its host.
     fn take(&mut self, now: Instant, job: Job) {
         let job = Job { since: now, ..job };
         let host = &mut self.hosts[job.host as usize];
@@ -88,7 +88,7 @@ impl World<'_> {
         }
     }
 
-    /// A host, or its database, has no room for a new call.
+    /// Loses a new call for which a host or its database has no room.
     fn give_up(&mut self, now: Instant, job: Job) {
         let host = &mut self.hosts[job.host as usize];
         host.end(Method::Invite);
@@ -108,7 +108,7 @@ impl World<'_> {
         }
     }
 
-    /// How long a database takes for a call, if there is one.
+    /// Time of a look-up, if there is a database.
     fn look_up(&self) -> Option<Duration> {
         self.plan.database.as_ref().map(|of| Duration::from_secs_f64(1.0 / of.rate))
     }
@@ -137,11 +137,11 @@ impl World<'_> {
             return;
         }
         self.give_up(now, job);
-        // Its server says so.
+        // The server reports the loss.
         self.tell_queue(now, job.host, Some(self.calls[job.call as usize].sent));
     }
 
-    /// A host is done with a message, and sends it on.
+    /// A host has served a message, and sends it.
     fn leave(&mut self, now: Instant, job: Job) {
         if job.message == FIRST && self.plan.measured == Vantage::Server {
             self.hosts[job.host as usize].on_forwarded(now - job.since);
@@ -163,7 +163,7 @@ impl World<'_> {
                 }
                 self.set_up(now, call);
             }
-            // A server is done with the BYE when it has read it; for a proxy the callee's answer is still to come.
+            // A server's work for the BYE ends when it has read it. A proxy still waits for the callee's response.
             HANGING_UP if host.costs[LAST as usize].is_zero() => host.end(Method::Bye),
             LAST => {
                 if !host.costs[LAST as usize].is_zero() {

@@ -1,4 +1,4 @@
-//! The way of a message from one host to another: network cards and links, and the look-up of a new call.
+//! The path of a message from one host to another: network cards, links, and the look-up of a new call.
 
 use super::super::links::{RETRANSMISSION_TIMEOUT, place};
 use super::super::message::{HostId, LinkMessage, ModelStart, Sent};
@@ -18,8 +18,8 @@ impl World<'_> {
         }
     }
 
-    /// A message comes to a card: it is given back where there is none. The event `again` follows where the card drops it
-    /// and it is one of TCP.
+    /// Passes a message to a network card. Returns the message if the host has no card. If the card drops a message
+    /// over TCP, the event `again` follows.
     fn pass_card(
         &mut self,
         now: Instant,
@@ -44,7 +44,7 @@ impl World<'_> {
         None
     }
 
-    /// The first message of a card's side may be through.
+    /// The first message of a card's side may have passed the card.
     pub(super) fn through_card(&mut self, now: Instant, host: HostId, side: CardSide) {
         let card = self.cards[host.index()].as_mut().expect("a message came to it");
         let (carried, next) = card.through(now, side);
@@ -91,7 +91,7 @@ impl World<'_> {
         if to == HostId::AGENTS {
             return self.agents.handle(now, to, message, &mut self.out);
         }
-        // A turn of the databases is for a look-up: other messages take none.
+        // Only a look-up uses a turn of the databases.
         if message.is_initial_invite()
             && let Some(database) = self.database(to)
         {
@@ -102,14 +102,14 @@ impl World<'_> {
         }
     }
 
-    /// A message is for a host that need not look it up, or has.
+    /// Delivers a message that needs no look-up, or has had it.
     pub(super) fn hand_over(&mut self, now: Instant, carried: LinkMessage) {
         let LinkMessage { from, sent: Sent { to, message }, notices } = carried;
         self.hosts[to.index()].arrive(now, from, message, &notices, &self.agents);
         self.start(now, to);
     }
 
-    /// The database whose turn it is to be asked by a host; `None` where the host asks none.
+    /// Returns the next database that a host asks, in turn; `None` if the host asks none.
     fn database(&mut self, host: HostId) -> Option<HostId> {
         let group = usize::from(self.map.group_of[host.index()]);
         let databases = self.map.groups[self.scenario.groups[group].database?].clone();

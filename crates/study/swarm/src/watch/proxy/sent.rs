@@ -1,4 +1,4 @@
-//! What each message that leaves a stateful proxy has to be like.
+//! Rules for each message that a stateful proxy sends.
 
 use super::super::balancer::grows_little;
 use super::super::dialogs::address_of;
@@ -37,13 +37,13 @@ impl ProxyWatch {
         }
     }
 
-    /// Whether a request that went on waits for its final response, which this may be.
+    /// Returns true if the response belongs to a forwarded request that awaits its final response.
     fn waits_for(&self, response: &Message<'_>) -> bool {
         let id = ServerId::new(response.top_via(), method_of(response));
         id.and_then(|id| self.servers.get(&id)).is_some_and(Server::waits)
     }
 
-    /// A response went back, to a request that `waited` for a final one or not.
+    /// A response was sent. `waited`: its request had no final response before.
     fn concluded(&mut self, response: &Message<'_>, status: u16, waited: bool) {
         let Some(calls) = &mut self.calls else { return };
         match (response.cseq().method, status) {
@@ -61,7 +61,7 @@ impl ProxyWatch {
                             .is_ok_and(|request| begins(&request) && call_of(&request) == call)
                     };
                     let all = || self.servers.values().filter(is_its);
-                    // The call of one that came by two ways, or again with credentials, ends with the last of them.
+                    // A call that came by two ways, or again with credentials, ends with its last INVITE.
                     let others = all().map(|other| other.cancelled.min(Cancelled::Perhaps)).max();
                     let cancelled = server.cancelled.max(others.unwrap_or(Cancelled::No));
                     calls.failed(response, cancelled, all().any(Server::waits));
@@ -71,8 +71,8 @@ impl ProxyWatch {
         }
     }
 
-    /// §18.2.2: a response goes where its request came from, whatever its sender has made of the `via` that is left.
-    /// Once the request is answered, and perhaps forgotten, that Via may say it.
+    /// §18.2.2: checks that a response goes to the source of its request, whatever the Via left on top says. Once the
+    /// request is answered, and perhaps forgotten, that Via may decide.
     fn check_way_back(&self, to: SocketAddr, server: Option<&Server>, via: &Via<'_>) {
         let asked = |back: &SocketAddr| *back == to;
         let came_from_there = match server {
@@ -93,7 +93,7 @@ impl ProxyWatch {
             self.check_best(server, status);
         }
         if let Why::Response { response, status: heard, client } = why {
-            // §16.7 step 5; §17.1.1.1: it says that this hop's next one is at work, and no more.
+            // §16.7 step 5; §17.1.1.1: a 100 concerns this hop only.
             ProcessRule::Passed100.holds(status != 100, format_args!("to {}", sent.to));
             if let Some(via) = response.second_via()
                 && status == heard
@@ -113,7 +113,7 @@ impl ProxyWatch {
             }
         }
         let Some(server) = id.as_ref().and_then(|id| self.servers.get_mut(id)) else {
-            // From a peer of RFC 2543: one of them.
+            // The request came from a client of RFC 2543.
             let asked = self.unnamed.iter().any(|(_, back)| *back == sent.to);
             return ProcessRule::AnswerUnasked.holds(id.is_none() && asked, format_args!("{}", sent.to));
         };
@@ -127,18 +127,17 @@ impl ProxyWatch {
         }
         let may_503 = at_once && server.attempts == 0;
         ProcessRule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));
-        // What comes again may be what the next hop has answered.
+        // A repeated response may be one of the next hop.
         let is_new = server.last.as_ref().is_none_or(|(_, last)| *last != sent.bytes);
         server.answered(self.now, status, &sent.bytes, false);
-        // The best response of several may have come a while ago.
+        // The best response of several branches may have come earlier.
         let is_it = |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status == status);
         if is_new && !(self.hop.forks && server.branches.iter().any(is_it)) {
             grows_little(&server.request, sent);
         }
     }
 
-    /// ACK to a refusal and CANCEL: made by this hop for the next one, of the INVITE that it had sent (§17.1.1.3,
-    /// §9.1).
+    /// ACK to a failure, and CANCEL: made by this hop for the next one, from the forwarded INVITE (§17.1.1.3, §9.1).
     fn own(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, why: Why<'_, '_>) {
         let of_invite = (id.0.clone(), b"INVITE".to_vec());
         let name = message.cseq().method.name();
@@ -169,7 +168,7 @@ impl ProxyWatch {
                 let server = invite.server.as_ref().and_then(|server| self.servers.get(server));
                 let declined =
                     |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status >= 600);
-                // The CANCEL waits for a provisional response, which may come after the time of its branch.
+                // The CANCEL waits for a provisional response, which may come after the ring time.
                 let rung_out = |server: &Server| server.branches[..server.rung_out].contains(&of_invite);
                 let has_lost = |server: &Server| {
                     let is_over = server.is_accepted() || server.branches.iter().any(declined);
@@ -210,7 +209,7 @@ impl ProxyWatch {
                     return self.same_branch(request, from, &id.0);
                 }
             } else {
-                // An alternate, of a request whose transaction cannot be told.
+                // Sent to an alternate next hop, for a request whose transaction is unknown.
                 ProcessRule::SentUnasked
                     .holds(of.is_none(), format_args!("{}", message.cseq().method.name()));
                 if message.to_tag().is_none() {
@@ -251,7 +250,7 @@ impl ProxyWatch {
         }
     }
 
-    /// A request went on that calls begin or end with.
+    /// An INVITE or BYE was forwarded that a call begins or ends with.
     fn began(&mut self, request: &Message<'_>) {
         let Some(calls) = &mut self.calls else { return };
         match request.method() {
@@ -261,7 +260,7 @@ impl ProxyWatch {
         }
     }
 
-    /// Whether the proxy has what a CANCEL of this identity is about (§16.10), of whatever method.
+    /// Returns true if the proxy has the transaction that a CANCEL with this key refers to (§16.10), of any method.
     fn is_under_way(&self, cancel: &ServerId) -> bool {
         let of_call = self.servers.range(cancel.first()..).take_while(|(id, _)| id.is_beside(cancel));
         of_call
@@ -275,7 +274,7 @@ impl ProxyWatch {
         Client::new(server, message, (to, is_known), self.now)
     }
 
-    /// §16.11: what is forwarded without a transaction gets a branch that its repetition gets too.
+    /// §16.11: checks that a request forwarded without a transaction gets the same branch as its first copy.
     fn same_branch(&mut self, request: &Message<'_>, from: SocketAddr, branch: &[u8]) {
         let now = self.now;
         let key = (from, request.bytes().to_vec());
@@ -284,7 +283,7 @@ impl ProxyWatch {
         self.stateless_branches.insert(branch.to_vec());
     }
 
-    /// §16.6.
+    /// Checks a forwarded request (§16.6).
     pub(super) fn passed_on(
         &mut self,
         sent: &Sent,
@@ -296,8 +295,8 @@ impl ProxyWatch {
         self.target(sent.to, message, request);
     }
 
-    /// §16.6 step 4: requests that begin a dialog get a Record-Route, with a second one where the sides differ.
-    /// Without a From tag (RFC 2543) they get none.
+    /// §16.6 step 4: checks the Record-Route of requests that begin a dialog. There are two where the sides differ, and
+    /// none without a From tag (RFC 2543).
     fn record_route(&mut self, sent: &Sent, message: &Message<'_>, request: &Message<'_>) {
         let begins = request.to_tag().is_none()
             && request.from_tag().is_some()
@@ -319,8 +318,7 @@ impl ProxyWatch {
         self.dialogs.recorded(self.now + self.token_lifetime, message, added);
     }
 
-    /// §16.4, §16.5, §16.6 step 7: to a next hop, or where the parties of a dialog that came this way have told each
-    /// other.
+    /// §16.4, §16.5, §16.6 step 7: checks that the target is a next hop, or a contact of a dialog that came this way.
     fn target(&mut self, to: SocketAddr, message: &Message<'_>, request: &Message<'_>) {
         let may_go = self.hops.contains(&to) || self.dialogs.may_go(request, to);
         ProcessRule::NoHop.holds(may_go, format_args!("{to}"));
@@ -330,7 +328,7 @@ impl ProxyWatch {
                 .is_ok_and(|uri| address_of(&uri).is_some_and(|at| self.listeners.contains(&at)))
         };
         let routes = || request.routes().map(|route| route.uri);
-        // What a strict router did or needs is another story (§16.4, §16.6 step 6).
+        // Strict routing is not checked (§16.4, §16.6 step 6).
         if request.uri() == message.uri() && routes().next().as_ref().is_some_and(ours) {
             let left = routes().skip_while(ours);
             let same = left.eq(message.routes().map(|route| route.uri));

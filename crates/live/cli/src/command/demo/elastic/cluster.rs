@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Servers that there may be.
+/// Largest number of servers.
 pub(super) const COUNT: usize = 6;
-/// The one that has a neighbour.
+/// Index of the server with the neighbour.
 pub(super) const DISTURBED: usize = 0;
-/// Service time of a BYE; an INVITE takes 1.75 times as long, so that a server without neighbours can do 72 calls/s.
+/// Service time of a BYE. An INVITE takes 1.75 times as long, so a server without a neighbour carries 72 calls/s.
 pub(super) const SERVICE: Duration = Duration::from_millis(5);
-/// The most that a server may be found to take, in calls/s: more than it can. It begins with half of that.
+/// Upper bound of the estimated capacity, in calls/s: more than a server can carry. The estimate starts at half of it.
 pub(super) const MOST: f64 = 100.0;
-/// In which 95 % of the first answers are to come. More than a busy machine keeps a process waiting.
+/// Time within which 95 % of the first responses should arrive: more than a busy machine keeps a process waiting.
 pub(super) const THRESHOLD: Duration = Duration::from_millis(50);
-/// Mean time that calls last. Short, so that a drained server is soon without.
+/// Mean duration of calls. It is short, so that a drained server soon has none.
 const HOLD: Duration = Duration::from_secs(1);
-/// Servers end by themselves so long after the story, should this process be killed.
+/// Time after the end of the story at which servers end by themselves, in case this process is killed.
 const BEYOND: Duration = Duration::from_mins(1);
 
-/// What people call a server.
+/// Name of a server in the output.
 pub(super) fn name(index: usize) -> String {
     format!("pbx-{}", index + 1)
 }
@@ -41,13 +41,13 @@ pub(super) struct Cluster {
     _processes: Processes,
 }
 
-/// A folder with a file for each server that runs: its name is the address, its content the number of the process.
+/// A folder with a file for each running server: its name is the address, its content the process id.
 struct Processes(PathBuf);
 
 impl Processes {
     fn new() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("sarabande-demo-{}", std::process::id()));
-        // New, and of this user alone: the processes named in it are ended.
+        // A new folder of this user only, because the processes named in it are killed.
         let made = DirBuilder::new().mode(0o700).create(&folder);
         made.with_context(|| folder.display().to_string())?;
         Ok(Self(folder))
@@ -55,7 +55,7 @@ impl Processes {
 }
 
 impl Drop for Processes {
-    /// Ends those that run.
+    /// Kills the running servers.
     fn drop(&mut self) {
         let kill = ["-c", "kill $(cat \"$0\"/*) 2>/dev/null"];
         let _ = Command::new("sh").args(kill).arg(&self.0).status();
@@ -86,7 +86,7 @@ impl Cluster {
         self.servers[DISTURBED]
     }
 
-    /// What the balancer knows now.
+    /// Returns the state that the balancer knows.
     pub(super) async fn look(&self) -> Result<Moment> {
         let figures = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?;
         let scale = figures.standing.scale.pools.first().context("the pool is scaled")?;
@@ -95,7 +95,7 @@ impl Cluster {
             let member = figures.members.members.iter().find(|member| member.address.0.address == address);
             let announced = queue.members.iter().find(|member| member.address == address.to_string());
             Ok(Seen {
-                // Nothing is known before the scaler has looked for the first time.
+                // Before the scaler has looked for the first time no state is known.
                 state: scale.servers.get(index).map_or("off", |server| &*server.state).to_owned(),
                 announced: announced.map_or(0.0, |member| member.calls_per_second),
                 member: member.context("each server is a member")?.clone(),
@@ -104,7 +104,7 @@ impl Cluster {
         let servers = self.servers.iter().enumerate().map(seen).collect::<Result<_>>()?;
         Ok(Moment {
             servers,
-            // The sum of nothing has a sign.
+            // The sum of an empty list is -0.0.
             capacity: scale.capacity.max(0.0),
             wanted: scale.wanted,
             waiting: queue.waiting,
@@ -113,22 +113,22 @@ impl Cluster {
         })
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub(super) async fn close(self) -> Result<()> {
         self.balancer.close().await
     }
 }
 
-/// One for each server, on an address of its own, with a port that was free a moment ago.
+/// An address for each server, with a port that was free a moment ago.
 fn addresses() -> Result<Vec<SocketAddr>> {
     let address = |index: usize| free_port(IpAddr::from([127, 0, 84, index as u8 + 1]));
     (0..COUNT).map(address).collect()
 }
 
-/// The programs that start, stop and list servers. A server is this program, which answers calls once it has started.
+/// The programs that start, stop and list servers. A server is this program with `load answer`, after its start time.
 fn scale(program: &str, folder: &Path, pace: &Pace, life: Duration) -> String {
     let folder = folder.to_string_lossy();
-    // The shell takes what a machine does before its server runs.
+    // The shell waits for the time that a machine would take to boot.
     let boot = format!(
         "(sleep {}; exec \"$@\") >/dev/null 2>&1 & echo $! > \"$0/$SARABANDE_SERVER\"",
         pace.boot.as_secs_f64()
@@ -142,7 +142,7 @@ fn scale(program: &str, folder: &Path, pace: &Pace, life: Duration) -> String {
     format!("start = {start:?}\nstop = {stop:?}\nlist = {:?}", ["ls", &folder])
 }
 
-/// The table of the balancer.
+/// The table of the pool.
 fn pool(servers: &[SocketAddr], scale: &str, pace: &Pace) -> String {
     let members: Vec<_> = servers.iter().map(ToString::to_string).collect();
     let [boot, calm, idle] = [pace.boot, pace.calm, pace.idle].map(|time| time.as_millis());

@@ -1,5 +1,5 @@
-//! `sarabande demo elastic`: servers that are started and stopped as callers come and go, and one of them beside a
-//! busy neighbour.
+//! `sarabande demo elastic`: servers that are started and stopped as the load changes, one of them beside a busy
+//! neighbour.
 
 mod cluster;
 mod neighbour;
@@ -20,10 +20,10 @@ use story::Story;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How long calls are made, in all phases together.
+    /// Time in which calls are made, in all phases together.
     #[arg(long, default_value_t = story::SECONDS, value_parser = seconds)]
     seconds: f64,
-    /// All of it in 50 s, with servers that start and stop faster.
+    /// The whole demo in 50 s, with servers that start and stop faster.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
 }
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     verdict(&outcome)
 }
 
-/// What must not happen, whatever the machine.
+/// Returns an error if calls were lost or went to a wrong server, which is a fault on any machine.
 fn verdict(outcome: &Outcome) -> Result<()> {
     match (outcome.calls.calls_failed(), outcome.calls.wrong_server) {
         (0, 0) => Ok(()),

@@ -1,4 +1,4 @@
-//! The busy neighbour of a server: work that takes a part of its processor, past the balancer.
+//! The busy neighbour of a server: work that takes a part of its processor without passing the balancer.
 
 use super::cluster::SERVICE;
 use anyhow::Result;
@@ -8,15 +8,15 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use wire::build::RequestBuilder;
 
-/// The part of the processor that it takes.
+/// Share of the processor that the neighbour takes.
 pub(super) const SHARE: f64 = 0.85;
 
-/// A busy neighbour; it is gone when this is dropped.
+/// A busy neighbour. Dropping it ends its work.
 ///
-/// The processor of a server serves one request after another. An OPTIONS takes a unit of its time, so that many of
-/// them a second are the part that calls cannot have, and calls wait behind them.
+/// The processor of a server serves one request after another. An OPTIONS takes one unit of its time. Many of them a
+/// second take a share of the processor from the calls, which wait behind them.
 pub(super) struct Neighbour {
-    /// Ends the thread when it is gone.
+    /// Dropping it ends the thread.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,7 +37,7 @@ impl Neighbour {
                     return;
                 }
                 (due, number) = (due + gap, number + 1);
-                // What is lost is less work; the answers are of no interest.
+                // A lost request is only less work, and the answers are not used.
                 let _ = socket.send(&request(local, server, number));
                 while socket.recv(&mut answer).is_ok() {}
             }
@@ -50,7 +50,7 @@ impl Drop for Neighbour {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there is told by its message.
+            // A panic of the thread has printed its message.
             let _ = thread.join();
         }
     }

@@ -1,22 +1,22 @@
-//! What happens, in words: what servers do, and what becomes of the one with a neighbour.
+//! Events of the demo as sentences: states of the servers, and the capacity of the one with a neighbour.
 
 use super::cluster::{DISTURBED, name};
 use super::neighbour::SHARE;
 use super::scene::{Line, STOPPED};
 
-/// Below this part of what it was before is a capacity that has fallen, by a cut at least, and above that one that is
-/// back.
+/// Share of the earlier capacity below which a server is reported as fallen: at least one cut of the estimate. Above
+/// `BACK` it has recovered.
 const FALLEN: f64 = 0.9;
 const BACK: f64 = 0.75;
 
-/// What has happened so far.
+/// Events so far.
 #[derive(Default)]
 pub(super) struct News {
     lines: Vec<String>,
-    /// The states of the servers a moment ago.
+    /// Last known states of the servers.
     states: Vec<String>,
     neighbour: bool,
-    /// What the disturbed server could take before, while that is of interest.
+    /// Capacity of the disturbed server before the neighbour came, while it is needed.
     before: Option<f64>,
     has_fallen: bool,
     cluster_latency: bool,
@@ -33,7 +33,7 @@ impl News {
         self.lines.push(format!("{seconds:5.1} s  {what}"));
     }
 
-    /// Finds what is new at a moment.
+    /// Adds the events of a moment.
     pub(super) fn see(&mut self, seconds: f64, lines: &[Line], cluster_latency: bool) {
         self.see_neighbour(seconds, &lines[DISTURBED]);
         self.states.resize(lines.len(), STOPPED.to_owned());
@@ -75,7 +75,7 @@ impl News {
                 format!("{name} is stopped: no call was left there")
             }
             (_, STOPPED) => format!("{name} is lost"),
-            // It is stopped a moment later.
+            // A drained server is stopped a moment later.
             _ => return,
         };
         self.tell(seconds, &what);

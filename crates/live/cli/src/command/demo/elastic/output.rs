@@ -1,4 +1,4 @@
-//! Shows a moment of the demo: as a picture, or as lines where there is no terminal.
+//! Shows a moment of the demo: as a picture, or as lines without a terminal.
 
 use super::scene::{Line, STOPPED, Scene, shortened};
 use super::story::PHASES;
@@ -8,7 +8,7 @@ use crate::command::load::table::milliseconds;
 use anyhow::Result;
 use ratatui::Frame;
 
-/// What lines have told.
+/// What was printed so far.
 #[derive(Default)]
 pub(super) struct Told {
     phase: Option<usize>,
@@ -36,7 +36,7 @@ impl stage::Scene for Scene<'_> {
         }
         told.news = self.news.len();
         if self.seconds <= 0.0 {
-            // Until the first server is there nobody calls.
+            // There are no calls until the first server runs.
             clock.restart();
         }
         if !clock.is_due() {
@@ -59,7 +59,7 @@ impl stage::Scene for Scene<'_> {
 }
 
 impl Line {
-    /// What the server does, unless it is stopped.
+    /// Text about a server; `None` if it is stopped.
     fn text(&self) -> Option<String> {
         let Self { name, state, calls_per_second, .. } = self;
         if state == STOPPED {

@@ -1,4 +1,4 @@
-//! Has the callers call, disturbs a server and relieves it, and shows what the balancer makes of it.
+//! Runs the demo: starts the calls, disturbs one server for a time, and shows how the balancer reacts.
 
 use super::cluster::Cluster;
 use super::neighbour::Neighbour;
@@ -13,14 +13,14 @@ use load::CallResults;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::SignalKind;
 
-/// How long the last calls may take to end: that is repeated once or twice, if need be.
+/// Longest wait for the last calls, in seconds: one or two retransmissions.
 const PATIENCE: f64 = 5.0;
-/// How long the first server may take beyond its time to start.
+/// Longest wait for the first server beyond its start time.
 const START: Duration = Duration::from_secs(20);
 
-/// Plays all phases, or until somebody has seen enough.
+/// Plays all phases, or until the user quits.
 pub(super) async fn play(story: &Story) -> Result<Outcome> {
-    // All that asks this process to end is waited for, since the servers are to end with it.
+    // All signals that end this process are handled, because the servers should end with it.
     let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let mut screen = Screen::open(&ends)?;
     let cluster = Cluster::open(story).await?;

@@ -1,41 +1,41 @@
-//! What the demo shows: the servers, what happens to them, and what each phase has come to.
+//! Data that the demo shows: the servers, events, and the results of each phase.
 
 use super::story::{PHASES, Pace, Phase, Story};
 use load::CallResults;
 use server::figures::MemberView;
 
-/// What the balancer knows at one moment.
+/// State that the balancer knows at one moment.
 pub(super) struct Moment {
-    /// In the order of their names.
+    /// Servers, in the order of their names.
     pub(super) servers: Vec<Seen>,
-    /// Calls a second that those can take together that take any.
+    /// Calls a second that all servers that take calls carry together.
     pub(super) capacity: f64,
-    /// Servers that are to take calls.
+    /// Wanted number of servers.
     pub(super) wanted: usize,
-    /// Calls that wait for a server with room.
+    /// Calls that wait in the queue.
     pub(super) waiting: usize,
-    /// Whether most servers can take much less than usual.
+    /// Whether most servers carry much less than usual.
     pub(super) cluster_latency: bool,
-    /// Why no server can be started or stopped.
+    /// Reason why no server can be started or stopped.
     pub(super) trouble: Option<String>,
 }
 
-/// What the balancer knows of a server.
+/// State of one server.
 pub(super) struct Seen {
-    /// As the scaler has it.
+    /// State, as in the scaler.
     pub(super) state: String,
-    /// Calls a second that it can take, by its response times.
+    /// Estimated capacity, in calls a second.
     pub(super) announced: f64,
     pub(super) member: MemberView,
 }
 
 impl Moment {
-    /// Servers that take calls.
+    /// Number of servers that take calls.
     pub(super) fn ready(&self) -> usize {
         self.servers.iter().filter(|server| server.state == "ready").count()
     }
 
-    /// Servers that have a machine, those included that start and end.
+    /// Number of servers with a machine, including those that start or stop.
     pub(super) fn running(&self) -> usize {
         self.servers.iter().filter(|server| shown(&server.state) != STOPPED).count()
     }
@@ -43,7 +43,7 @@ impl Moment {
 
 pub(super) const STOPPED: &str = "stopped";
 
-/// The state of a server as people are shown it.
+/// State of a server in the output.
 pub(super) fn shown(state: &str) -> &str {
     match state {
         "off" | "gone" => STOPPED,
@@ -51,67 +51,67 @@ pub(super) fn shown(state: &str) -> &str {
     }
 }
 
-/// What is shown of a server.
+/// Row of a server in the output.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) state: String,
-    /// Calls a second that it can take; `None` while it takes none.
+    /// Capacity, in calls a second; `None` while the server takes none.
     pub(super) capacity: Option<f64>,
-    /// New calls a second that it gets.
+    /// New calls a second.
     pub(super) calls_per_second: f64,
     /// Calls in progress.
     pub(super) calls: u32,
-    /// In which 95 % of the INVITEs were answered, lately.
+    /// Time within which 95 % of the recent INVITEs were answered.
     pub(super) p95_us: Option<u64>,
     pub(super) has_neighbour: bool,
 }
 
-/// What was seen at a moment before, for curves.
+/// Figures of an earlier moment, for curves.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Sample {
     pub(super) seconds: f64,
-    /// Calls a second.
+    /// Arrivals, in calls a second.
     pub(super) offered: f64,
     pub(super) capacity: f64,
-    /// Servers that have a machine.
+    /// Servers with a machine.
     pub(super) running: usize,
 }
 
-/// Time of servers: one that runs for a second has used a second.
+/// Use of servers: a server that runs for a second counts one second.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Usage {
-    /// Of all together.
+    /// Sum over all servers.
     pub(super) server_seconds: f64,
-    /// Most that ran at a time.
+    /// Largest number of servers that ran at a time.
     pub(super) most: usize,
-    /// How long this is counted.
+    /// Time over which it is counted.
     pub(super) seconds: f64,
 }
 
 impl Usage {
-    /// What it would have been with as many servers as ran at most, all the time.
+    /// Use if the largest number of servers had run all the time.
     pub(super) fn fixed(&self) -> f64 {
         self.most as f64 * self.seconds
     }
 }
 
-/// One moment, to be shown.
+/// A moment to show.
 pub(super) struct Scene<'a> {
     pub(super) story: &'a Story,
-    /// Which phase it is.
+    /// Index of the phase.
     pub(super) index: usize,
-    /// Since the callers have started.
+    /// Seconds since the first call.
     pub(super) seconds: f64,
     pub(super) lines: &'a [Line],
-    /// This moment and those before.
+    /// This moment and earlier ones.
     pub(super) samples: &'a [Sample],
     pub(super) wanted: usize,
     pub(super) ready: usize,
     pub(super) waiting: usize,
     pub(super) calls: &'a CallResults,
     pub(super) usage: Usage,
-    /// What has happened.
+    /// Events so far.
     pub(super) news: &'a [String],
 }
 
@@ -120,44 +120,44 @@ impl Scene<'_> {
         &PHASES[self.index]
     }
 
-    /// This moment.
+    /// Figures of this moment.
     pub(super) fn now(&self) -> Sample {
         self.samples.last().copied().unwrap_or_default()
     }
 }
 
-/// What is not as it is in a cloud.
+/// Text about times that are shorter than in a cloud.
 pub(super) fn shortened(pace: &Pace) -> String {
     let [boot, calm, idle] = [pace.boot, pace.calm, pace.idle].map(|time| time.as_secs());
     format!("times are shortened: start {boot} s, drain after {calm} s, stop after {idle} s")
 }
 
-/// What the second half of a phase has come to.
+/// Results of the second half of a phase.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Ended {
     pub(super) phase: &'static str,
-    /// Calls a second.
+    /// Arrivals, in calls a second.
     pub(super) offered: f64,
-    /// Calls a second that the servers can take, at the end.
+    /// Capacity of all servers at the end, in calls a second.
     pub(super) capacity: f64,
-    /// Servers that take calls, at the end.
+    /// Servers that take calls at the end.
     pub(super) ready: usize,
-    /// The part of the calls that the first server gets, from 0 to 1; `None` without calls.
+    /// Share of the calls that the first server got, from 0 to 1; `None` without calls.
     pub(super) share: Option<f64>,
-    /// What the first server can take, at the end; `None` where it takes none.
+    /// Capacity of the first server at the end; `None` if it takes no calls.
     pub(super) first_capacity: Option<f64>,
-    /// In which 95 % of its INVITEs were answered.
+    /// Time within which 95 % of its INVITEs were answered.
     pub(super) first_p95_us: Option<u64>,
 }
 
-/// What came of it all.
+/// Results of the demo.
 pub(super) struct Outcome {
     pub(super) ended: Vec<Ended>,
     pub(super) calls: CallResults,
-    /// Servers that were started, and stopped again.
+    /// Servers that were started, and of them those that were stopped again.
     pub(super) started: usize,
     pub(super) stopped: usize,
     pub(super) usage: Usage,
-    /// What is missing since somebody has seen enough.
+    /// Text about what is missing because the user has quit.
     pub(super) quit: Option<String>,
 }

@@ -1,19 +1,19 @@
-//! What happens in the demo, and when.
+//! The phases of the demo and their times.
 
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use std::time::Duration;
 
-/// A part of the story.
+/// A phase of the story.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
-    /// What it shows.
+    /// Text about what the phase shows.
     pub(super) shows: &'static str,
-    /// Calls a second in its second half; in the first half they become that.
+    /// Calls a second in the second half. In the first half the rate changes to this.
     pub(super) rate: f64,
     /// Whether the first server has a busy neighbour.
     pub(super) has_neighbour: bool,
-    /// Its length in a story of [`SECONDS`].
+    /// Length in a story of [`SECONDS`].
     seconds: f64,
 }
 
@@ -55,25 +55,25 @@ pub(super) const PHASES: [Phase; 5] = [
     },
 ];
 
-/// Length of the story, unless set.
+/// Default length of the story.
 pub(super) const SECONDS: f64 = 85.0;
 const QUICK_SECONDS: f64 = 50.0;
 
-/// Times of servers that are minutes in a cloud, and so short here that there is something to see.
+/// Times of servers. They are minutes in a cloud, and much shorter here.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Pace {
-    /// What a server takes to start.
+    /// Time that a server takes to start.
     pub(super) boot: Duration,
-    /// For so long fewer servers must have been enough before one is drained.
+    /// Time for which fewer servers must have been enough before one is drained.
     pub(super) calm: Duration,
-    /// For so long a drained one must have had no calls before it is stopped.
+    /// Time without calls after which a drained server is stopped.
     pub(super) idle: Duration,
 }
 
-/// Phases with their lengths, and the pace of the servers.
+/// The lengths of the phases, and the pace of the servers.
 pub(super) struct Story {
     pub(super) pace: Pace,
-    /// Of all phases.
+    /// Length of all phases.
     pub(super) total: f64,
 }
 
@@ -88,22 +88,22 @@ impl Story {
         Self { pace: Pace { boot, calm, idle }, total: QUICK_SECONDS }
     }
 
-    /// When a phase begins, in seconds; the end of all of it for one behind the last.
+    /// Start of a phase, in seconds; for an index after the last phase, the end of the demo.
     pub(super) fn begin(&self, index: usize) -> f64 {
         PHASES[..index].iter().map(|phase| phase.seconds).sum::<f64>() * self.total / SECONDS
     }
 
-    /// When the second half of a phase begins, in seconds.
+    /// Start of the second half of a phase, in seconds.
     pub(super) fn middle(&self, index: usize) -> f64 {
         f64::midpoint(self.begin(index), self.begin(index + 1))
     }
 
-    /// How many phases are over.
+    /// Number of phases that are over.
     pub(super) fn over(&self, seconds: f64) -> usize {
         (1..=PHASES.len()).take_while(|&index| self.begin(index) <= seconds).count()
     }
 
-    /// Calls of many independent callers.
+    /// Schedule of the calls, with random arrivals.
     pub(super) fn plan(&self) -> ArrivalPlan {
         let mut steps = Vec::new();
         let mut rate = PHASES[0].rate;

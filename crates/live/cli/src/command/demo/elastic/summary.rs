@@ -1,4 +1,4 @@
-//! What the demo has shown, in words.
+//! Results of the demo as text.
 
 use super::cluster::{DISTURBED, name};
 use super::scene::Outcome;
@@ -7,7 +7,7 @@ use load::CallResults;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What the phases have shown.
+/// Text of the results.
 pub(super) fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
     if !outcome.ended.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn text(outcome: &Outcome) -> String {
     text
 }
 
-/// Why calls were lost.
+/// Text about the causes of lost calls.
 fn causes(calls: &CallResults) -> String {
     let refused = |method, by: &BTreeMap<u16, u64>| {
         let each = by.iter().map(move |(status, count)| format!("{count} by {status} to {method}"));

@@ -1,4 +1,4 @@
-//! What was seen a moment ago, for rates, curves and what each phase has come to.
+//! Recent samples, for rates, curves and the results of each phase.
 
 use super::cluster::{DISTURBED, name};
 use super::news::News;
@@ -9,10 +9,10 @@ use load::CallResults;
 use server::figures::MemberView;
 use std::collections::VecDeque;
 
-/// What percentiles are taken over, in seconds: two windows of the estimators.
+/// Time over which percentiles are computed, in seconds: two windows of the estimators.
 const TIMES_OVER: f64 = 2.0;
 
-/// All that is kept of the moments before.
+/// Samples of earlier moments.
 pub(super) struct Tracks<'a> {
     story: &'a Story,
     offered: Rate,
@@ -21,7 +21,7 @@ pub(super) struct Tracks<'a> {
     samples: Vec<Sample>,
     usage: Usage,
     pub(super) news: News,
-    /// The middle of the phase that goes on.
+    /// Figures at the middle of the present phase.
     middle: Option<Middle>,
     pub(super) ended: Vec<Ended>,
     wanted: usize,
@@ -30,15 +30,15 @@ pub(super) struct Tracks<'a> {
     calls: CallResults,
 }
 
-/// Of one server.
+/// Samples of one server.
 #[derive(Default)]
 struct Track {
     assigned: Rate,
-    /// By seconds, as far back as percentiles are taken.
+    /// Samples by seconds, as far back as percentiles need.
     members: VecDeque<(f64, MemberView)>,
 }
 
-/// How much there had been in the middle of a phase.
+/// Counts at the middle of a phase.
 struct Middle {
     seconds: f64,
     started: u64,
@@ -65,7 +65,7 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    /// Takes note of a moment.
+    /// Adds a moment.
     pub(super) fn see(&mut self, seconds: f64, moment: Moment, calls: CallResults, has_neighbour: bool) {
         self.end_phases(seconds, &moment, &calls);
         let running = moment.running();
@@ -92,7 +92,7 @@ impl<'a> Tracks<'a> {
         self.calls = calls;
     }
 
-    /// Phases that are over at this moment have come to what was between their middle and now.
+    /// Adds the results of phases that are over: the difference between their middle and now.
     fn end_phases(&mut self, seconds: f64, moment: &Moment, calls: &CallResults) {
         let assigned = || moment.servers.iter().map(|server| server.member.assigned_total);
         let first = &moment.servers[DISTURBED];
@@ -122,7 +122,7 @@ impl<'a> Tracks<'a> {
         });
     }
 
-    /// What was seen last.
+    /// The last moment.
     pub(super) fn scene(&self) -> Scene<'_> {
         Scene {
             story: self.story,
@@ -156,11 +156,11 @@ impl Track {
     }
 }
 
-/// In which 95 % of the INVITEs were answered between two reports; `None` where none was. Servers here do not ring,
-/// so that the 200 is the first answer.
+/// Time within which 95 % of the INVITEs between two reports were answered; `None` without INVITEs. These servers do
+/// not ring, so the 200 is the first response.
 fn p95_us(now: &MemberView, before: &MemberView) -> Option<u64> {
     let mut times = now.stats.as_ref()?.invite_micros.clone();
-    // The one has all that the other has: a member's figures only grow.
+    // Counts of a member only grow, so the earlier ones can be subtracted.
     times.subtract(&before.stats.as_ref()?.invite_micros).ok()?;
     (!times.is_empty()).then(|| times.value_at_quantile(0.95))
 }

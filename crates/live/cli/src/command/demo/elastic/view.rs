@@ -1,4 +1,4 @@
-//! The live view: the servers with what they can take and what they get, all of them over time, and what happens.
+//! The live view: each server with its capacity and load, curves of all servers, and events.
 
 use super::cluster::THRESHOLD;
 use super::scene::{Line, STOPPED, Sample, Scene, shortened};
@@ -12,10 +12,10 @@ use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Row};
 
-/// Widths of the columns; that of the bar is what is left.
+/// Widths of the columns; that of the bar is what remains.
 const WIDTHS: [u16; 8] = [6, 10, 0, 7, 4, 5, 7, 9];
 const BAR: usize = 2;
-/// Calls a second of a full bar: a little more than a server can do.
+/// Calls a second of a full bar: a little more than a server carries.
 const BAR_FULL: f64 = 80.0;
 /// Cells before a curve.
 const CURVE_FROM: u16 = 28;
@@ -44,7 +44,7 @@ fn now<'a>(scene: &Scene<'a>) -> Vec<Span<'a>> {
 
 fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let mut widths = WIDTHS;
-    // Frame and padding are 4 cells, and one is between any two columns.
+    // Frame and padding are 4 cells, and one cell separates columns.
     let others = widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
     widths[BAR] = area.width.saturating_sub(others);
     let header = ["server", "state", "gets █, could take ░", "calls/s", "of", "calls", "p95 ms", ""];
@@ -77,7 +77,7 @@ fn row(line: &Line, bar_cells: usize) -> Row<'static> {
     ])
 }
 
-/// What a server gets, and what it could take beyond that.
+/// Bar of the calls that a server gets, and of its remaining capacity.
 fn load_bar(line: &Line, cells: usize) -> Text<'static> {
     let length = |rate: f64| ((rate / BAR_FULL).clamp(0.0, 1.0) * cells as f64).round() as usize;
     let full = length(line.calls_per_second);
@@ -122,7 +122,7 @@ fn draw_all(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     draw_text(frame, area, "all of them, over the time of the demo", text);
 }
 
-/// What was seen, over as many cells as the whole story has.
+/// Curve of a figure. Its length grows to `cells` at the end of the story.
 fn curve(scene: &Scene<'_>, cells: usize, of: fn(&Sample) -> f64, top: f64) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The acts of the demo: what happens in each, and how it goes.
+//! The acts of the demo: their events, and how they run.
 
 use super::cast::{CAST, Cast, Part, rate};
 use super::scene::{Act, Outcome, Plot, Scene};
@@ -10,7 +10,7 @@ use ratatui::Frame;
 use server::figures::MemberView;
 use std::time::Instant;
 
-/// What lines have told of an act.
+/// What was printed of an act.
 #[derive(Default)]
 pub(super) struct Told {
     act: String,
@@ -41,10 +41,10 @@ impl stage::Scene for Scene<'_> {
     }
 }
 
-/// How long the last calls of an act may take to end: that is repeated once or twice, if need be.
+/// Longest wait for the last calls of an act, in seconds: one or two retransmissions.
 const PATIENCE: f64 = 3.0;
 
-/// Plays an act; `None` when somebody has seen enough.
+/// Plays an act. Returns `None` if the user quits.
 pub(super) async fn play(
     act: &Act,
     number: &str,
@@ -75,7 +75,7 @@ pub(super) async fn play(
     Ok(Some(Outcome { plot: act.plot, policy: act.policy.clone(), rate, results }))
 }
 
-/// What is shown of the servers, which are in the order of the cast.
+/// Rows of the servers, in the order of the cast.
 fn lines(members: &[MemberView], pasts: Vec<Past>) -> Vec<Line> {
     let line = |((part, member), past): ((&Part, &MemberView), Past)| {
         Line::new(part.name.to_owned(), 1.0 / part.slowdown, member, past)
@@ -91,13 +91,13 @@ enum Event {
     Undrain,
 }
 
-/// The server that crashes, and the one that is drained.
+/// Index of the server that crashes. `DRAINED` is that of the one that is drained.
 const CRASHING: usize = 0;
 const DRAINED: usize = 2;
 
-/// What is still to happen in an act, and what has.
+/// Events of an act that are still to come, and those so far.
 struct Script {
-    /// With the second at which it is due.
+    /// Events with their times in seconds.
     events: Vec<(f64, Event)>,
     news: Vec<String>,
 }

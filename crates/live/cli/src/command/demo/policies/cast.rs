@@ -16,7 +16,7 @@ pub(super) struct Part {
     pub(super) slowdown: f64,
 }
 
-/// Of unequal speed, and the configuration does not say so.
+/// Servers of unequal speed, which the configuration does not know.
 pub(super) const CAST: [Part; 4] = [
     Part { name: "fast-1", slowdown: 1.0 },
     Part { name: "fast-2", slowdown: 1.0 },
@@ -24,22 +24,22 @@ pub(super) const CAST: [Part; 4] = [
     Part { name: "slow", slowdown: 1.6 },
 ];
 
-/// Service time of a BYE on a server without slowdown; exponentially distributed, as is everything here.
+/// Mean service time of a BYE on a server without slowdown. Service times are exponentially distributed.
 const SERVICE: Duration = Duration::from_millis(2);
 /// Work of a call, INVITE and BYE, in BYEs.
 const CALL_WORK: f64 = 2.75;
-/// Requests that a server holds: at most 0.45 s of work, less than T1, so that nobody repeats what only waits.
+/// Requests that a server holds: at most 0.45 s of work, less than T1, so that waiting requests are not retransmitted.
 const QUEUE_MAX: usize = 100;
-/// Mean time that calls last. Short, so that an act has an end soon after its last call has started.
+/// Mean duration of calls. It is short, so that an act ends soon after its last call has started.
 const HOLD: Duration = Duration::from_millis(400);
 
-/// Calls a second at this share of all servers' capacity.
+/// Calls a second at this share of the capacity of all servers.
 pub(super) fn rate(load: f64) -> f64 {
     let speed: f64 = CAST.iter().map(|part| 1.0 / part.slowdown).sum();
     load * speed / (SERVICE.as_secs_f64() * CALL_WORK)
 }
 
-/// Everything that runs during an act.
+/// All programs of an act.
 pub(super) struct Cast {
     rng: Rng,
     servers: Vec<Option<Running<AnswererResults>>>,
@@ -51,7 +51,7 @@ pub(super) struct Cast {
 impl Cast {
     /// Starts the servers, the balancer before them, and calls at `rate` a second for `seconds`.
     pub(super) async fn open(policy: &str, rate: f64, seconds: f64) -> Result<Self> {
-        // The same for each policy.
+        // The same seed for each policy.
         let rng = Rng::from_seed(SEED);
         let servers = CAST.iter().map(|part| Ok(Some(part.start(ANY, &rng)?)));
         let servers = servers.collect::<Result<Vec<_>>>()?;
@@ -66,7 +66,7 @@ impl Cast {
         Ok(Self { rng, servers, addresses, caller, balancer })
     }
 
-    /// Kills a server: its port is closed, what it knew is forgotten.
+    /// Kills a server: its port is closed and its state is lost.
     pub(super) fn crash(&mut self, index: usize) -> Result<()> {
         if let Some(running) = self.servers[index].take() {
             running.stop()?;
@@ -74,7 +74,7 @@ impl Cast {
         Ok(())
     }
 
-    /// Starts it again.
+    /// Starts a killed server again.
     pub(super) fn restart(&mut self, index: usize) -> Result<()> {
         self.servers[index] = Some(CAST[index].start(self.addresses[index], &self.rng)?);
         Ok(())
@@ -85,7 +85,7 @@ impl Cast {
         drained.map(drop).map_err(|error| anyhow!(error))
     }
 
-    /// What the balancer knows of each server, in the order of the cast.
+    /// Returns the members of the balancer, in the order of the cast.
     pub(super) async fn members(&self) -> Result<Vec<MemberView>> {
         let figures = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?;
         let mut members = figures.members.members;
@@ -93,7 +93,7 @@ impl Cast {
         Ok(members)
     }
 
-    /// Ends everything; what the callers measured.
+    /// Stops everything, and returns the results of the callers.
     pub(super) async fn close(self) -> Result<CallResults> {
         let results = self.caller.stop()?.results;
         self.balancer.close().await?;
@@ -113,7 +113,7 @@ impl Part {
     }
 }
 
-/// The table of the balancer.
+/// The table of the pool.
 fn pool(policy: &str, members: &[SocketAddr]) -> String {
     let members: Vec<_> = members.iter().map(ToString::to_string).collect();
     format!(

@@ -1,4 +1,4 @@
-//! `sarabande demo`: the same calls with one policy of the balancer after the other, and a server that crashes.
+//! `sarabande demo`: the same calls with one policy after the other, and a server that crashes.
 
 mod act;
 mod cast;
@@ -15,28 +15,28 @@ use tokio::signal::unix::SignalKind;
 
 #[derive(clap::Args)]
 pub(crate) struct PolicyArguments {
-    /// How long calls are made with each policy.
+    /// Time in which calls are made with each policy.
     #[arg(long, default_value_t = 7.0, value_parser = super::seconds)]
     seconds: f64,
-    /// Show this policy only; may be given several times. By default five of them, and a crash.
+    /// Show this policy only; may be given several times. Default: five policies and a crash.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(KNOWN))]
     policy: Vec<String>,
-    /// Two policies for 1.5 s each and a crash: some ten seconds in all.
+    /// Two policies for 1.5 s each and a crash: about ten seconds in all.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
 }
 
-/// All that can be asked for.
+/// Values of `--policy`.
 const KNOWN: [&str; 8] = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "tlwl-2", "rwma"];
-/// From the paper's worst to its best.
+/// Default policies, from the paper's worst to its best.
 const POLICIES: [&str; 5] = ["round-robin", "hash", "cjsq", "tjsq", "tlwl"];
 const QUICK_POLICIES: [&str; 2] = ["round-robin", "tlwl"];
 const QUICK_SECONDS: f64 = 1.5;
 
-/// Share of all servers' capacity that the calls of a comparison take. A server that gets its share by number and not
-/// by speed is close to its limit then.
+/// Calls of a comparison, as a share of the capacity of all servers. A slow server with as many calls as a fast one is
+/// then close to its limit.
 const LOAD: f64 = 0.7;
-/// The same in the act with the crash: the rest of the servers can bear it.
+/// The same in the act with the crash, in which the remaining servers can serve all calls.
 const CRASH_LOAD: f64 = 0.5;
 
 pub(super) fn run(arguments: &PolicyArguments) -> Result<()> {
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &PolicyArguments) -> Result<()> {
     verdict(&outcomes)
 }
 
-/// Plays the acts; fewer when somebody has seen enough, and then says what is missing.
+/// Plays the acts. If the user quits, it returns a text that says which acts are missing.
 async fn play(arguments: &PolicyArguments) -> Result<(Vec<Outcome>, Option<String>)> {
     let mut screen = Screen::<Told>::open(&[SignalKind::interrupt()])?;
     let acts = acts(arguments);
@@ -83,7 +83,7 @@ fn acts(arguments: &PolicyArguments) -> Vec<Act> {
     acts
 }
 
-/// What must not happen, whatever the machine.
+/// Returns an error if new calls were lost or went to a wrong server, which is a fault on any machine.
 fn verdict(outcomes: &[Outcome]) -> Result<()> {
     let wrong: u64 = outcomes.iter().map(|outcome| outcome.results.wrong_server).sum();
     let lost: u64 = outcomes.iter().map(|outcome| calls_lost(&outcome.results)).sum();

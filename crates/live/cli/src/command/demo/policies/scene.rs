@@ -1,28 +1,28 @@
-//! What an act is, what a moment of it shows, and what has come of it.
+//! An act, a moment of it, and its results.
 
 use super::cast::CAST;
 use crate::picture::Line;
 use load::CallResults;
 
-/// What happens in an act.
+/// Events of an act.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plot {
-    /// Nothing but calls.
+    /// Calls only.
     Compare,
-    /// A server crashes and comes back, then another is drained and taken back.
+    /// A server crashes and comes back, then another one is drained and taken back.
     Crash,
 }
 
 pub(super) struct Act {
     pub(super) plot: Plot,
     pub(super) policy: String,
-    /// Share of all servers' capacity.
+    /// Load as a share of the capacity of all servers.
     pub(super) load: f64,
-    /// How long calls are started.
+    /// Time in which calls are started, in seconds.
     pub(super) seconds: f64,
 }
 
-/// What came of an act.
+/// Results of an act.
 pub(super) struct Outcome {
     pub(super) plot: Plot,
     pub(super) policy: String,
@@ -39,13 +39,13 @@ pub(super) fn calls_lost(results: &CallResults) -> u64 {
         + results.calls_answered_late
 }
 
-/// Answered calls that could not be ended: their server had forgotten them.
+/// Answered calls that could not be ended, because their server had lost them.
 pub(super) fn calls_broken(results: &CallResults) -> u64 {
     results.bye_refused.values().sum::<u64>() + results.bye_timeouts
 }
 
 impl Outcome {
-    /// Load of the busiest server over the mean of all.
+    /// Load of the busiest server, divided by the mean of all.
     pub(super) fn imbalance(&self) -> f64 {
         let load = CAST.iter().map(|part| {
             let calls = self.results.calls_by_server.get(part.name).copied().unwrap_or(0);
@@ -56,17 +56,17 @@ impl Outcome {
     }
 }
 
-/// One moment of an act, to be shown.
+/// A moment of an act to show.
 pub(super) struct Scene<'a> {
-    /// Number of the act, of how many.
+    /// Number of the act and of all acts.
     pub(super) number: &'a str,
     pub(super) act: &'a Act,
-    /// Since its begin, in seconds.
+    /// Seconds since the start of the act.
     pub(super) seconds: f64,
     pub(super) lines: Vec<Line>,
     pub(super) results: CallResults,
-    /// What happened in it.
+    /// Events so far.
     pub(super) news: &'a [String],
-    /// The acts before.
+    /// Results of earlier acts.
     pub(super) outcomes: &'a [Outcome],
 }

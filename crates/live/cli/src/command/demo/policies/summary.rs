@@ -1,10 +1,10 @@
-//! What the demo has shown, in words.
+//! Results of the demo as text.
 
 use super::scene::{Outcome, Plot, calls_broken, calls_lost};
 use crate::command::load::table;
 use std::fmt::Write as _;
 
-/// What the acts have shown.
+/// Text of the results.
 pub(super) fn text(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     let compared: Vec<_> = outcomes.iter().filter(|outcome| outcome.plot == Plot::Compare).collect();

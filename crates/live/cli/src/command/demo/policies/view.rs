@@ -1,4 +1,4 @@
-//! The live view: what the servers do now, what the callers see, and what the policies before have come to.
+//! The live view: the servers, the callers, and the results of earlier policies.
 
 use super::cast::rate;
 use super::scene::{Outcome, Plot, Scene, calls_broken, calls_lost};
@@ -10,7 +10,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 
-/// Most rows of the lowest part, frame included.
+/// Largest height of the lowest part, with its frame.
 const BELOW_MAX: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
@@ -64,7 +64,7 @@ fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     draw_text(frame, area, "callers, timed from when a call should start", text);
 }
 
-/// A bar a policy: the slowest percent of its calls.
+/// Draws a bar for each policy: the 99th percentile of its calls.
 fn draw_outcomes(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let compared: Vec<_> = scene.outcomes.iter().filter(|outcome| outcome.plot == Plot::Compare).collect();
     let p99 = |outcome: &Outcome| outcome.results.invite_response.percentile_us(99.0);

@@ -1,4 +1,4 @@
-//! The proxies of the demo: three in a row, each on a processor that is a model.
+//! The proxies of the demo: three in a row, each on a model of a processor.
 
 use super::phones::{DOMAIN, USERS};
 use crate::command::demo::stage::Element;
@@ -15,39 +15,39 @@ use std::path::{Path, PathBuf};
 /// A proxy of the row.
 pub(super) struct Part {
     pub(super) name: &'static str,
-    /// How many calls it carries, as part of those of the first one.
+    /// Capacity relative to the first proxy.
     pub(super) speed: f64,
 }
 
-/// From the one that the phones call by to the one that they register with. That one has all state, since it rings
-/// the phones, and so a larger machine.
+/// From the proxy that the phones call through to the one that they register with. The last one forks to the phones and
+/// therefore has all state, so it is a faster machine.
 pub(super) const CAST: [Part; 3] =
     [Part { name: "edge", speed: 1.0 }, Part { name: "core", speed: 1.0 }, Part { name: "home", speed: 1.5 }];
 
-/// The last one's place.
+/// Index of the last proxy.
 const HOME: usize = CAST.len() - 1;
 
-/// What a processor that is a model can do in a second: so little that this machine has hardly anything to do.
+/// Steps that a model of a processor does in a second: so few that this machine is hardly loaded.
 const STEPS: f64 = 1_200.0;
-/// Steps of a call with all its state at a proxy, by the utilisation that the proxy tells at nine tenths of its
-/// load.
+/// Steps of a call with all its state at a proxy, measured by the utilisation that the proxy reports at nine tenths of
+/// its load.
 const CALL_STEPS: f64 = 9.3;
-/// Where a proxy counts as full: `high` of `[distribution]`, unless set.
+/// Load at which a proxy counts as full: the default of `high` of `[distribution]`.
 pub(super) const HIGH: f64 = 0.9;
 
 /// Calls a second of which the first proxy can keep all state.
 pub(super) const CARRIES: f64 = STEPS / CALL_STEPS;
 
-/// The proxies' addresses; the phones have another network, so that they are no neighbours.
+/// Network of the proxies. The phones are in another one, so that they are not neighbours.
 const NETWORK: &str = "127.0.83.0/24";
 
-/// The proxies at work.
+/// The running proxies.
 pub(super) struct Chain {
     proxies: Vec<Element>,
 }
 
 impl Chain {
-    /// Starts the last one first: each sends to the one behind it.
+    /// Starts the proxies, the last one first, because each needs the address of the next.
     pub(super) async fn open(password: &str) -> Result<Self> {
         let users = UsersFile::write(password)?;
         let mut proxies: Vec<Element> = Vec::new();
@@ -61,12 +61,12 @@ impl Chain {
         Ok(Self { proxies })
     }
 
-    /// Where calls go, and where phones register.
+    /// Addresses to which calls and registrations are sent.
     pub(super) fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.proxies[0].address, self.proxies[HOME].address)
     }
 
-    /// What each says of itself, in their order.
+    /// Returns the figures of the proxies, in their order.
     pub(super) async fn standings(&self) -> Result<Vec<Standing>> {
         let mut standings = Vec::new();
         for Element { handle, .. } in &self.proxies {
@@ -83,14 +83,14 @@ impl Chain {
     }
 }
 
-/// One that sends on, and shares out state.
+/// Configuration of a proxy that forwards and divides state.
 fn onward(next: SocketAddr) -> String {
     format!(
         "[distribution]\nneighbours = [\"{NETWORK}\"]\n[proxy]\nnext = [\"{next}\"]\nforward = \"distributed\"\n"
     )
 }
 
-/// The last one: who has registered there is called, and by anybody.
+/// Configuration of the last proxy: everyone may call its registered users.
 fn home(users: &Path) -> String {
     let users = users.display().to_string();
     format!(
@@ -99,7 +99,7 @@ fn home(users: &Path) -> String {
     )
 }
 
-/// The phones' accounts, which are gone with this.
+/// A file with the phones' accounts. Dropping it removes the file.
 struct UsersFile(PathBuf);
 
 impl UsersFile {
@@ -122,7 +122,7 @@ impl UsersFile {
 
 impl Drop for UsersFile {
     fn drop(&mut self) {
-        // What is left has hashes of a password that nobody uses any more.
+        // A remaining file has only hashes of a password that is not used any more.
         let _ = fs::remove_file(&self.0);
     }
 }

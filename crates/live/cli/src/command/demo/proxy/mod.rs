@@ -1,5 +1,5 @@
-//! `sarabande demo proxy`: phones that register and call each other through proxies in a row, which share out who
-//! keeps the state of the calls.
+//! `sarabande demo proxy`: phones that register and call each other through three proxies in a row, which divide the
+//! state of the calls.
 
 mod chain;
 mod output;
@@ -19,10 +19,10 @@ use scene::Outcome;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How long each phase lasts.
+    /// Length of each phase.
     #[arg(long, default_value_t = 10.0, value_parser = super::seconds)]
     seconds: f64,
-    /// Phases of 5 s, and fewer of them: some fifteen seconds in all.
+    /// Three phases of 5 s: about fifteen seconds in all.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
 }
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     verdict(&outcome)
 }
 
-/// What must not happen, whatever the machine.
+/// Returns an error if calls or registrations failed, which is a fault on any machine.
 fn verdict(outcome: &Outcome) -> Result<()> {
     match (outcome.lost(), outcome.calls.wrong_server, outcome.registrations.failed) {
         (0, 0, 0) => Ok(()),

@@ -1,4 +1,4 @@
-//! Shows a moment of the demo: as a picture, or as lines where there is no terminal.
+//! Shows a moment of the demo: as a picture, or as lines without a terminal.
 
 use super::chain::{CAST, Part};
 use super::phases::Phase;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use ratatui::Frame;
 
 impl stage::Scene for Scene<'_> {
-    /// The name of the phase that lines are of.
+    /// Name of the phase that was printed last.
     type Told = Option<&'static str>;
 
     fn draw(&self, frame: &mut Frame<'_>) {

@@ -1,12 +1,12 @@
 //! The phases of the demo.
 
-/// A time of steady load.
+/// A phase of constant load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
-    /// What it shows.
+    /// Text about what the phase shows.
     pub(super) shows: &'static str,
-    /// Calls, as part of those of which one proxy can keep all state.
+    /// Load as a share of the calls of which one proxy can keep all state.
     pub(super) load: f64,
 }
 
@@ -17,6 +17,6 @@ pub(super) const PHASES: [Phase; 5] = [
     Phase { name: "too much", load: 1.25, shows: "both are full, and refuse the rest" },
     Phase { name: "quiet again", load: 0.5, shows: "the first takes it all back" },
 ];
-/// Those of the quick demo, by their place.
+/// Indices of the phases of the quick demo.
 pub(super) const QUICK: [usize; 3] = [0, 2, 4];
 pub(super) const QUICK_SECONDS: f64 = 5.0;

@@ -1,4 +1,4 @@
-//! The two phones: each registers, takes calls, and calls the other one.
+//! The two phones: each registers, answers calls, and calls the other one.
 
 use super::registration::{Account, Registration};
 use crate::command::demo::stage::{ANY, SEED, answer, call};
@@ -15,24 +15,24 @@ use std::time::Duration;
 pub(super) const DOMAIN: &str = "demo.example";
 pub(super) const USERS: [&str; 2] = ["alice", "bob"];
 
-/// How often each phone registers again. Far more often than a real one, so that there is something to see.
+/// Interval of registrations: far shorter than that of real phones, so that the demo has some to show.
 const REFRESH: Duration = Duration::from_secs(2);
-/// How registering has gone so far.
+/// Counts of registrations.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Registered {
-    /// Phones whose last REGISTER was granted.
+    /// Phones whose last REGISTER was accepted.
     pub(super) phones: usize,
     pub(super) granted: u64,
     pub(super) failed: u64,
 }
 
-/// The phones, registered.
+/// The registered phones.
 pub(super) struct Phones {
-    /// They answer as long as they are there.
+    /// Answerers, which run until they are dropped.
     _answerers: Vec<Running<AnswererResults>>,
     rng: Rng,
     registered: Arc<Mutex<Registered>>,
-    /// Ends the thread that registers when it is gone.
+    /// Dropping it ends the thread that registers.
     end: Option<Sender<()>>,
     registering: Option<JoinHandle<()>>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Phones {
 /// Calls of the phones.
 pub(super) struct Calls(Vec<Running<CallResults>>);
 
-/// A phone that takes calls, and has still to be registered.
+/// Phones that answer calls and are not registered yet.
 pub(super) struct Ringing {
     answerers: Vec<Running<AnswererResults>>,
     rng: Rng,
@@ -69,7 +69,7 @@ impl Ringing {
         let (end, ended) = channel();
         let of_thread = Arc::clone(&registered);
         let registering = std::thread::Builder::new().name("phones".to_owned()).spawn(move || {
-            // Until the other end is gone.
+            // Until the sender is dropped.
             while ended.recv_timeout(REFRESH) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 let granted = registrations.iter_mut().filter_map(|phone| phone.refresh().ok()).count();
                 let mut registered = of_thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +87,7 @@ impl Phones {
         *self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// They call each other by way of `entry`, each as `plan` says, and hang up after `hold` in the mean.
+    /// Starts calls between the phones through `entry`, each phone by `plan`, with calls of the mean duration `hold`.
     pub(super) fn call(&self, entry: SocketAddr, plan: &ArrivalPlan, hold: Duration) -> Result<Calls> {
         let caller = |(user, callee): (&&str, &&str)| {
             let rng = self.rng.fork(&format!("{user} calls"));
@@ -98,7 +98,7 @@ impl Phones {
 }
 
 impl Calls {
-    /// Of both phones.
+    /// Results of both phones.
     pub(super) fn results(&self) -> CallResults {
         let mut sum = CallResults::default();
         self.0.iter().for_each(|caller| sum.merge(&caller.snapshot().results));
@@ -109,7 +109,7 @@ impl Calls {
         self.0.iter().all(Running::is_finished)
     }
 
-    /// They begin no more calls, and end those that there are.
+    /// Starts no more calls, and ends those in progress.
     pub(super) fn wind_down(&self) {
         self.0.iter().for_each(Running::wind_down);
     }
@@ -119,7 +119,7 @@ impl Drop for Phones {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.registering.take() {
-            // A panic there is told by its message.
+            // A panic of the thread has printed its message.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Has the phones call by way of the proxies, phase by phase, and shows it.
+//! Runs the demo: the phones call through the proxies, phase by phase.
 
 use super::chain::{CARRIES, Chain, HIGH};
 use super::phases::Phase;
@@ -11,12 +11,12 @@ use load::{ArrivalPlan, ArrivalProcess, CallResults, RateStep, Times};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::SignalKind;
 
-/// Mean time that calls last.
+/// Mean duration of calls.
 const HOLD: Duration = Duration::from_millis(500);
-/// How long the last calls may take to end: that is repeated once or twice, if need be.
+/// Longest wait for the last calls, in seconds: one or two retransmissions.
 const PATIENCE: f64 = 5.0;
 
-/// Plays all phases, or until somebody has seen enough.
+/// Plays all phases, or until the user quits.
 pub(super) async fn play(phases: &[Phase], seconds: f64) -> Result<Outcome> {
     let password = format!("{:016x}", random());
     let mut screen = Screen::open(&[SignalKind::interrupt()])?;
@@ -29,7 +29,7 @@ pub(super) async fn play(phases: &[Phase], seconds: f64) -> Result<Outcome> {
     outcome
 }
 
-/// Of each of the two phones: half of the calls, which come at these rates, each for so long.
+/// Schedule of each of the two phones: half of the calls of these rates, each rate for `seconds`.
 fn plan(rates: &[f64], seconds: f64) -> ArrivalPlan {
     let step = |(number, rate): (u32, &f64)| RateStep {
         at: Duration::from_secs_f64(seconds) * number,
@@ -37,7 +37,7 @@ fn plan(rates: &[f64], seconds: f64) -> ArrivalPlan {
         ramp: false,
     };
     ArrivalPlan {
-        // Chance would move the shares from one second to the next, and hide what moves them.
+        // Random arrivals would move the shares from second to second, and hide the effect of the load.
         process: ArrivalProcess::Constant,
         steps: (0..).zip(rates).map(step).collect(),
         calls_max: None,
@@ -72,7 +72,7 @@ async fn show(
             break;
         }
         let results = calls.results();
-        // What the phase before has come to is what was seen last in it.
+        // The last moment of a phase is its result.
         while now >= seconds * (ended.len() + 1) as f64 && ended.len() < phases.len() {
             ended.push(end(ended.len(), std::mem::take(&mut last)));
             before = results.clone();

@@ -7,8 +7,7 @@ use std::time::Duration;
 use wire::build::RequestBuilder;
 use wire::{AuthText, Challenge, Credentials, Message};
 
-/// How long to wait for an answer before the request is sent again, and how often it is sent. A refused one is sent again
-/// after as long.
+/// Wait for an answer before a request is sent again, and after a 503. `TRIES` is the number of attempts.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 6;
 
@@ -17,22 +16,22 @@ pub(super) struct Account {
     pub(super) user: &'static str,
     pub(super) domain: &'static str,
     pub(super) password: String,
-    /// Where calls are taken.
+    /// Address at which calls are answered.
     pub(super) contact: SocketAddr,
     pub(super) registrar: SocketAddr,
 }
 
-/// Registers an account again and again, each time with the nonce that it has, until that is too old.
+/// Registers an account repeatedly, with the same nonce until it is too old.
 pub(super) struct Registration {
     account: Account,
     socket: UdpSocket,
-    /// Of the one registration that all REGISTER requests are about (RFC 3261 §10.2).
+    /// Call-ID of all REGISTER requests of this registration (RFC 3261 §10.2).
     call_id: String,
     cseq: u32,
     challenged: Option<Challenged>,
 }
 
-/// What a challenge asks for, and how often it has been answered.
+/// Contents of a challenge, and how often it was answered.
 struct Challenged {
     nonce: Vec<u8>,
     opaque: Option<Vec<u8>>,
@@ -48,16 +47,16 @@ impl Registration {
         Ok(Self { account, socket, call_id, cseq: 0, challenged: None })
     }
 
-    /// Registers the contact. Fails when it is refused, or nobody answers.
+    /// Registers the contact. Fails if it is refused, or if no answer comes.
     pub(super) fn refresh(&mut self) -> Result<()> {
         for _ in 0..TRIES {
             let answer = self.exchange()?;
             let message = wire::scan(&answer).map_err(|_| anyhow!("the answer is no SIP message"))?;
             match message.status() {
                 Some(200) => return Ok(()),
-                // The first one, or the nonce is too old (RFC 3261 §22.3).
+                // The first request, or the nonce is too old (RFC 3261 §22.3).
                 Some(401) => self.challenged = Some(read(&message)?),
-                // A full proxy takes it later.
+                // A full proxy accepts it later.
                 Some(503) => std::thread::sleep(PATIENCE),
                 status => bail!("REGISTER of {} is answered with {}", self.account.user, status.unwrap_or(0)),
             }
@@ -65,7 +64,7 @@ impl Registration {
         bail!("{} is challenged or refused again and again", self.account.user)
     }
 
-    /// Sends a request, and again until its final response comes.
+    /// Sends a request, and repeats it until its final response comes.
     fn exchange(&mut self) -> Result<Vec<u8>> {
         self.cseq += 1;
         let local = self.socket.local_addr()?;
@@ -106,7 +105,7 @@ impl Registration {
     }
 }
 
-/// The first challenge that is understood: the server prefers it (RFC 8760 §2.4).
+/// Returns the first challenge with a known algorithm, which the server prefers (RFC 8760 §2.4).
 fn read(message: &Message<'_>) -> Result<Challenged> {
     let challenges = message.headers("WWW-Authenticate").filter_map(|value| Challenge::parse(value).ok());
     let mut known = challenges.filter_map(|challenge| {

@@ -1,4 +1,4 @@
-//! What the demo shows: the proxies, the phones, and what each phase has come to.
+//! Data that the demo shows: the proxies, the phones, and the results of each phase.
 
 use super::chain::{CAST, HIGH};
 use super::phases::Phase;
@@ -7,22 +7,22 @@ use crate::picture::Rate;
 use load::{CallResults, Times};
 use server::figures::Standing;
 
-/// What a proxy says of itself.
+/// Figures of a proxy.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Line {
-    /// How busy it is, from 0 to 1.
+    /// Load, from 0 to 1.
     pub(super) busy: f64,
-    /// Of the calls lately, those whose state it keeps, from 0 to 1; `None` without calls.
+    /// Share of the recent calls whose state it keeps, from 0 to 1; `None` without calls.
     pub(super) keeps: Option<f64>,
-    /// New calls a second, lately.
+    /// Recent rate of new calls a second.
     pub(super) calls_per_second: f64,
-    /// Transactions that it has.
+    /// Open transactions.
     pub(super) transactions: usize,
-    /// Whether it tells the one before to send no more calls without state.
+    /// Whether it tells the proxy before it to send no more calls without state.
     pub(super) throttles: bool,
 }
 
-/// Counts of the proxies a moment ago.
+/// Earlier counts of the proxies.
 pub(super) struct Tracks([(Rate, Rate); CAST.len()]);
 
 impl Tracks {
@@ -40,8 +40,7 @@ impl Tracks {
 fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Line {
     let Some(proxy) = &standing.proxy else { return Line::default() };
     let sharing = proxy.distribution.unwrap_or_default();
-    // A request for a user is a fork, which has its state where it forks: there is nothing to decide, and nothing
-    // counted as shared.
+    // A request for a user is a fork. Its state is always where it forks, so nothing is decided or counted as divided.
     let rung = standing.registrar.as_ref().map_or(0, |home| home.look_ups.found_total);
     let is_home = standing.registrar.is_some();
     let kept = kept.sample(seconds, sharing.kept_total + rung);
@@ -56,49 +55,49 @@ fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Li
     }
 }
 
-/// One moment, to be shown.
+/// A moment to show.
 pub(super) struct Scene<'a> {
     pub(super) phase: Phase,
-    /// Its number, and how many there are.
+    /// Number of the phase, and of all phases.
     pub(super) number: (usize, usize),
-    /// Calls a second that are offered.
+    /// Arrivals, in calls a second.
     pub(super) rate: f64,
-    /// Since the beginning, and of how many, in seconds.
+    /// Seconds since the start; `total`: of the whole demo.
     pub(super) seconds: f64,
     pub(super) total: f64,
     pub(super) lines: Vec<Line>,
     pub(super) registered: Registered,
-    /// Counts of all calls, times of this phase.
+    /// Counts of all calls, and times of this phase.
     pub(super) calls: CallResults,
-    /// The phases before.
+    /// Results of earlier phases.
     pub(super) ended: &'a [Ended],
 }
 
 impl Scene<'_> {
-    /// Where in the demo it is.
+    /// Text about the position in the demo.
     pub(super) fn place(&self) -> String {
         let (number, of) = self.number;
         format!("phase {number}/{of} ")
     }
 }
 
-/// What a phase has come to.
+/// Results of a phase.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) phase: Phase,
-    /// Calls a second that were offered.
+    /// Arrivals, in calls a second.
     pub(super) rate: f64,
     pub(super) lines: Vec<Line>,
-    /// Of the phase's calls: from the INVITE to the 200.
+    /// Times from the INVITE to the 200, of the calls of the phase.
     pub(super) times: Times,
 }
 
-/// What came of it all.
+/// Results of the demo.
 pub(super) struct Outcome {
     pub(super) ended: Vec<Ended>,
     pub(super) calls: CallResults,
     pub(super) registrations: Registered,
-    /// What is missing since somebody has seen enough.
+    /// Text about what is missing because the user has quit.
     pub(super) quit: Option<String>,
 }
 
@@ -107,24 +106,24 @@ impl Outcome {
         refused(&self.calls)
     }
 
-    /// Calls that failed otherwise.
+    /// Calls that failed for other reasons than a refusal.
     pub(super) fn lost(&self) -> u64 {
         self.calls.calls_failed() - self.refused()
     }
 }
 
-/// Calls that a proxy refused since it was full: with 503, or 500 where it stands behind the first one, whose client
-/// must not take a 503 for its own (RFC 3261 §16.7).
+/// Calls that a full proxy refused: with 503, or with 500 by a proxy behind the first one, which does not forward a 503
+/// (RFC 3261 §16.7).
 pub(super) fn refused(calls: &CallResults) -> u64 {
     [500, 503].iter().filter_map(|status| calls.calls_refused.get(status)).sum()
 }
 
-/// A part as percent.
+/// A share as percent.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.0} %", 100.0 * part)
 }
 
-/// The same of what may not be known.
+/// A share as percent, or a dash.
 pub(super) fn known_percent(part: Option<f64>) -> String {
     part.map_or_else(|| "-".to_owned(), percent)
 }

@@ -1,11 +1,11 @@
-//! What the demo has shown, in words.
+//! Results of the demo as text.
 
 use super::chain::{CARRIES, CAST};
 use super::scene::{Outcome, known_percent, percent};
 use crate::command::load::table;
 use std::fmt::Write as _;
 
-/// What the phases have shown.
+/// Text of the results.
 pub(super) fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
     if !outcome.ended.is_empty() {

@@ -1,4 +1,4 @@
-//! The live view: the proxies in a row, the phones, and what the phases before have come to.
+//! The live view: the proxies in a row, the phones, and the results of earlier phases.
 
 use super::chain::{CAST, HIGH, Part};
 use super::phases::PHASES;
@@ -135,7 +135,7 @@ mod tests {
             " q quits ",
         ];
         assert_shown(&rows(|frame| draw(frame, &scene)), &shown);
-        // What a phase shows is not cut off, either.
+        // The text of a phase must not be cut off either.
         for phase in PHASES {
             let before = format!("phase 1/5 {}  12345 calls/s  ", phase.name);
             assert!(before.len() + phase.shows.len() <= 76, "{}", phase.shows);

@@ -1,5 +1,5 @@
-//! Asks an API server over HTTP/1.1, one connection a question: over TLS, or in plain text where `kubectl proxy`
-//! speaks TLS in its place.
+//! A client of an API server over HTTP/1.1, with one connection for each request. The connection uses TLS, or plain
+//! text to `kubectl proxy`.
 
 use super::tls;
 use axum::body::Body as RequestBody;
@@ -16,25 +16,24 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Bytes of an answer: thousands of pods.
+/// Limit of an answer in bytes: thousands of pods.
 const MOST: usize = 64 << 20;
-/// Longest message of an API server that is shown, in characters.
+/// Limit of an API server's message in the log, in characters.
 const SHOWN: usize = 200;
 
-/// Where an API server is asked.
 pub(super) struct Api {
-    /// HOST:PORT, or why that is not known.
+    /// HOST:PORT, or why the address is unknown.
     authority: Result<String, String>,
-    /// Whose signature its certificate has to have; `None`: nothing is encrypted.
+    /// File of the trusted certificates; `None`: plain text.
     ca_file: Option<PathBuf>,
     token_file: Option<PathBuf>,
     pub(super) timeout: Duration,
 }
 
-/// Why there is no answer that is of use.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Another client has changed the same object (409): it is to be read again.
+    /// Another client has changed the same object (409), which has to be read again.
     Conflict,
     /// The requested version is too old (410).
     Gone,
@@ -66,7 +65,6 @@ impl Api {
         Self { authority, ca_file, token_file: config.token_file.clone(), timeout }
     }
 
-    /// Reads an object.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Refusal> {
         self.whole(Method::GET, path, None).await
     }
@@ -76,7 +74,8 @@ impl Api {
         self.whole(Method::PATCH, path, Some(change)).await
     }
 
-    /// What an endless answer says, as far as lines are complete. A server that says nothing for `silence` is gone.
+    /// Sends a request whose answer has no end, and returns its lines. A server that sends nothing for `silence` counts
+    /// as dead.
     pub(super) async fn lines(&self, path: &str, silence: Duration) -> Result<Lines, Refusal> {
         let response = self.in_time(self.answer(Method::GET, path, None)).await?;
         if response.status() == StatusCode::OK {
@@ -131,7 +130,7 @@ impl Api {
             .header(HOST, authority)
             .header(ACCEPT, "application/json");
         if let Some(file) = &self.token_file {
-            // A token of a service account is another one every hour.
+            // The token of a service account changes every hour.
             let token = std::fs::read_to_string(file).map_err(|error| {
                 Refusal::Other(format!("the token {} cannot be read: {error}", file.display()))
             })?;
@@ -144,7 +143,7 @@ impl Api {
         request.body(body).map_err(|error| other("cannot be asked", error))
     }
 
-    /// Why it refuses, as it says itself, and what can be done.
+    /// Returns the server's reason for a refusal, with a remedy.
     async fn refused(&self, response: Response<Incoming>) -> Refusal {
         let status = response.status();
         let remedy = match status {
@@ -170,7 +169,7 @@ impl Api {
     }
 }
 
-/// Where the pods of a cluster find its API server.
+/// Returns the address of the API server from the environment of a pod.
 fn in_pod(environment: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let known = |name: &str| {
         environment(name).filter(|text| !text.is_empty()).ok_or_else(|| {
@@ -178,11 +177,10 @@ fn in_pod(environment: impl Fn(&str) -> Option<String>) -> Result<String, String
         })
     };
     let (host, port) = (known("KUBERNETES_SERVICE_HOST")?, known("KUBERNETES_SERVICE_PORT")?);
-    // An IPv6 address comes without brackets.
+    // The variable has an IPv6 address without brackets.
     Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }
 
-/// Sends a request over a connection that is there.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<RequestBody>,
@@ -190,7 +188,7 @@ async fn exchange(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| other("no HTTP", error))?;
-    // Ends with the answer, which says what went wrong.
+    // The task ends with the answer, which also reports errors.
     tokio::spawn(async move { drop(connection.await) });
     sender.send_request(request).await.map_err(|error| other("cut off", error))
 }
@@ -210,15 +208,15 @@ async fn all(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     Ok(bytes)
 }
 
-/// The next piece of an answer; `None` at its end.
+/// Returns the next piece of an answer; `None` at its end.
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
     let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
-    // Trailers are of no interest.
+    // Trailers are ignored.
     let bytes = frame.transpose().map_err(|error| other("cut off", error))?;
     Ok(bytes.map(|frame| frame.into_data().unwrap_or_default()))
 }
 
-/// Lines of JSON that come as things happen.
+/// Lines of JSON that arrive as events happen.
 pub(super) struct Lines {
     body: Incoming,
     read: Vec<u8>,
@@ -226,7 +224,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The next line; `None` when the server has ended the answer.
+    /// Returns the next line; `None` when the server has ended the answer.
     pub(super) async fn next(&mut self) -> Result<Option<Value>, Refusal> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

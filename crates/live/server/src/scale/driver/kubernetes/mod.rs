@@ -1,11 +1,11 @@
-//! Servers as pods: how many there are is the number of replicas of a `StatefulSet` or a Deployment, changed through
-//! their scale subresource; which pods there are is watched.
+//! Servers as pods. The number of servers is the number of replicas of a `StatefulSet` or a Deployment, changed through
+//! its scale subresource. The pods are watched.
 //!
-//! - Of a `StatefulSet` the pod with the highest ordinal goes first, so a server is its ordinal, and the last one
-//!   stops first.
-//! - Of a Deployment the pod goes that costs least, among those that are ready: the drained one is made to cost least
-//!   (`controller.kubernetes.io/pod-deletion-cost`), and nothing is done while others are not ready or go anyway.
-//!   Where the stop fails, or another pod has gone, the cost is taken back.
+//! - A `StatefulSet` deletes the pod with the highest ordinal first. A server is therefore identified by its ordinal,
+//!   and the last server stops first.
+//! - A Deployment deletes the ready pod with the lowest deletion cost first. The drained pod gets the lowest cost
+//!   (`controller.kubernetes.io/pod-deletion-cost`). Nothing is done while other pods are not ready or are being
+//!   deleted. If the stop fails, or another pod was deleted, the cost is reset.
 
 mod api;
 mod pods;
@@ -25,15 +25,15 @@ use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 
-/// Attempts to change the number of replicas, where another client changes the same object.
+/// Attempts to change the number of replicas while other clients change the same object.
 const ATTEMPTS: usize = 5;
-/// Less than the cost of any pod without the annotation, which is 0.
+/// Lower than the cost of any pod without the annotation, which is 0.
 const LEAST_COST: &str = "-2147483647";
 
-/// Starts and stops servers by the number of replicas.
+/// A driver that changes the number of replicas.
 pub(super) struct KubernetesDriver {
     target: Arc<Target>,
-    /// The pods, or why they are not known; `None` before the first answer.
+    /// The pods, or why they are unknown; `None` before the first answer.
     pods: Receiver<Option<Result<Pods, String>>>,
     watching: JoinHandle<()>,
 }
@@ -44,19 +44,18 @@ impl Drop for KubernetesDriver {
     }
 }
 
-/// The API server and the workload.
 struct Target {
     api: Api,
     workload: Workload,
-    /// As the configuration has it.
+    /// Namespace of the configuration.
     namespace: Option<String>,
 }
 
-/// How many replicas there are to be.
+/// The wanted number of replicas of a workload.
 struct Replicas {
     count: u32,
     version: String,
-    /// Which pods are meant.
+    /// Label selector of its pods.
     selector: String,
 }
 
@@ -85,7 +84,7 @@ impl Target {
     async fn replicas(&self) -> Result<Replicas, Refusal> {
         let scale = self.api.get(&self.scale_path()?).await?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        // A workload that is scaled to 0 has no number in its answer.
+        // The answer about a workload that is scaled to 0 has no number.
         let count = match &scale["spec"]["replicas"] {
             Value::Null if scale["spec"].is_object() => Some(0),
             number => number.as_u64().and_then(|count| u32::try_from(count).ok()),
@@ -96,13 +95,12 @@ impl Target {
         Ok(Replicas { count, version, selector: text(&scale["status"]["selector"]).unwrap_or_default() })
     }
 
-    /// Changes the number of replicas. `change` says from how many there are how many there shall be; `None`: nothing
-    /// is to be done.
+    /// Changes the number of replicas. `change` gets the present number and returns the new one, or `None` to leave it.
     async fn scale(&self, change: impl Fn(u32) -> Result<Option<u32>, String>) -> Result<(), String> {
         for _ in 0..ATTEMPTS {
             let replicas = self.replicas().await?;
             let Some(count) = change(replicas.count)? else { return Ok(()) };
-            // With the version nobody's change is overwritten.
+            // With `resourceVersion` the API server rejects the update if another client has changed the object.
             let patch = json!({
                 "metadata": { "resourceVersion": replicas.version },
                 "spec": { "replicas": count },
@@ -117,7 +115,7 @@ impl Target {
 }
 
 impl KubernetesDriver {
-    /// Begins to watch. Must be called on a Tokio runtime.
+    /// Starts to watch. Must be called on a Tokio runtime.
     pub(super) fn new(config: &KubernetesConfig, timeout: Duration) -> Self {
         let api = Api::new(config, timeout);
         let target = Target { api, workload: config.workload.clone(), namespace: config.namespace.clone() };
@@ -130,14 +128,14 @@ impl KubernetesDriver {
     async fn started(&self, server: &Server) -> Result<(), String> {
         let least = match self.target.workload {
             Workload::StatefulSet(_) => server.index + 1,
-            // Asked for again it is the same number.
+            // A repeated request has the same number.
             Workload::Deployment(_) => u32::try_from(server.count).unwrap_or(u32::MAX),
         };
         let tidied = match self.target.workload {
             Workload::StatefulSet(_) => Ok(()),
             Workload::Deployment(_) => self.take_back_old_costs().await,
         };
-        // A start needs nothing else; what is left to tidy up is told by the next stop.
+        // A start does not depend on the reset costs. A remaining lowest cost is reported by the next stop.
         self.target.scale(|count| Ok((count < least).then_some(least))).await?;
         if let Err(error) = tidied {
             tracing::warn!("scale: a pod may still be the first to go: {error}");
@@ -162,12 +160,12 @@ impl KubernetesDriver {
         }
     }
 
-    /// Has the pod of a Deployment go, and no other one.
+    /// Has this pod of a Deployment deleted, and no other pod.
     async fn stop_any(&self, server: &Server) -> Result<(), String> {
         let pods = self.pods().await?;
         let there = pods.alive().count();
         let Some((name, _)) = pods.alive().find(|(_, pod)| is_of(pod, server)) else {
-            // Without an address it was asked for and has never come.
+            // A server without an address was requested and has not come up.
             let is_awaited = server.address.is_none() && self.target.replicas().await?.count as usize > there;
             return if is_awaited { self.scale_down(there + 1).await } else { Ok(()) };
         };
@@ -178,24 +176,24 @@ impl KubernetesDriver {
             return Err(format!("pod {other} is not ready, and would go in place of {name}"));
         }
         under_way(self.target.replicas().await?.count, there)?;
-        // One that was to go before, and has not.
+        // Resets the cost of a pod that an earlier stop failed to delete.
         self.take_back_costs(&pods, Some(name)).await?;
         self.set_cost(name, Some(LEAST_COST)).await?;
         let done = self.scale_down(there).await;
         if done.is_err() {
-            // Somebody else's change takes another pod, or a later stop does. What fails here is told by that one.
+            // A change by another client would delete another pod, or a later stop does. A failure here is reported by
+            // that stop.
             let _ = self.set_cost(name, None).await;
         }
         done
     }
 
-    /// One replica less, if there shall be as many as there are.
+    /// Removes one replica if the wanted number equals the number of pods.
     async fn scale_down(&self, there: usize) -> Result<(), String> {
         self.target.scale(|count| under_way(count, there).map(|()| Some(count.saturating_sub(1)))).await
     }
 
-    /// No pod is to cost least, once there are as many as there shall be: another one has gone in place of one that
-    /// does.
+    /// Resets lowest costs once there are as many pods as wanted: another pod has then been deleted instead.
     async fn take_back_old_costs(&self) -> Result<(), String> {
         let pods = self.pods().await?;
         let costs = |(_, pod): (&String, &Pod)| pod.deletion_cost.as_deref() == Some(LEAST_COST);
@@ -205,7 +203,7 @@ impl KubernetesDriver {
         self.take_back_costs(&pods, None).await
     }
 
-    /// No pod but this one is to cost least.
+    /// Resets the lowest cost of all pods but `but`.
     async fn take_back_costs(&self, pods: &Pods, but: Option<&str>) -> Result<(), String> {
         for (name, pod) in pods.alive() {
             if but != Some(name) && pod.deletion_cost.as_deref() == Some(LEAST_COST) {
@@ -222,7 +220,7 @@ impl KubernetesDriver {
         Ok(())
     }
 
-    /// The pods as they were seen last.
+    /// Returns the last known pods.
     async fn pods(&self) -> Result<Pods, String> {
         let mut pods = self.pods.clone();
         let seen = pods.wait_for(Option::is_some).await.map_err(|_| "nobody watches the pods".to_owned())?;
@@ -244,8 +242,8 @@ impl KubernetesDriver {
     }
 }
 
-/// Whether a pod is this server. One without an address was given up: it is a pod that is not ready, and no other
-/// server's.
+/// Returns whether a pod is this server. A server without an address was given up; its pod is one that is not ready and
+/// belongs to no other server.
 fn is_of(pod: &Pod, server: &Server) -> bool {
     match server.address {
         Some(address) => pod.ips.contains(&address.ip()),
@@ -257,7 +255,8 @@ fn is_anothers(pod: &Pod, server: &Server) -> bool {
     server.others.iter().any(|other| pod.ips.contains(&other.ip()))
 }
 
-/// After a change before, ours or another's, one more might take a pod with calls.
+/// Returns an error while a change by us or another client is in progress. One more removal could then delete a pod
+/// with calls.
 fn under_way(count: u32, there: usize) -> Result<(), String> {
     if count as usize == there {
         return Ok(());

@@ -4,18 +4,16 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Of the pods of a Deployment that one goes first which costs least.
+/// Annotation of pods. When a Deployment shrinks, the pod with the lowest cost is deleted first.
 pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pod {
-    /// Of either family.
     pub(super) ips: Vec<IpAddr>,
     pub(super) is_ready: bool,
-    /// What of it was set for the choice of the pod that goes.
+    /// Value of the annotation [`DELETION_COST`].
     pub(super) deletion_cost: Option<String>,
-    /// It is there, and is to stay: neither being deleted, nor at its end.
+    /// Whether the pod exists and will stay, that is, is neither being deleted nor finished.
     pub(super) is_alive: bool,
 }
 
@@ -23,30 +21,29 @@ pub(super) struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pods {
     pub(super) pods: BTreeMap<String, Pod>,
-    /// Up to which change they are known.
+    /// Resource version up to which changes are known.
     pub(super) version: String,
 }
 
-/// The meaning of an event.
+/// Meaning of a watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// It has been taken note of.
+    /// The event was applied.
     Known,
-    /// Events since then are no longer available: all pods have to be listed anew (410).
+    /// The events are no longer available (410), so all pods have to be listed again.
     Gone,
-    /// The server cannot go on: why.
+    /// The watch cannot continue, with the cause.
     Failed(String),
 }
 
 impl Pods {
-    /// From a `PodList`.
     pub(super) fn listed(list: &Value) -> Self {
         let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         let pods = items.iter().filter_map(named).collect();
         Self { pods, version: version(list) }
     }
 
-    /// A watch has told this.
+    /// Applies a watch event.
     pub(super) fn take(&mut self, event: &Value) -> Event {
         let object = &event["object"];
         match event["type"].as_str() {
@@ -67,13 +64,13 @@ impl Pods {
         Event::Known
     }
 
-    /// The pods that exist and are to stay.
+    /// Returns the pods that exist and will stay.
     pub(super) fn alive(&self) -> impl Iterator<Item = (&String, &Pod)> {
         self.pods.iter().filter(|(_, pod)| pod.is_alive)
     }
 }
 
-/// Ordinal of the pod with this name, if it is one of this `StatefulSet`.
+/// Returns the ordinal of the pod with this name; `None` if it is no pod of this `StatefulSet`.
 pub(super) fn ordinal(set: &str, name: &str) -> Option<u32> {
     name.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
 }
@@ -90,7 +87,7 @@ fn named(pod: &Value) -> Option<(String, Pod)> {
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
     let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
     let is_alive = pod["metadata"]["deletionTimestamp"].is_null() && !is_over;
-    // `podIPs` has one of each family, the first of which is `podIP`.
+    // `podIPs` has an address of each family; the first one equals `podIP`.
     let all = status["podIPs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let all = all.iter().map(|of_family| &of_family["ip"]).chain([&status["podIP"]]);
     let ips: BTreeSet<IpAddr> = all.filter_map(|ip| ip.as_str()?.parse().ok()).collect();

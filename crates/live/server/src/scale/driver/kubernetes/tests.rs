@@ -1,4 +1,4 @@
-//! The driver against an API server that gives recorded answers, in order, and notes what it was asked.
+//! Tests of the driver with an API server that gives recorded answers in order and records the requests.
 
 use super::*;
 
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Answers as the API reference of Kubernetes 1.31 has them, shortened to what is read of them.
+/// Answers from the API reference of Kubernetes 1.31, shortened to the parts that are read.
 mod recorded {
     pub(super) const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
     pub(super) const CONFLICT: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on statefulsets.apps \"pbx\": the object has been modified; please apply your changes to the latest version and try again","reason":"Conflict","details":{"name":"pbx","group":"apps","kind":"statefulsets"},"code":409}"#;
@@ -27,7 +27,8 @@ mod recorded {
         )
     }
 
-    /// As "pbx-0 10.1.0.5 True", or with a deletion cost behind that; a pod without an address has "-".
+    /// Returns a pod from words such as "pbx-0 10.1.0.5 True", optionally with a deletion cost. A pod without an
+    /// address has "-".
     pub(super) fn pod(words: &str, version: u32) -> String {
         let words: Vec<_> = words.split(' ').collect();
         let [name, ip, ready, cost @ ..] = &words[..] else { panic!("{words:?}") };
@@ -56,15 +57,13 @@ mod recorded {
     }
 }
 
-/// What is answered to a request.
 enum Reply {
-    /// All of it.
     Whole(u16, String),
-    /// The beginning of an endless answer, which then ends as it should.
+    /// The beginning of an endless answer, which then ends regularly.
     Events(String),
-    /// The same, and then the connection is cut off, in the middle of a line.
+    /// The beginning of an endless answer, cut off in the middle of a line.
     Cut(String),
-    /// The beginning, and then nothing.
+    /// The beginning of an endless answer, then silence.
     Silent(String),
 }
 
@@ -72,17 +71,16 @@ fn config(workload: Workload, api_server: ApiServer, token_file: Option<PathBuf>
     KubernetesConfig { workload, namespace: Some("voice".to_owned()), api_server, token_file }
 }
 
-/// Where certificates are, and how they were made.
+/// Returns the folder of the certificates, which also explains how they were made.
 fn certificates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls")
 }
 
-/// A server that answers requests that begin like this, each of them once and in this order; whatever is asked beyond
-/// stays without an answer.
+/// A server that answers requests with these beginnings, each once and in this order. Further requests get no answer.
 struct Recorded {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
-    /// The tokens that it was shown.
+    /// Tokens of the requests.
     shown: Arc<Mutex<Vec<String>>>,
 }
 
@@ -91,7 +89,7 @@ impl Recorded {
         Self::listen(replies, None).await
     }
 
-    /// The same over TLS, with the certificate of the tests.
+    /// Does the same over TLS, with the certificate of the tests.
     async fn start_tls(replies: Vec<(&'static str, Reply)>) -> Self {
         let folder = certificates();
         let chain = CertificateDer::pem_file_iter(folder.join("server.pem")).expect("it is there");
@@ -120,7 +118,7 @@ impl Recorded {
                 tokio::spawn(async move {
                     match tls {
                         None => answer(stream, &script).await,
-                        // Who does not like the certificate goes away.
+                        // A client that rejects the certificate closes the connection.
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
                                 answer(stream, &script).await;
@@ -133,7 +131,7 @@ impl Recorded {
         Self { address, asked, shown }
     }
 
-    /// One that watches nothing, and has seen these.
+    /// Returns a driver that does not watch and knows these pods.
     fn still(&self, pods: Pods) -> KubernetesDriver {
         let mut driver = self.driver(any(), LONG);
         driver.watching.abort();
@@ -146,28 +144,27 @@ impl Recorded {
         KubernetesDriver::new(&config(workload, api_server, None), timeout)
     }
 
-    /// One that speaks TLS, at this name or address of the server.
+    /// Returns a driver that uses TLS, with this name or address of the server.
     fn tls_driver(&self, host: &str, ca: &str, token_file: Option<PathBuf>) -> KubernetesDriver {
         let authority = Some(format!("{host}:{}", self.address.port()));
         let api_server = ApiServer::Tls { authority, ca_file: certificates().join(ca) };
         KubernetesDriver::new(&config(set(), api_server, token_file), LONG)
     }
 
-    /// What has been asked by this method, without heads.
+    /// Returns the requests with this method, without heads.
     fn asked(&self, method: &str) -> Vec<String> {
         let asked = self.asked.lock().expect("nobody panics");
         asked.iter().filter(|request| request.starts_with(method)).cloned().collect()
     }
 }
 
-/// What is answered, and what has been noted.
+/// Answers to give, and requests received.
 struct Script {
     replies: Mutex<Vec<(&'static str, Reply)>>,
     asked: Arc<Mutex<Vec<String>>>,
     shown: Arc<Mutex<Vec<String>>>,
 }
 
-/// Reads a request and answers it.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Script) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     let text = loop {
@@ -209,7 +206,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, script: &Script
     stream.write_all(written.as_bytes()).await.expect("it is read");
     stream.flush().await.expect("it is read");
     if then {
-        // Until the other side has had enough of it.
+        // Waits until the other side closes the connection.
         let _ = stream.read(&mut buffer).await;
     }
 }
@@ -240,7 +237,7 @@ fn whole(body: String) -> Reply {
     Reply::Whole(200, body)
 }
 
-/// Waits until the driver says this of what runs.
+/// Waits until the driver reports these running servers.
 async fn until(driver: &KubernetesDriver, expected: Result<Running, &str>) {
     let expected = expected.map_err(str::to_owned);
     let waits = async {
@@ -248,7 +245,7 @@ async fn until(driver: &KubernetesDriver, expected: Result<Running, &str>) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    // A bound to a hang, and to nothing else.
+    // The time-out only bounds a hang.
     let is_so = tokio::time::timeout(Duration::from_secs(30), waits).await.is_ok();
     assert!(is_so, "{:?}, and not {expected:?}", running(driver).await);
 }
@@ -337,7 +334,7 @@ async fn what_happens_to_pods_is_followed() {
     );
 }
 
-/// Both ways in which 410 comes: as a status, and as an event.
+/// 410 comes in two ways: as a status, and as an event.
 #[tokio::test]
 async fn what_is_too_old_is_listed_anew() {
     let scales = |version| (GET_SCALE, whole(recorded::scale(1, version)));
@@ -355,7 +352,7 @@ async fn what_is_too_old_is_listed_anew() {
     .await;
     let driver = server_side.driver(set(), LONG);
     until(&driver, Ok(numbered(&[2]))).await;
-    // What the list says is known before the watch from there is asked for.
+    // The driver knows the list before it asks for the next watch.
     let waits = async {
         while server_side.asked(WATCH).len() < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -419,7 +416,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     assert!(error.starts_with(&format!("the API server at {nobody} cannot be reached: ")), "{error}");
 }
 
-/// The pod of the drained server goes, and only while no other one would go in its place.
+/// The pod of the drained server is deleted, but only while no other pod would be deleted instead.
 #[tokio::test]
 async fn of_a_deployment_the_drained_pod_goes() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
@@ -432,11 +429,11 @@ async fn of_a_deployment_the_drained_pod_goes() {
         (WATCH, Reply::Silent(well)),
         (LIST, whole(recorded::pods(&all, 100))),
         scales(3, 10),
-        // A start that is asked for twice.
+        // A repeated request for a start.
         scales(3, 10),
         (PATCH_ANY, whole(recorded::scale(4, 11))),
         scales(4, 11),
-        // A stop before the pod of that start is there, and one after it has been taken back.
+        // A stop before the pod of that start exists, and one after the start was undone.
         scales(4, 11),
         scales(3, 12),
         (pod, whole(recorded::pod("media-y 10.1.0.6 True", 103))),
@@ -467,17 +464,17 @@ fn cost(text: &str) -> String {
     format!(r#"{{"metadata":{{"annotations":{{"controller.kubernetes.io/pod-deletion-cost":{text}}}}}}}"#)
 }
 
-/// Of both families, as recorded pods have them.
+/// Returns addresses of both families, as in the recorded pods.
 fn addresses(hosts: &[u16]) -> Vec<IpAddr> {
     let of = |host: u16| [format!("10.1.0.{host}"), format!("fd00::{host}")];
     hosts.iter().copied().flat_map(of).map(|ip| ip.parse().expect("an address")).collect()
 }
 
-/// It is another pod's turn then, or nobody's.
+/// The next stop must delete another pod, or none.
 #[tokio::test]
 async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
-    // The first one was to go, and another went.
+    // The first pod was to be deleted, but another one was.
     let all = ["media-x 10.1.0.5 True -2147483647", "media-y 10.1.0.6 True", "media-z 10.1.0.7 True 5"];
     let (x, y) =
         ("PATCH /api/v1/namespaces/voice/pods/media-x", "PATCH /api/v1/namespaces/voice/pods/media-y");
@@ -486,15 +483,15 @@ async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
         (WATCH, Reply::Silent(String::new())),
         (LIST, whole(recorded::pods(&all, 100))),
         scales(3, 10),
-        // While that one may yet go, nothing is touched.
+        // Costs are not changed while that pod may still be deleted.
         scales(2, 10),
-        // A stop that fails in the end.
+        // A stop that finally fails.
         scales(3, 11),
         patched(x),
         patched(y),
         scales(2, 12),
         patched(y),
-        // A start finds it, too.
+        // A start resets the cost, too.
         scales(3, 13),
         patched(x),
         scales(3, 13),
@@ -516,7 +513,7 @@ async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
     assert_eq!(server_side.asked("PATCH")[3], format!("{x} {none}"));
 }
 
-/// Where it stayed, no other server could ever be stopped.
+/// If this pod stayed, no other server could be stopped.
 #[tokio::test]
 async fn a_pod_that_was_given_up_without_an_address_goes() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
@@ -539,7 +536,7 @@ async fn a_pod_that_was_given_up_without_an_address_goes() {
         others: others.iter().filter_map(|index| server(*index, 3).address).collect(),
         ..server(9, 3)
     };
-    // One that is not ready for now may have calls, and would go as well.
+    // A pod that is not ready at the moment may have calls, and could be deleted, too.
     let error = driver.stop(&given_up(&[0, 1])).await;
     assert_eq!(error, Err("pod media-y is not ready, and would go in place of media-z".to_owned()));
     assert_eq!(server_side.asked("PATCH"), [""; 0]);
@@ -556,7 +553,7 @@ async fn a_pod_that_was_given_up_without_an_address_goes() {
     assert!(patches[0].starts_with(pod) && patches[1].ends_with(r#""spec":{"replicas":2}}"#), "{patches:?}");
 }
 
-/// One that was asked for and never came, for want of room or rights, is not asked for any more.
+/// A pod that was requested and never came up, for lack of resources or rights, is no longer requested.
 #[tokio::test]
 async fn a_pod_that_never_came_is_not_waited_for() {
     let scales = |count, version| (GET_ANY, whole(recorded::scale(count, version)));
@@ -601,7 +598,7 @@ async fn a_pod_is_found_by_an_address_of_either_family() {
     assert_eq!(server_side.asked("PATCH").len(), 2);
 }
 
-/// It is there for a while, and answers.
+/// A pod that is being deleted exists and answers for a while.
 #[tokio::test]
 async fn a_pod_that_is_deleted_is_known_to_end() {
     let mut ending: Value = serde_json::from_str(&recorded::pod("pbx-1 10.1.0.6 True", 101)).expect("JSON");

@@ -1,4 +1,4 @@
-//! TLS with an API server, by the certificates of one file and no others.
+//! TLS with an API server. Only the certificates of one file are trusted.
 
 use std::io;
 use std::path::Path;
@@ -10,8 +10,8 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error};
 
-/// Speaks TLS with HOST:PORT, whose certificate has to be signed by one in `ca_file`. That is read again for each
-/// connection: it is replaced while this process runs.
+/// Opens TLS with HOST:PORT, whose certificate must be signed by a certificate in `ca_file`. The file is read for each
+/// connection, because it is replaced while this process runs.
 pub(super) async fn connect(
     stream: TcpStream,
     authority: &str,
@@ -32,7 +32,7 @@ fn settings(ca_file: &Path) -> Result<ClientConfig, String> {
     Ok(settings)
 }
 
-/// The fault, and the remedy.
+/// Describes the fault and the remedy.
 fn refused(error: &io::Error, authority: &str, ca_file: &Path) -> String {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(why)) = of_tls else {

@@ -1,4 +1,4 @@
-//! Watches the pods of a workload: a list, and from its version on the events.
+//! Watches the pods of a workload: first a list, then the events from its version on.
 
 use super::Target;
 use super::api::Refusal;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch::Sender;
 
-/// How long a watch lasts before the API server ends it; another one goes on from there.
+/// Duration of a watch, after which the API server ends it and the next one continues.
 const LENGTH: Duration = Duration::from_mins(1);
-/// Wait before the next attempt after a failure; twice as long after each further one, up to the most.
+/// Wait before the next attempt after a failure. It doubles with each further failure up to the maximum.
 const BACK_OFF: Duration = Duration::from_millis(500);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// Watches for ever. As long as the pods are not known, the watch reports an error.
+/// Watches until it is aborted. While the pods are unknown, it reports an error.
 pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, String>>>) {
     let mut failures = 0_u32;
     loop {
@@ -22,14 +22,14 @@ pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, St
                 failures = 0;
                 told.send_replace(Some(Ok(pods.clone())));
                 match follow(&target, &selector, pods, &told).await {
-                    // All is listed anew, and nothing is wrong.
+                    // All pods are listed again; this is no fault.
                     Refusal::Gone => None,
                     other => Some(other.into()),
                 }
             }
             Err(refusal) => Some(String::from(refusal)),
         };
-        // A connection that is cut off is nothing to be told of, if the next one is not.
+        // A connection that is cut off is reported only if the next one fails too.
         let is_first = told.borrow().is_none();
         if let Some(error) = error.filter(|_| failures > 0 || is_first) {
             told.send_replace(Some(Err(error)));
@@ -39,14 +39,14 @@ pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, St
     }
 }
 
-/// All pods, and the words by which they are found.
+/// Returns all pods and the label selector.
 async fn all(target: &Target) -> Result<(Pods, String), Refusal> {
     let selector = encoded(&target.replicas().await?.selector);
     let path = format!("{}?labelSelector={selector}", target.pods_path()?);
     Ok((Pods::listed(&target.api.get(&path).await?), selector))
 }
 
-/// Follows events, one watch after the other, until one fails.
+/// Follows events, one watch after the other, until a watch fails.
 async fn follow(
     target: &Target,
     selector: &str,
@@ -79,7 +79,7 @@ async fn follow(
                     Event::Failed(why) => return Refusal::Other(why),
                 },
                 Ok(None) if has_told => break,
-                // One that ends at once is not asked again at once.
+                // A watch that ends at once is not repeated at once.
                 Ok(None) => break tokio::time::sleep(BACK_OFF).await,
                 Err(refusal) => return refusal,
             }
@@ -87,7 +87,7 @@ async fn follow(
     }
 }
 
-/// For a query (RFC 3986 §2.1).
+/// Percent-encodes a text for a query (RFC 3986 §2.1).
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()
