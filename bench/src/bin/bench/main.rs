@@ -1,5 +1,5 @@
-//! The benchmarks, one command each. Those with an allocator of their own are separate programs: `bench_instructions`,
-//! the gate, and `bench_bindings`.
+//! The benchmarks, one command each. `bench_instructions`, the gate, and `bench_bindings` are
+//! separate programs, since each has an allocator of its own.
 
 mod flood;
 mod modes;

@@ -5,7 +5,7 @@
 //! table! {
 //!     let StopSettings { wait } = StopSettings::default();       // The source of the defaults.
 //!
-//!     /// What SIGTERM does.                                      // The text of the reference about the table ...
+//!     /// Effect of SIGTERM.                                      // The text of the reference about the table ...
 //!     struct RawStop {
 //!         /// Longest wait for calls in progress.                 // ... and about a key.
 //!         wait: Setting<Time<0, DAY>> = wait,                     // A key with a default, as a typed value.

@@ -27,7 +27,7 @@ const COUNT: u32 = 60;
 /// Number of networks. One more takes a second or two.
 const NETWORKS: u64 = 32;
 /// Minimum of completed calls relative to a run without overload. The smallest of these networks is offered 660 calls
-/// in the time that counts; a fifth of them would be five standard deviations.
+/// in the time that counts; a tenth of them is 2.6 standard deviations of a Poisson count.
 const ENOUGH: f64 = 0.9;
 
 /// Feedback laws, each with the matching local law of the server.

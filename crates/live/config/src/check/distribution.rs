@@ -146,8 +146,8 @@ fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, re
     }
 }
 
-/// Reports routes that forward by Request-URI. Such calls have no state here, even if a neighbour left them to this
-/// proxy.
+/// Reports routes that forward by Request-URI: this proxy keeps no state of their calls, even if a neighbour left the
+/// calls to it.
 fn tell_relays(raw: &RawConfig, report: &mut Report<'_>) {
     let is_relay = |route: &RawRoute| {
         let is_for_members = route.from.as_ref().and_then(Setting::value) == Some(Origin::Members);

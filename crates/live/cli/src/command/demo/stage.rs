@@ -36,7 +36,7 @@ pub(super) fn play<T>(played: impl Future<Output = Result<T>>) -> Result<T> {
 
 /// State of a demo at one moment.
 pub(super) trait Scene {
-    /// What was printed so far.
+    /// Progress of the plain output, so that nothing is printed twice.
     type Told: Default;
 
     /// Draws the picture in the terminal.

@@ -471,8 +471,8 @@ impl Stateful {
     }
 }
 
-/// Tells the balancer about ends of calls without an accepted BYE. Such a call is no load of its member any more; a
-/// call that continues after all is again.
+/// Tells the balancer that a call ended without an accepted BYE. Its member loses the load of the call, and gets it back
+/// if the call continues after all.
 fn tell_load(step: &mut Step<'_>, record: &CallRecord) {
     let (Some(cause), Some(accepted)) = (record.cause, &record.accepted) else { return };
     if cause == Cause::Bye && (200..300).contains(&record.bye_status) || step.balancer.is_idle() {

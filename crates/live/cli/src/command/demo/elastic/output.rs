@@ -8,7 +8,7 @@ use crate::command::load::table::milliseconds;
 use anyhow::Result;
 use ratatui::Frame;
 
-/// What was printed so far.
+/// Progress of the plain output.
 #[derive(Default)]
 pub(super) struct Told {
     phase: Option<usize>,

@@ -10,7 +10,7 @@ use ratatui::Frame;
 use server::figures::MemberView;
 use std::time::Instant;
 
-/// What was printed of an act.
+/// Progress of the plain output within an act.
 #[derive(Default)]
 pub(super) struct Told {
     act: String,
