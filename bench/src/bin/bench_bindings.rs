@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use base::{Rng, Transport, UnixTime};
 use clap::{Parser, ValueEnum};
-use location::{Aor, Ask, Binding, MemoryLimits, Record, Replaced, Reply, Source};
+use location::{Aor, Ask, Binding, BindingsRecord, MemoryLimits, Replaced, Reply, Source};
 use rand::Rng as _;
 use sarabande_bench::process::{Program, resident};
 use sarabande_bench::report::table;
@@ -59,7 +59,7 @@ fn aor(user: u64) -> Aor {
 }
 
 /// A binding of a phone behind a NAT.
-fn record(user: u64) -> Record {
+fn record(user: u64) -> BindingsRecord {
     let local = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 5060));
     let peer = SocketAddr::from((Ipv4Addr::from(0x0a00_0000 | user as u32), 40_000));
     let binding = Binding {
@@ -75,7 +75,7 @@ fn record(user: u64) -> Record {
         path: Box::default(),
         source: Some(Source { transport: Transport::Udp, peer, local, connection: None }),
     };
-    Record::of(&[binding]).expect("a record")
+    BindingsRecord::of(&[binding]).expect("a record")
 }
 
 /// Calls `submit` for each of these users, with at most [`UNDER_WAY`] pending, and waits for all results.

@@ -1,6 +1,6 @@
 //! Networks of proxies, and the state of calls that each proxy keeps.
 
-use plan::{Node, Plan, Routing, Topology, solve};
+use plan::{Plan, PlanNode, Routing, Topology, solve};
 
 use super::prices::{NetworkPrices, NodePrices};
 
@@ -161,7 +161,7 @@ impl Shape {
             let time = 1.0 - refusal * own * offered;
             let [without, with] =
                 [stateless, stateful.min(stateless)].map(|rate| time / (1.0 / rate - saved));
-            Node::new("", without, with)
+            PlanNode::new("", without, with)
         };
         let nodes = (0..self.proxies()).map(node).collect();
         let topology =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use config::scenario::{Costs, Group};
-use distribute::{Law, Settings};
+use distribute::{DistributionSettings, ShareLaw};
 use load::RandomTime;
 use node::Distribution;
 use papers::report::Axis;
@@ -112,9 +112,9 @@ impl Case {
 type Keeping = fn(&Shares) -> StateKeeping;
 const MODELS: [(&str, Keeping); 4] = [
     ("every proxy", |_| StateKeeping::Always),
-    ("by the plan, fixed", |shares| shares.law(Law::Fixed)),
-    ("law paper", |shares| shares.law(Law::Paper)),
-    ("law level", |shares| shares.law(Law::Level)),
+    ("by the plan, fixed", |shares| shares.law(ShareLaw::Fixed)),
+    ("law paper", |shares| shares.law(ShareLaw::Paper)),
+    ("law level", |shares| shares.law(ShareLaw::Level)),
 ];
 
 /// Parameters of the simulated proxies' shares.
@@ -128,10 +128,16 @@ struct Shares {
 }
 
 impl Shares {
-    fn law(&self, law: Law) -> StateKeeping {
+    fn law(&self, law: ShareLaw) -> StateKeeping {
         let &Self { keep, plan, state_cost } = self;
         let delta_c = plan / 100.0;
-        StateKeeping::Distributed(Settings { law, keep, delta_c, state_cost, ..Settings::default() })
+        StateKeeping::Distributed(DistributionSettings {
+            law,
+            keep,
+            delta_c,
+            state_cost,
+            ..DistributionSettings::default()
+        })
     }
 }
 

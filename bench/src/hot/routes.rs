@@ -6,7 +6,7 @@ use crate::bed::{Bed, balancer_of, request, shard};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use node::{Routes, Shard};
-use route::{Conditions, Field, Part, Pattern, Place, Pools, Regex, Rule, Table, Target};
+use route::{Conditions, Field, Part, Pattern, Pools, Regex, Rule, Table, Target, UriPlace};
 use std::sync::Arc;
 
 /// At least one call for each route.
@@ -45,7 +45,7 @@ pub struct Case {
 
 impl Condition {
     fn pattern(self, route: u16) -> Result<(Field, Pattern)> {
-        let field = |part| Field::Uri(Place::RequestUri, part);
+        let field = |part| Field::Uri(UriPlace::RequestUri, part);
         let regex =
             |source: &str| Regex::new(source, false).map(Pattern::Regex).map_err(|error| anyhow!(error));
         Ok(match self {

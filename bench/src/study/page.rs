@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use papers::report::{self, Axis, Claim, Figure, Plot, PlotSeries, ReportTable, Style};
+use papers::report::{self, Axis, Figure, Plot, PlotSeries, ReportTable, Statement, Style};
 use sim::stats::Interval;
 
 use super::verdict::{over, shown};
@@ -63,7 +63,7 @@ impl Section {
             source: "measured".to_owned(),
             tables: self.tables.clone(),
             plots: self.plots.clone(),
-            claims: Vec::<Claim>::new(),
+            claims: Vec::<Statement>::new(),
             assumptions: Vec::new(),
             notes: vec![self.head.clone()],
             command: "bench".to_owned(),

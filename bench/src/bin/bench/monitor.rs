@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use base::Instant;
 use clap::Args;
-use monitor::{Link, Monitor, Pairing, Servers, Settings};
+use monitor::{LinkLayer, Monitor, MonitorSettings, Pairing, Servers};
 use sarabande_bench::bed::request;
 use sarabande_bench::callgrind;
 use sarabande_bench::hot::Length;
@@ -96,7 +96,7 @@ fn call(number: u64) -> Vec<Vec<u8>> {
 }
 
 fn monitor(pairing: Pairing) -> Monitor {
-    Monitor::new(Settings::new(Servers::new(vec![SocketAddr::V4(SERVER)]), pairing))
+    Monitor::new(MonitorSettings::new(Servers::new(vec![SocketAddr::V4(SERVER)]), pairing))
 }
 
 /// Gives packets of calls to a monitor. All are made first, whatever the length. Returns the number of packets.
@@ -109,7 +109,7 @@ fn counted(pairing: Pairing, length: Length) -> Result<u64> {
         for packet in call {
             now += Duration::from_micros(4);
             monitor.advance(now, |report| latencies += report.window.count);
-            monitor.packet(now, Link::Ip, packet);
+            monitor.packet(now, LinkLayer::Ip, packet);
             packets += 1;
         }
     }
@@ -137,7 +137,7 @@ fn timed(rate: u64, seconds: u64) -> Result<()> {
                         latencies += report.window.count;
                         forgotten += report.counts.evicted;
                     });
-                    monitor.packet(at, Link::Ip, packet);
+                    monitor.packet(at, LinkLayer::Ip, packet);
                     packets += 1;
                 }
             }

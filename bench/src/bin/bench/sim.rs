@@ -12,7 +12,7 @@ use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
 use sarabande_bench::report::median;
 use sarabande_bench::scenarios::{proxy, topology_3};
-use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket, Trace};
+use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Ticket, TimeSpread, Trace};
 use sim::stats::Moments;
 
 #[derive(Args)]
@@ -58,7 +58,7 @@ enum Event {
 fn engine(jobs: u64, load: f64, seed: u64) -> Result<Round> {
     let root = Rng::from_seed(seed);
     let mut arrivals = root.fork("arrivals");
-    let config = CpuConfig { buffer: usize::MAX, spread: Spread::Exponential, ..CpuConfig::default() };
+    let config = CpuConfig { buffer: usize::MAX, spread: TimeSpread::Exponential, ..CpuConfig::default() };
     let mut cpu = Cpu::new(config, root.fork("service"));
     let (mut queue, mut trace, mut came) = (EventQueue::default(), Trace::default(), 0);
     let mut waits = Moments::default();

@@ -33,7 +33,7 @@ use ::route::{Dialogs, Fork, Forward, INVITE_TIMEOUT, RING_TIME};
 use balance::{HealthSettings, Weights};
 pub(crate) use calls::*;
 use control::ProbeSettings;
-use distribute::{Law, Settings};
+use distribute::{DistributionSettings, ShareLaw};
 pub(crate) use listen::*;
 use node::{Distribution, ProxySettings};
 pub(crate) use protection::*;
@@ -229,7 +229,7 @@ table! {
         max_memory: Setting<Size<{ 16 * MIB }, { 1024 * GIB }>> = limits.memory,
     }
 
-    let Settings { law, keep, period, high, low, delta_c, .. } = Distribution::default().settings;
+    let DistributionSettings { law, keep, period, high, low, delta_c, .. } = Distribution::default().settings;
 
     /// Proxies in a chain divide among them which proxy keeps the transactions of a call. For pools with
     /// `forward = "distributed"`.
@@ -247,7 +247,7 @@ table! {
         /// How a proxy computes its share. `"level"` makes all proxies that can help each other equally busy. `"paper"`
         /// is the additive decrease of the SERvartuka paper. `"fixed"` always uses the share `keep`; choose it with
         /// shares that `sarabande plan` computed.
-        law: Setting<Choice<Law>> = law,
+        law: Setting<Choice<ShareLaw>> = law,
         /// Share of calls whose transactions are kept here, of the calls without transactions that go on to a
         /// neighbour. Only with the law `"fixed"`. `sarabande plan` computes such shares.
         keep: Setting<Share<0, 1000>> = keep,

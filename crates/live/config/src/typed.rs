@@ -15,7 +15,7 @@ use base::Transport;
 use control::{Address, MemberSettings, PoolSettings};
 use digest_auth::Offer;
 use elastic::queue::Accrual;
-use elastic::update::{Keys, Server};
+use elastic::update::{ServerName, UpdateKeys};
 use node::{
     CapacitySource, DialogSettings, Distribution, OverloadControl, ProxySettings, QueueSetup,
     RegistrarSettings,
@@ -172,20 +172,23 @@ impl Config {
         let monitored = self.pools.iter().filter(is_monitored);
         let members = monitored.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
         let own = &capacity.keys.own;
-        let literal = |server: &Server| {
+        let literal = |server: &ServerName| {
             let members = self.pools.iter().flat_map(|pool| &pool.members);
             members
                 .filter_map(|member| match &member.address {
-                    Address::Socket(peer) => Some(Server::Address(peer.address)),
+                    Address::Socket(peer) => Some(ServerName::Address(peer.address)),
                     _ => None,
                 })
                 .any(|member| member == *server)
         };
         // An address that no member has may belong to a name.
-        let has_others = own.keys().any(|server| matches!(server, Server::Address(_)) && !literal(server));
+        let has_others =
+            own.keys().any(|server| matches!(server, ServerName::Address(_)) && !literal(server));
         let has_key = |address: &Address| match address {
-            Address::Socket(peer) => own.contains_key(&Server::Address(peer.address)),
-            name => has_others || name.to_string().parse().is_ok_and(|name: Server| own.contains_key(&name)),
+            Address::Socket(peer) => own.contains_key(&ServerName::Address(peer.address)),
+            name => {
+                has_others || name.to_string().parse().is_ok_and(|name: ServerName| own.contains_key(&name))
+            }
         };
         let without = members.filter(|(_, member)| !has_key(&member.address)).map(|(pool, member)| format!(
             "capacity.keys: {}, a member of pool.{}, has none, so no monitor can say what it takes; add one",
@@ -428,7 +431,7 @@ pub struct CapacityConfig {
     /// TCP listener of updates.
     pub listen: SocketAddr,
     /// Keys by server. No two are equal.
-    pub keys: Arc<Keys>,
+    pub keys: Arc<UpdateKeys>,
     /// Networks that may connect.
     pub from: Access,
 }

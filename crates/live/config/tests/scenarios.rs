@@ -4,7 +4,7 @@ use crate::keys;
 use std::path::{Path, PathBuf};
 
 use config::scenario::{
-    Costs, Group, Overload, RunSettings, Service, Stream, is_configuration, is_scenario, load, schema,
+    Costs, Group, Overload, RunSettings, ServiceTimes, Stream, is_configuration, is_scenario, load, schema,
 };
 use proxy::ProxyTimers;
 
@@ -35,7 +35,7 @@ fn six_lines_are_enough_and_the_rest_is_as_figures_have_it() {
 #[test]
 fn every_key_is_read() {
     let scenario = load(Path::new("tests/scenarios/right/complete.toml")).expect("a right file");
-    assert_eq!(scenario.costs.service, Service::Table(vec![0.5, 1.0, 1.5]));
+    assert_eq!(scenario.costs.service, ServiceTimes::Table(vec![0.5, 1.0, 1.5]));
     insta::assert_debug_snapshot!("complete", scenario);
 }
 

@@ -10,7 +10,7 @@ pub use operator::ListedMember;
 use crate::log::LogEntry;
 use crate::membership::{Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
 use crate::messages::{ControlEffect, ControlInput};
-use crate::names::{FoundAddresses, MemberName, Names, Question};
+use crate::names::{DnsQuestion, FoundAddresses, MemberName, Names};
 use crate::pools::PoolNumbers;
 use crate::probe::{ProbeMessages, ProbeSettings};
 use crate::process::ProcessId;
@@ -20,7 +20,7 @@ use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
 use base::{Flow, Instant, Outbox, Peer};
 use core::time::Duration;
 use failures::Failures;
-use node::{PoolSetup, Ports, Setup, Topology, node_id};
+use node::{AddressTable, PoolSetup, Ports, Setup, node_id};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl<E: Egress> Control<E> {
         let (mut settings, mut numbers) = (settings, PoolNumbers::default());
         numbers.give(&mut settings);
         let members = Membership::new(&judgement(&settings, &numbers));
-        let setup = Setup::new(Topology::default(), settings.shards.clone());
+        let setup = Setup::new(AddressTable::default(), settings.shards.clone());
         let timers = Timers {
             refresh: now + settings.refresh,
             retry: now,
@@ -463,8 +463,8 @@ impl<E: Egress> Control<E> {
 
     /// Returns the addresses of all slots. Tokens and source addresses lead to members and to former members that are
     /// not hidden.
-    fn topology(&self) -> Topology {
-        let mut topology = Topology::new(self.ports.clone(), self.settings.own_names.clone());
+    fn topology(&self) -> AddressTable {
+        let mut topology = AddressTable::new(self.ports.clone(), self.settings.own_names.clone());
         let mut leads = Vec::new();
         for (slot, record) in (0..).map(Slot).zip(self.members.records()) {
             topology.push_node(record.address);
@@ -491,6 +491,6 @@ fn judgement(settings: &ControlSettings, numbers: &PoolNumbers) -> Vec<(HealthSe
     judgement
 }
 
-fn look_up((id, question): (QuestionId, Question), out: &mut Outbox<ControlEffect>) {
+fn look_up((id, question): (QuestionId, DnsQuestion), out: &mut Outbox<ControlEffect>) {
     out.event(ControlEffect::LookUp { id, question });
 }

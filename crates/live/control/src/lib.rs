@@ -29,8 +29,8 @@ pub use membership::{
 };
 pub use messages::{ControlEffect, ControlInput};
 pub use names::{
-    AskedName, DnsQuery, Families, FoundAddresses, LookUp, MemberName, Names, PointerRecord, Question,
-    Record, RecordKind, ResolvedMember, SearchList, ServiceRecord, Share, Usable,
+    AskedName, DnsQuery, DnsQuestion, DnsRecord, Families, FoundAddresses, LookUp, MemberName, Names,
+    PointerRecord, RecordKind, ResolvedMember, SearchList, ServiceRecord, Share, Usable,
 };
 pub use probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
 pub use process::{ProcessId, WorkLeft};

@@ -2,7 +2,7 @@
 
 use crate::log::LogEntry;
 use crate::membership::Drainer;
-use crate::names::{FoundAddresses, Question};
+use crate::names::{DnsQuestion, FoundAddresses};
 use crate::process::{ProcessId, WorkLeft};
 use crate::questions::QuestionId;
 use crate::settings::ControlSettings;
@@ -124,7 +124,7 @@ pub enum ControlEffect {
         /// Number of the question.
         id: QuestionId,
         /// The question.
-        question: Question,
+        question: DnsQuestion,
     },
     /// Reads the settings of the resolver again, since they may have changed. The answer is
     /// [`ControlInput::ResolverRead`].

@@ -1,6 +1,6 @@
 //! DNS questions under way: names of members, and names in the URIs of requests that leave the site.
 
-use crate::names::{AskedName, FoundAddresses, Question};
+use crate::names::{AskedName, DnsQuestion, FoundAddresses};
 use base::Transport;
 use core::time::Duration;
 use node::{HopName, Resolved};
@@ -38,13 +38,13 @@ impl Questions {
         QuestionId(self.last)
     }
 
-    pub(crate) fn member(&mut self, asked: AskedName) -> (QuestionId, Question) {
+    pub(crate) fn member(&mut self, asked: AskedName) -> (QuestionId, DnsQuestion) {
         let question = asked.question();
         (self.begin(Asked::Member(asked)), question)
     }
 
     /// Starts the look-up of a next hop's name, unless one is under way.
-    pub(crate) fn next_hop(&mut self, name: HopName) -> Option<(QuestionId, Question)> {
+    pub(crate) fn next_hop(&mut self, name: HopName) -> Option<(QuestionId, DnsQuestion)> {
         let names = self.under_way.values().filter_map(|asked| match asked {
             Asked::NextHop(name) => Some(name),
             Asked::Member(_) => None,
@@ -63,16 +63,16 @@ impl Questions {
         // The name is absolute. The system's search list does not apply to it.
         let host = format!("{}.", name.host);
         let question = match name.port {
-            Some(port) => Question::Addresses { name: host, port },
-            None if name.by_dns => Question::Domain { is_secure: name.transport.is_secure(), name: host },
-            None => Question::Sip { transport: name.transport, name: host },
+            Some(port) => DnsQuestion::Addresses { name: host, port },
+            None if name.by_dns => DnsQuestion::Domain { is_secure: name.transport.is_secure(), name: host },
+            None => DnsQuestion::Sip { transport: name.transport, name: host },
         };
         Some((self.begin(Asked::NextHop(name)), question))
     }
 
     /// Starts the questions for the shards again, because the resolver has changed. Answers to earlier questions no
     /// longer count.
-    pub(crate) fn start_over(&mut self) -> Vec<(QuestionId, Question)> {
+    pub(crate) fn start_over(&mut self) -> Vec<(QuestionId, DnsQuestion)> {
         let before = core::mem::take(&mut self.under_way).into_values();
         let names: Vec<_> = before
             .filter_map(|asked| match asked {
@@ -139,12 +139,15 @@ mod tests {
     fn port_and_transport_of_a_name_decide_what_is_asked() {
         let ask = |name: HopName| Questions::default().next_hop(name).unwrap().1;
         let host = || "host1.test.".to_owned();
-        assert_eq!(ask(name(1)), Question::Domain { is_secure: false, name: host() });
+        assert_eq!(ask(name(1)), DnsQuestion::Domain { is_secure: false, name: host() });
         let transport = Transport::Tls;
-        assert_eq!(ask(HopName { transport, ..name(1) }), Question::Domain { is_secure: true, name: host() });
+        assert_eq!(
+            ask(HopName { transport, ..name(1) }),
+            DnsQuestion::Domain { is_secure: true, name: host() }
+        );
         let named = HopName { transport, by_dns: false, ..name(1) };
-        assert_eq!(ask(named.clone()), Question::Sip { transport, name: host() });
-        assert_eq!(ask(HopName { port: Some(9), ..named }), Question::Addresses { name: host(), port: 9 });
+        assert_eq!(ask(named.clone()), DnsQuestion::Sip { transport, name: host() });
+        assert_eq!(ask(HopName { port: Some(9), ..named }), DnsQuestion::Addresses { name: host(), port: 9 });
     }
 
     #[test]
@@ -154,7 +157,7 @@ mod tests {
         let (former, _) = questions.next_hop(with_port.clone()).unwrap();
         let [(id, question)] = &questions.start_over()[..] else { panic!("it is waited for") };
         let host = "host1.test.".to_owned();
-        assert_eq!(question, &Question::Addresses { name: host, port: 5080 });
+        assert_eq!(question, &DnsQuestion::Addresses { name: host, port: 5080 });
         assert_eq!(questions.answered(former), None, "the former one's answer does not count");
         assert_eq!(questions.answered(*id), Some(Asked::NextHop(with_port)));
         assert!(questions.start_over().is_empty());

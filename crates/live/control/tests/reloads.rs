@@ -7,13 +7,13 @@ use balance::{Load, PolicyKind, PoolId, TableCounts};
 use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{Control, ControlInput, ControlSettings, Egress, MemberSettings, PoolSettings};
 use core::ops::{Deref, DerefMut};
-use elastic::estimate::Settings;
+use elastic::estimate::EstimatorSettings;
 use elastic::queue::QueueSettings;
 use node::{CapacitySource, Port, QueueSetup, Routes, ShardInput, ShardSettings, node_id};
 use proptest::prelude::*;
 use route::{
-    Choice, Conditions, Failover, Field, Fork, Outcome, Part, Pattern, Place, Pools, Rule, Service, Spread,
-    Table, Target,
+    Conditions, Failover, FailoverCause, Field, Fork, Part, Pattern, Pools, Rule, Service, Spread, Table,
+    Target, TargetPool, UriPlace,
 };
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -89,12 +89,13 @@ fn pool(name: &'static str, kind: Kind, members: &[&'static str]) -> PoolOf {
 fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
     let place = |name: &str| pools.iter().position(|pool| pool.name == name).map(|place| place as u16);
     let rule = |pool: &PoolOf| {
-        let user = Field::Uri(Place::RequestUri, Part::User);
+        let user = Field::Uri(UriPlace::RequestUri, Part::User);
         let texts = vec![(user, vec![Pattern::Prefix(pool.name.as_bytes().to_vec())])];
         let next = after.iter().filter(|(of, _)| *of == pool.name).map(|(_, next)| *next);
         let places = [pool.name].into_iter().chain(next).filter_map(place);
-        let choices = (1..).zip(places).map(|(priority, pool)| Choice { pool, priority, weight: 1.0 });
-        let failover = Failover::on(&[Outcome::NoneAlive, Outcome::Full, Outcome::Unavailable]);
+        let choices = (1..).zip(places).map(|(priority, pool)| TargetPool { pool, priority, weight: 1.0 });
+        let failover =
+            Failover::on(&[FailoverCause::NoneAlive, FailoverCause::Full, FailoverCause::Unavailable]);
         Rule {
             name: pool.name.to_owned(),
             conditions: Conditions { texts, ..Conditions::default() },
@@ -447,7 +448,7 @@ fn failover_goes_on_in_its_pools() {
 
 /// Returns a pool with a queue, in which each member takes one call a second.
 fn queued(name: &'static str, members: &[&'static str], source: CapacitySource) -> PoolOf {
-    let capacity = Settings { maximum: 1.0, minimum: 1.0, ..Settings::default() };
+    let capacity = EstimatorSettings { maximum: 1.0, minimum: 1.0, ..EstimatorSettings::default() };
     let settings = QueueSettings { bound: Duration::from_secs(10), ..QueueSettings::default() };
     PoolOf { queue: Some(QueueSetup { settings, source, capacity }), ..pool(name, Kind::Balanced, members) }
 }
@@ -478,7 +479,7 @@ fn what_waits_goes_to_its_pool() {
 fn what_members_have_shown_outlives_a_pool_in_front() {
     let mut core = queued("core", &CORE, CapacitySource::Responses);
     if let Some(queue) = &mut core.queue {
-        queue.capacity = Settings { maximum: 500.0, ..Settings::default() };
+        queue.capacity = EstimatorSettings { maximum: 500.0, ..EstimatorSettings::default() };
     }
     let other = queued("other", &OTHER, CapacitySource::Fixed);
     let mut world = World::new(file(std::slice::from_ref(&core), &[]));

@@ -1,7 +1,7 @@
 //! Reports the capacity of a server to balancers every second, to each its part ([`Division`]). It has a thread of its
 //! own, so that the measurement never waits for balancers, names or the terminal.
 
-use elastic::update::{Division, Key, Lines, Refusal, SendError, Sender, Server};
+use elastic::update::{Division, Key, Lines, SendError, ServerName, UpdateRefusal, UpdateSender};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,14 +21,14 @@ pub struct Reporting {
     /// Key of the server, which the balancers have as well.
     pub key: Key,
     /// The measured server.
-    pub server: Server,
+    pub server: ServerName,
     /// Called with a text if a balancer cannot be reached, and if it can again.
     pub say: fn(&str),
 }
 
 /// Times of the sender.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct SenderTimes {
     /// Interval of updates (Cloud paper, section V-A).
     pub period: Duration,
     /// Longest wait for a connection, and for each line of the balancer.
@@ -41,7 +41,7 @@ pub struct Times {
     pub refused_max: Duration,
 }
 
-impl Times {
+impl SenderTimes {
     /// Times of a monitor.
     pub const USUAL: Self = Self {
         period: Duration::from_secs(1),
@@ -89,7 +89,7 @@ pub struct Target {
 enum Failure {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("no answer within {} s", Times::USUAL.patience.as_secs())]
+    #[error("no answer within {} s", SenderTimes::USUAL.patience.as_secs())]
     Silent,
     #[error("it has closed the connection")]
     Closed,
@@ -102,7 +102,7 @@ enum Failure {
     #[error(
         "it knows no member {0} (unknown_server): say with --as by which name or address its pools have this server; its log names them"
     )]
-    UnknownServer(Server),
+    UnknownServer(ServerName),
 }
 
 impl Failure {
@@ -124,11 +124,11 @@ struct Told {
 impl Telling {
     /// Starts to report; `window` is the interval of new capacities.
     pub fn start(reporting: &Reporting, window: Duration) -> io::Result<Self> {
-        Self::start_with(reporting, window, Times::USUAL)
+        Self::start_with(reporting, window, SenderTimes::USUAL)
     }
 
     /// As [`start`](Self::start), with other times.
-    pub fn start_with(reporting: &Reporting, window: Duration, times: Times) -> io::Result<Self> {
+    pub fn start_with(reporting: &Reporting, window: Duration, times: SenderTimes) -> io::Result<Self> {
         let (current, seen) = watch::channel(None);
         let target = |name: &String| {
             let name = name.clone();
@@ -188,7 +188,7 @@ struct Reporter {
     target: Arc<Target>,
     reporting: Reporting,
     current: watch::Receiver<Option<Current>>,
-    times: Times,
+    times: SenderTimes,
 }
 
 impl Reporter {
@@ -239,7 +239,7 @@ impl Reporter {
                     failure => failure,
                 },
             )?;
-        let mut sender = Sender::greeted(reporting.key.clone(), &line).map_err(Failure::Protocol)?;
+        let mut sender = UpdateSender::greeted(reporting.key.clone(), &line).map_err(Failure::Protocol)?;
         let mut ticks = interval(times.period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told = 0;
@@ -257,7 +257,7 @@ impl Reporter {
             within(times.patience, stream.write_all(update.as_bytes())).await??;
             let line = within(times.patience, read(&mut stream, &mut lines)).await??;
             let sent = sender.answer(&line).map_err(|error| match error {
-                SendError::Refused(Some(Refusal::UnknownServer)) => {
+                SendError::Refused(Some(UpdateRefusal::UnknownServer)) => {
                     Failure::UnknownServer(reporting.server.clone())
                 }
                 error => Failure::Protocol(error),

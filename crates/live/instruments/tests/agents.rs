@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use base::{Rng, Transport};
-use instruments::agents::{self, Link, Running, Snapshot};
+use instruments::agents::{self, AgentLink, RunningAgent, Snapshot};
 use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
     ServiceModel, Timers,
@@ -27,7 +27,7 @@ fn bind() -> (UdpSocket, SocketAddr) {
     (socket, address)
 }
 
-fn answerer(name: &str) -> Running<AnswererResults> {
+fn answerer(name: &str) -> RunningAgent<AnswererResults> {
     let (socket, local) = bind();
     agents::start_answerer(socket, answerer_config(name, local), Rng::from_seed(1).fork(name)).unwrap()
 }
@@ -45,11 +45,11 @@ fn answerer_config(name: &str, local: SocketAddr) -> AnswererConfig {
     }
 }
 
-fn answerers() -> Vec<Running<AnswererResults>> {
+fn answerers() -> Vec<RunningAgent<AnswererResults>> {
     ["a", "b", "c"].map(answerer).into()
 }
 
-fn caller(target: SocketAddr, calls: u64) -> Running<CallResults> {
+fn caller(target: SocketAddr, calls: u64) -> RunningAgent<CallResults> {
     let (socket, local) = bind();
     agents::start_caller(socket, caller_config(local, target, calls), Rng::from_seed(2)).unwrap()
 }
@@ -73,7 +73,7 @@ fn caller_config(local: SocketAddr, target: SocketAddr, calls: u64) -> CallerCon
     }
 }
 
-async fn finish(caller: Running<CallResults>) -> Snapshot<CallResults> {
+async fn finish(caller: RunningAgent<CallResults>) -> Snapshot<CallResults> {
     let ended = async {
         while !caller.is_finished() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -115,11 +115,12 @@ fn tls(answerer: Option<SocketAddr>) -> Arc<TlsSetup> {
 #[tokio::test]
 async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_for() {
     for transport in [Transport::Tcp, Transport::Tls] {
-        let link = Link::streams(transport, ANY_PORT.parse().unwrap(), 1, Some(tls(None))).unwrap();
+        let link = AgentLink::streams(transport, ANY_PORT.parse().unwrap(), 1, Some(tls(None))).unwrap();
         let target = link.local_addr().unwrap();
         let config = AnswererConfig { transport, ..answerer_config("a", target) };
         let answerer = agents::start_answerer(link, config, Rng::from_seed(1)).unwrap();
-        let link = Link::streams(transport, ANY_PORT.parse().unwrap(), 7, Some(tls(Some(target)))).unwrap();
+        let link =
+            AgentLink::streams(transport, ANY_PORT.parse().unwrap(), 7, Some(tls(Some(target)))).unwrap();
         let local = link.local_addr().unwrap();
         let config = CallerConfig { transport, connections: 7, ..caller_config(local, target, 100) };
         let caller = finish(agents::start_caller(link, config, Rng::from_seed(2)).unwrap()).await;
@@ -137,7 +138,7 @@ async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_fo
 #[tokio::test]
 async fn a_target_that_takes_no_connection_is_counted() {
     let target = std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap();
-    let link = Link::streams(Transport::Tcp, ANY_PORT.parse().unwrap(), 1, None).unwrap();
+    let link = AgentLink::streams(Transport::Tcp, ANY_PORT.parse().unwrap(), 1, None).unwrap();
     let local = link.local_addr().unwrap();
     let config = CallerConfig { transport: Transport::Tcp, ..caller_config(local, target, 1) };
     let caller = agents::start_caller(link, config, Rng::from_seed(2)).unwrap();
@@ -159,7 +160,7 @@ async fn calls_through_the_server_all_end_well_and_leave_no_lease() {
 
 async fn four_hundred_calls() {
     let answerers = answerers();
-    let members: Vec<_> = answerers.iter().map(Running::address).collect();
+    let members: Vec<_> = answerers.iter().map(RunningAgent::address).collect();
     let (address, handle, running) = serve(&members).await;
     let snapshot = finish(caller(address, 400)).await;
     let results = &snapshot.results;
@@ -208,7 +209,7 @@ fn blind_relay(servers: Vec<SocketAddr>, stop: Arc<AtomicBool>) -> (SocketAddr, 
 #[tokio::test]
 async fn a_relay_that_forgets_where_calls_went_is_noticed_by_both_sides() {
     let answerers = answerers();
-    let servers = answerers.iter().map(Running::address).collect();
+    let servers = answerers.iter().map(RunningAgent::address).collect();
     let stop = Arc::new(AtomicBool::new(false));
     let (address, relay) = blind_relay(servers, Arc::clone(&stop));
     let snapshot = finish(caller(address, 100)).await;

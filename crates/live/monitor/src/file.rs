@@ -1,6 +1,6 @@
 //! Capture files: reads pcap and pcapng, writes pcap.
 
-use crate::packet::Link;
+use crate::packet::LinkLayer;
 use base::Instant;
 use core::fmt;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, PcapHeader, create_reader};
@@ -44,7 +44,7 @@ impl std::error::Error for FileError {}
 /// An interface of a file: its link layer, and the meaning of its times.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    link: Link,
+    link: LinkLayer,
     /// Units of time in a second.
     resolution: u64,
     /// Seconds to add.
@@ -53,7 +53,7 @@ struct Interface {
 
 impl Interface {
     fn new(link: Linktype, resolution: u64, offset: i64) -> Result<Self, FileError> {
-        let link = Link::of_file(link.0).ok_or(FileError::Link(link.0))?;
+        let link = LinkLayer::of_file(link.0).ok_or(FileError::Link(link.0))?;
         Ok(Self { link, resolution: resolution.max(1), offset })
     }
 
@@ -76,7 +76,10 @@ struct Reading {
 ///
 /// # Errors
 /// The file is no capture file, or malformed from some place on; `packet` has been called for the packets before.
-pub fn read(file: impl Read + Send, mut packet: impl FnMut(Instant, Link, &[u8])) -> Result<(), FileError> {
+pub fn read(
+    file: impl Read + Send,
+    mut packet: impl FnMut(Instant, LinkLayer, &[u8]),
+) -> Result<(), FileError> {
     let mut reader = create_reader(ROOM, file).map_err(|error| match error {
         PcapError::ReadError => FileError::Unreadable,
         _ => FileError::NotCapture,
@@ -111,7 +114,7 @@ impl Reading {
     fn block(
         &mut self,
         block: PcapBlockOwned<'_>,
-        packet: &mut impl FnMut(Instant, Link, &[u8]),
+        packet: &mut impl FnMut(Instant, LinkLayer, &[u8]),
     ) -> Result<(), FileError> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => self.begin_pcap(&header)?,

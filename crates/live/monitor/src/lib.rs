@@ -5,7 +5,7 @@
 //! Pure: no sockets and no clock; files are passed in. Time is an argument, since 1970, by the clock that stamped the
 //! messages.
 //!
-//! - [`Monitor`] takes packets, HEP packets or messages, and returns a [`Report`] for each window.
+//! - [`Monitor`] takes packets, HEP packets or messages, and returns a [`WindowReport`] for each window.
 //! - `packet/`: messages from packets; [`hep`]: from HEP; [`mod@file`]: capture files.
 //! - [`Pairing`]: which outgoing message belongs to which incoming one.
 //! - [`Latencies`]: the statistics alone, for known response times.
@@ -24,7 +24,7 @@ mod window;
 
 pub use captured::{Captured, Servers};
 pub use counts::Counts;
-pub use monitor::{Monitor, Report, Settings};
-pub use packet::{Link, ip_packet};
+pub use monitor::{Monitor, MonitorSettings, WindowReport};
+pub use packet::{LinkLayer, ip_packet};
 pub use pair::Pairing;
 pub use window::{Latencies, Latency, P2, Window};

@@ -3,7 +3,7 @@
 use crate::captured::{Captured, Servers};
 use crate::counts::Counts;
 use crate::hep::{self, HepError};
-use crate::packet::{Decoder, Link};
+use crate::packet::{Decoder, LinkLayer};
 use crate::pair::{Pairing, Pairs};
 use crate::window::{Latencies, Window};
 use base::Instant;
@@ -32,7 +32,7 @@ const CLOCKS_DIFFER: Duration = Duration::from_mins(1);
 
 /// Settings of a measurement.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct MonitorSettings {
     /// The addresses of the server.
     pub servers: Servers,
     /// The pairs of messages between which time is measured.
@@ -47,7 +47,7 @@ pub struct Settings {
     pub key: [u64; 2],
 }
 
-impl Settings {
+impl MonitorSettings {
     /// Default of `table`: 20,000 new requests a second for 32 s. They take 40 MB.
     pub const TABLE: usize = 640_000;
 
@@ -60,7 +60,7 @@ impl Settings {
 
 /// A window that is over.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Report {
+pub struct WindowReport {
     /// Latencies in the window.
     pub window: Window,
     /// Counts of the window.
@@ -116,8 +116,8 @@ struct Measuring {
 
 impl Monitor {
     /// A monitor without input.
-    pub fn new(settings: Settings) -> Self {
-        let Settings { servers, pairing, window, timeout, table, key } = settings;
+    pub fn new(settings: MonitorSettings) -> Self {
+        let MonitorSettings { servers, pairing, window, timeout, table, key } = settings;
         let measuring = Measuring {
             servers,
             pairs: Pairs::new(pairing, timeout, table, key),
@@ -139,7 +139,7 @@ impl Monitor {
     }
 
     /// Takes a packet.
-    pub fn packet(&mut self, at: Instant, link: Link, bytes: &[u8]) {
+    pub fn packet(&mut self, at: Instant, link: LinkLayer, bytes: &[u8]) {
         let Self { decoder, measuring, .. } = self;
         // The decoder changes the counts meanwhile.
         let mut totals = measuring.totals;
@@ -197,7 +197,7 @@ impl Monitor {
     /// Ends the windows that are over, after packets that had arrived at [`set_clock`](Self::set_clock) were read, all
     /// or some. If some are unread, packets end their windows by their own times, since the clock is ahead of them. If
     /// they do not end one in time, it is ended here, and this window and the next one are late.
-    pub fn tick(&mut self, is_all_read: bool, report: impl FnMut(&Report)) {
+    pub fn tick(&mut self, is_all_read: bool, report: impl FnMut(&WindowReport)) {
         let (Some(now), Some(end)) = (self.clock, self.end) else { return };
         if !is_all_read && !self.is_by_clock {
             return;
@@ -214,7 +214,7 @@ impl Monitor {
     /// Ends the windows that are over by `now`, and reports each. Windows start at multiples of their length. Time that
     /// goes backwards ends none, but a clock that was set back starts anew. A single packet that is older than the
     /// clock does not mean that the clock was set back.
-    pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
+    pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&WindowReport)) {
         if let Some(clock) = self.clock.filter(|clock| clock.saturating_since(now) > LATE) {
             self.stalled_until = clock;
         }
@@ -247,7 +247,7 @@ impl Monitor {
     }
 
     /// Ends the last window, at `now` or at its regular end; waiting requests stay unanswered.
-    pub fn finish(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
+    pub fn finish(&mut self, now: Instant, mut report: impl FnMut(&WindowReport)) {
         self.advance(now, &mut report);
         if let Some(end) = self.end.take() {
             report(&self.end_window(end));
@@ -260,7 +260,7 @@ impl Monitor {
         Instant::from_nanos(now.as_nanos() / window * window)
     }
 
-    fn end_window(&mut self, end: Instant) -> Report {
+    fn end_window(&mut self, end: Instant) -> WindowReport {
         let Measuring { pairs, latencies, totals, .. } = &mut self.measuring;
         pairs.expire(end, totals);
         let counts = totals.since(&self.before);
@@ -269,7 +269,7 @@ impl Monitor {
         let is_late = self.clock.is_some_and(|clock| clock >= end + LATE)
             || overlaps
             || counts.dropped * LOST_PARTS > counts.messages;
-        Report {
+        WindowReport {
             window: latencies.end(end),
             counts,
             totals: *totals,

@@ -14,9 +14,9 @@ use crate::read::progress::Progress;
 use crate::seen::Hop;
 use crate::site::marks::origin;
 use crate::step::Step;
-use balance::Request;
+use balance::RequestFacts;
 use base::Flow;
-use overload::Origin;
+use overload::NewRequestSender;
 use route::Exceeded;
 use wire::Method;
 
@@ -24,7 +24,7 @@ use wire::Method;
 pub(crate) fn admit(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     progress: &mut Progress,
 ) -> Result<(), Rejection> {
     if progress.ticket.is_none() {
@@ -39,7 +39,7 @@ pub(crate) fn admit(
 pub(crate) fn admit_early(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     goes_by_rule: bool,
     progress: &mut Progress,
 ) -> Result<(), Rejection> {
@@ -67,7 +67,7 @@ fn follows(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
     arrival.hop().is_some_and(|hop| !matches!(hop, Hop::Member(_)) || hop.member(step.balancer).is_some())
 }
 
-fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<Ticket, Rejection> {
+fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -> Result<Ticket, Rejection> {
     // A copy, ACK or CANCEL of a request that was forwarded without a transaction is never refused for load.
     let follows = follows(step, arrival);
     // A BYE is never refused, because it ends a call.
@@ -85,10 +85,14 @@ fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Res
 }
 
 /// Asks overload control about a request that may be new, and applies the share of new requests from outside the chain.
-fn ask_overload(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), Rejection> {
+fn ask_overload(
+    step: &mut Step<'_>,
+    arrival: &Arrival<'_>,
+    request: &RequestFacts<'_>,
+) -> Result<(), Rejection> {
     let (now, flow) = (step.site.now, arrival.flow);
     let origin = origin(step.site, flow.peer, arrival.method);
-    let is_let_in = !matches!(origin, Origin::Client(share) if share < 1.0);
+    let is_let_in = !matches!(origin, NewRequestSender::Client(share) if share < 1.0);
     let takes_all = is_let_in && step.site.admission.overload.takes_all(now);
     // The lookup whether the request is known is needed only if a request may be refused now.
     if !takes_all && !step.is_new(request) {
@@ -107,7 +111,11 @@ fn ask_overload(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_
 }
 
 /// Says how [`ask`] would refuse a request now, in the same order of checks. Changes nothing.
-pub(crate) fn explain(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), String> {
+pub(crate) fn explain(
+    step: &Step<'_>,
+    arrival: &Arrival<'_>,
+    request: &RequestFacts<'_>,
+) -> Result<(), String> {
     let (novelty, follows) = (step.novelty(arrival, request), follows(step, arrival));
     if !follows && step.stops(request).is_some() {
         return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
@@ -125,11 +133,13 @@ pub(crate) fn explain(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<
 /// Fails if the proxy accepts only a share of its source's new requests now. Applies only with shared-out state.
 fn check_entry(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<(), String> {
     match origin(step.site, arrival.flow.peer, arrival.method) {
-        Origin::Client(share) if share < 1.0 && !step.site.admission.overload.is_off() => Err(format!(
-            "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy behind \
+        NewRequestSender::Client(share) if share < 1.0 && !step.site.admission.overload.is_off() => {
+            Err(format!(
+                "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy behind \
              has room",
-            (1.0 - share) * 100.0
-        )),
+                (1.0 - share) * 100.0
+            ))
+        }
         _ => Ok(()),
     }
 }

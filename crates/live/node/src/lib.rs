@@ -2,7 +2,7 @@
 //! transactions, without, and within dialogs.
 //!
 //! Pure: sockets, clock and threads belong to the caller. A [`Shard`] owns the calls whose Call-ID hashes to it. A
-//! [`Topology`] holds the addresses of this process and of the nodes. [`Tokens`] writes and verifies the authenticated
+//! [`AddressTable`] holds the addresses of this process and of the nodes. [`Tokens`] writes and verifies the authenticated
 //! values in Via and Record-Route by which messages are routed without a table.
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ mod token;
 
 pub use address::hop_name::{HopName, Resolved};
 pub use address::ports::{Port, Ports};
-pub use address::topology::{Topology, node_id};
+pub use address::topology::{AddressTable, node_id};
 pub use admission::{NeighbourReport, OverloadControl, OverloadCounts, OverloadReport, TicketCounts};
 pub use forward::stateful::{DialogSettings, ProxyLimits, ProxyReport, ProxySettings};
 pub use outcome::Outcome;
@@ -32,7 +32,7 @@ pub use outcome::counters::{Drop, ShardCounters};
 pub use outcome::event::{ShardEvent, WrongPassword};
 pub use outcome::failure::{Failure, FailureCause};
 pub use outcome::pause::Pause;
-pub use outcome::question::{Question, StoreAnswer, StoreQuery, UsersUnavailable};
+pub use outcome::question::{StoreAnswer, StoreQuery, StoreQuestion, UsersUnavailable};
 pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup, QueueTurn};
 pub use registrar::{
     AuthenticationSettings, LogIns, LookUps, RegistrarCounters, RegistrarReport, RegistrarSettings,

@@ -10,7 +10,7 @@ use crate::site::Site;
 use crate::site::pools::Pools;
 use crate::site::reply::{answer, reject};
 use crate::token::KeyIndex;
-use balance::{Balancer, PoolId, Request};
+use balance::{Balancer, PoolId, RequestFacts};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use wire::{Message, Method};
@@ -42,7 +42,7 @@ impl Step<'_> {
     }
 
     /// Returns whether a request is new: it belongs to no dialog, session or other request.
-    pub(crate) fn is_new(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn is_new(&self, request: &RequestFacts<'_>) -> bool {
         !request.in_dialog
             && request.pinned.is_none()
             && !matches!(request.method, Method::Ack | Method::Cancel)
@@ -51,7 +51,7 @@ impl Step<'_> {
 
     /// Returns the time when the process ends, if it is stopping and therefore refuses this request. A BYE is never
     /// refused, because it ends a call.
-    pub(crate) fn stops(&self, request: &Request<'_>) -> Option<Instant> {
+    pub(crate) fn stops(&self, request: &RequestFacts<'_>) -> Option<Instant> {
         self.site.settings.stopping.filter(|_| request.method != Method::Bye && self.is_new(request))
     }
 
@@ -63,7 +63,7 @@ impl Step<'_> {
     }
 
     /// Returns whether a request is new, a copy of an earlier one, a retry with credentials, or part of a known call.
-    pub(crate) fn novelty(&self, arrival: &Arrival<'_>, request: &Request<'_>) -> Novelty {
+    pub(crate) fn novelty(&self, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -> Novelty {
         let Site { admission, tokens, now, .. } = &*self.site;
         admission.novelty(*now, tokens, arrival.message, request, arrival.earlier.as_ref(), self.balancer)
     }
@@ -71,7 +71,7 @@ impl Step<'_> {
     /// Returns the key of a request's branch: the key of its token, or the key that was current when its session began.
     /// A CANCEL or a retransmission must have the branch that its node knows (RFC 3261 §16.11). A session that is not
     /// in the table begins now.
-    pub(crate) fn key(&self, arrival: &Arrival<'_>, request: &Request<'_>) -> KeyIndex {
+    pub(crate) fn key(&self, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -> KeyIndex {
         let created = || self.balancer.session_of(request).map_or(self.site.now, |session| session.created);
         arrival.held().map_or_else(|| self.site.key_since(created), |held| held.key)
     }

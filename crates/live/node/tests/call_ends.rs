@@ -3,7 +3,7 @@
 
 use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
-use dialog::{CallRecord, CallSettings, Cause, Side};
+use dialog::{CallRecord, CallSettings, Cause, DialogParty};
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 
@@ -45,7 +45,7 @@ fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     let at_caller = bed.one(addr(HOPS[0]), &call.by_callee("BYE", 1).bytes());
     answered(bed, &at_caller, status);
     let told = record(bed);
-    assert_eq!((told.ended, told.by, told.is_final), (ended, Some(Side::Callee), true));
+    assert_eq!((told.ended, told.by, told.is_final), (ended, Some(DialogParty::Callee), true));
     bed.assert_forgets();
     assert_eq!(records(bed), []);
 }
@@ -75,7 +75,7 @@ fn a_bye_that_somebody_else_answers_ends_nothing() {
             };
             asked(&mut bed, client(), &bye, status);
             let told = record(&mut bed);
-            assert_eq!((told.by, told.bye_status), (Some(Side::Caller), status), "{way}");
+            assert_eq!((told.by, told.bye_status), (Some(DialogParty::Caller), status), "{way}");
             assert!(!told.is_final, "{way}");
             assert_eq!(calls(&bed), (0, 1), "{way}");
             goes_on_for_long(&mut bed, &call, 481);
@@ -204,7 +204,7 @@ fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
         if goes_on {
             assert_eq!(
                 (told.cause, told.by, told.is_final),
-                (Some(Cause::TimeLimit), Some(Side::Proxy), true)
+                (Some(Cause::TimeLimit), Some(DialogParty::Proxy), true)
             );
             assert!(told.ended >= began + Duration::from_mins(10));
         } else {

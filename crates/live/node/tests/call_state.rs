@@ -2,7 +2,7 @@
 
 use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
-use dialog::{Began, CallRecord, CallSettings, Cause, RecordEvent, Side};
+use dialog::{Began, CallRecord, CallSettings, Cause, DialogParty, RecordEvent};
 
 /// The time that a call is watched, plus an hour.
 const DAY: Duration = Duration::from_hours(25);
@@ -49,7 +49,10 @@ fn a_call_is_written_down_when_its_bye_is_answered() {
     let done = answered(&mut bed, &at_caller, 200);
     assert_eq!((done.status(), done.to), (200, at_hop.to));
     let told = record(&mut bed);
-    assert_eq!((told.event, told.cause, told.by), (RecordEvent::Ended, Some(Cause::Bye), Some(Side::Callee)));
+    assert_eq!(
+        (told.event, told.cause, told.by),
+        (RecordEvent::Ended, Some(Cause::Bye), Some(DialogParty::Callee))
+    );
     assert_eq!((told.began, told.rang, told.ended), (Began::Seen(began), Some(rang), ended));
     assert_eq!(told.accepted.as_ref().and_then(|by| by.at), Some(accepted));
     assert_eq!((told.status, told.bye_status, told.peer), (200, 200, Some(addr(HOPS[0]))));
@@ -75,7 +78,7 @@ fn a_refusal_a_challenge_and_a_cancel() {
         .into_iter()
         .map(|record| (record.status, record.cause, record.by, record.peer))
         .collect();
-    let by_callee = |status| (status, Some(Cause::Refused), Some(Side::Callee), Some(addr(HOPS[0])));
+    let by_callee = |status| (status, Some(Cause::Refused), Some(DialogParty::Callee), Some(addr(HOPS[0])));
     assert_eq!(told, [by_callee(486), by_callee(480)]);
     let invite = Req::new("INVITE", "gone", client());
     let at_hop = bed.invite(&invite);
@@ -84,13 +87,13 @@ fn a_refusal_a_challenge_and_a_cancel() {
     bed.receive(0, client(), &cancel.bytes());
     respond(&mut bed, &at_hop, 487);
     let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (487, Some(Cause::Cancelled), Some(Side::Caller)));
+    assert_eq!((told.status, told.cause, told.by), (487, Some(Cause::Cancelled), Some(DialogParty::Caller)));
     assert_eq!(&*told.reason, b"SIP;cause=200;text=\"elsewhere\"");
     // A hop that does not respond: Timer B.
     bed.invite(&Req::new("INVITE", "silence", client()));
     bed.wait(Duration::from_secs(40));
     let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (408, Some(Cause::Refused), Some(Side::Proxy)));
+    assert_eq!((told.status, told.cause, told.by), (408, Some(Cause::Refused), Some(DialogParty::Proxy)));
     bed.assert_forgets();
 }
 
@@ -111,7 +114,7 @@ fn after_a_restart_the_call_is_found_again_by_its_token() {
         let told = record(&mut bed);
         assert!(told.is_found_again());
         assert_eq!(told.began, Began::Token(1_800_000_001));
-        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(Side::of(by_caller))));
+        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(DialogParty::of(by_caller))));
         let about = &told.about;
         assert_eq!((about.call_id(), about.tag()), (&b"call"[..], &b"alice"[..]));
         assert_eq!((about.from(), about.to()), (&b"sip:alice@127.0.0.1"[..], &b"sip:bob@pool.example"[..]));
@@ -137,7 +140,7 @@ fn a_bye_without_a_route_is_watched() {
         };
         asked(&mut bed, from, &Req { routes: Vec::new(), ..bye }, 200);
         let told = record(&mut bed);
-        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(Side::of(by_caller))));
+        assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(DialogParty::of(by_caller))));
         assert!(!told.is_final);
         bed.wait(DAY);
         assert_eq!(record(&mut bed), CallRecord { is_final: true, ..told });
@@ -243,7 +246,7 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
     assert_eq!((to_callee.from_tag(), to_callee.to_tag()), (Some(&b"alice"[..]), Some(&b"bob"[..])));
     assert_eq!((to_callee.cseq().number, to_callee.call_id()), (2, &b"call"[..]));
     let told = record(&mut bed);
-    assert_eq!((told.cause, told.by), (Some(Cause::TimeLimit), Some(Side::Proxy)));
+    assert_eq!((told.cause, told.by), (Some(Cause::TimeLimit), Some(DialogParty::Proxy)));
     // The responses to the BYEs end here.
     for sent in &sent[..2] {
         let done = answer(&sent.bytes, addr(PROXY), 200, sent.to);
@@ -274,7 +277,7 @@ fn a_refused_cancel_cancels_nothing() {
     assert_eq!((load(&bed), before.calls), (before, 1), "it rings on");
     respond(&mut bed, &at_hop, 486);
     let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (486, Some(Cause::Refused), Some(Side::Callee)));
+    assert_eq!((told.status, told.cause, told.by), (486, Some(Cause::Refused), Some(DialogParty::Callee)));
     bed.assert_forgets();
 }
 

@@ -1,15 +1,15 @@
 //! `explain` agrees with traffic, and changes nothing.
 
 use crate::common::*;
-use balance::{Decision, Why};
+use balance::{NodeDecision, Why};
 use node::{Explanation, QueueTurn};
 
 fn proxy(mode: Service) -> ProxyBed {
     ProxyBed::two_hops().with_mode(mode)
 }
 
-fn to(slot: u16, why: Why) -> Decision {
-    Decision::Forward { slot: Slot(slot), why }
+fn to(slot: u16, why: Why) -> NodeDecision {
+    NodeDecision::Forward { slot: Slot(slot), why }
 }
 
 fn explained(bed: &mut ProxyBed, request: &Req) -> Explanation {
@@ -73,7 +73,7 @@ fn a_bye_is_taken_while_the_process_stops() {
     let explained = bed.explain(client(), &bye.bytes()).expect("it goes on");
     let sent = bed.one(0, client(), &bye.bytes());
     assert!(bed.is_node(sent.to), "{sent:?}");
-    assert!(matches!(explained.decision, Decision::Forward { .. }), "{explained:?}");
+    assert!(matches!(explained.decision, NodeDecision::Forward { .. }), "{explained:?}");
     let invite = Req::new("INVITE", "new", client()).bytes();
     assert!(bed.explain(client(), &invite).unwrap_err().starts_with("refused: 503"));
     assert_eq!(bed.one(0, client(), &invite).status(), 503);

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use node::{NeighbourReport, OverloadControl, ShardIdentity};
-use overload::hop::{Law, Limit};
+use overload::hop::{ClientLimit, ReceiverLaw};
 use overload::local::occupancy::OccupancySettings;
 use overload::{FeedbackLaw, OverloadSettings, Scope};
 use route::Network;
@@ -17,7 +17,7 @@ fn upstream() -> SocketAddr {
 }
 
 /// A shard that exchanges feedback with the neighbours before and behind.
-fn bed(service: Service, law: Law, hops: &[&str]) -> ProxyBed {
+fn bed(service: Service, law: ReceiverLaw, hops: &[&str]) -> ProxyBed {
     let hops: Vec<_> = hops.iter().map(|hop| (*hop, 0)).collect();
     let mut bed = ProxyBed::new(&[PROXY], &hops).with_mode(service);
     let networks = ["127.0.5.0/24", "127.0.1.0/24"].map(|text| text.parse::<Network>().expect("a network"));
@@ -82,14 +82,14 @@ const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
 #[test]
 fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
         assert!(text(&at_hop).contains(";oc;oc-algo=\"rate,loss\"\r\n"), "{service:?}");
         assert_eq!(text(&at_hop).matches(";oc;").count(), 1, "{service:?}");
         let mut without = ProxyBed::plain().with_mode(service);
         let at_hop = without.invite(&Req::new("INVITE", "call", client()));
         assert!(!text(&at_hop).contains(";oc"), "{service:?}");
-        let mut strange = self::bed(service, Law::Rate, &["127.0.7.1:5060"]);
+        let mut strange = self::bed(service, ReceiverLaw::Rate, &["127.0.7.1:5060"]);
         let at_hop = strange.invite(&Req::new("INVITE", "call", client()));
         assert!(!text(&at_hop).contains(";oc"), "{service:?}: it is in no network of neighbours");
     }
@@ -98,7 +98,7 @@ fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
 #[test]
 fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let request = invite("call", upstream(), OFFER);
         let sent = bed.receive(0, upstream(), &request.bytes());
         let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
@@ -127,7 +127,7 @@ fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
 #[test]
 fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         for (from, offer) in [(client(), OFFER), (upstream(), ""), (upstream(), ";oc;oc-algo=\"loss\"")] {
             let request = invite(&format!("{from}{}", offer.len()), from, offer);
             let sent = bed.receive(0, from, &request.bytes());
@@ -147,16 +147,20 @@ fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
 #[test]
 fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
         tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=5.1");
-        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Loss(0.0)));
+        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(ClientLimit::Loss(0.0)));
         let refusal = bed.one(client(), &Req::new("INVITE", "second", client()).bytes());
         assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
         assert!(refusal.message().header("Retry-After").is_none());
         // The sequence number says which value is later.
         tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=5.0");
-        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Loss(0.0)), "{service:?}: it was late");
+        assert_eq!(
+            neighbour(&bed, at_hop.to).limit,
+            Some(ClientLimit::Loss(0.0)),
+            "{service:?}: it was late"
+        );
         bed.wait(Duration::from_millis(1_001));
         assert_eq!(neighbour(&bed, at_hop.to).limit, None);
         bed.invite(&Req::new("INVITE", "third", client()));
@@ -173,7 +177,7 @@ fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
 #[test]
 fn what_finishes_calls_goes_on_whatever_the_limit() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         let ringing = Req::new("INVITE", "ringing", client());
         bed.invite(&ringing);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
@@ -197,7 +201,7 @@ fn what_finishes_calls_goes_on_whatever_the_limit() {
 #[test]
 fn another_member_gets_what_one_does_not_want() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS);
         let calls: Vec<_> = (0..20).map(|at| format!("a{at}")).collect();
         let first = bed.invite(&Req::new("INVITE", &calls[0], client()));
         tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
@@ -218,7 +222,7 @@ fn another_member_gets_what_one_does_not_want() {
 
 #[test]
 fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
-    let mut bed = bed(Service::BalanceTransactions, Law::Rate, &HOPS);
+    let mut bed = bed(Service::BalanceTransactions, ReceiverLaw::Rate, &HOPS);
     bed.set_queues([Some(queue(100.0))]);
     let first = bed.invite(&Req::new("INVITE", "first", client()));
     tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
@@ -239,7 +243,7 @@ fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
 
 #[test]
 fn only_a_neighbour_speaks_and_for_itself_alone() {
-    let mut bed = bed(STATELESS, Law::Rate, &["127.0.7.1:5060", HOPS[0]]);
+    let mut bed = bed(STATELESS, ReceiverLaw::Rate, &["127.0.7.1:5060", HOPS[0]]);
     let told = ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1";
     let (mut at_stranger, mut at_neighbour) = (None, None);
     for at in 0..40 {
@@ -259,14 +263,14 @@ fn only_a_neighbour_speaks_and_for_itself_alone() {
     bed.receive(0, at_neighbour.to, forged.as_bytes());
     assert_eq!(neighbour(&bed, at_neighbour.to).limit, None);
     tells(&mut bed, &at_neighbour, told);
-    assert_eq!(neighbour(&bed, at_neighbour.to).limit, Some(Limit::Loss(0.0)));
+    assert_eq!(neighbour(&bed, at_neighbour.to).limit, Some(ClientLimit::Loss(0.0)));
 }
 
 /// This proxy's Via passes through a neighbour without overload control. A callee behind it may write anything there.
 #[test]
 fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
     for service in SERVICES {
-        let mut bed = bed(service, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(service, ReceiverLaw::Rate, &HOPS[..1]);
         for at in 0..20 {
             let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
             let told = format!(";oc=0;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.{at}");
@@ -284,7 +288,7 @@ fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
 
 #[test]
 fn a_neighbour_that_never_answers_is_told_of_once() {
-    let mut bed = bed(STATELESS, Law::Loss(OccupancySettings::default()), &HOPS[..1]);
+    let mut bed = bed(STATELESS, ReceiverLaw::Loss(OccupancySettings::default()), &HOPS[..1]);
     for at in 0..250 {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
         respond(&mut bed, &at_hop, 200);
@@ -295,7 +299,7 @@ fn a_neighbour_that_never_answers_is_told_of_once() {
 
 #[test]
 fn a_member_that_answers_nothing_is_only_probed() {
-    let mut bed = bed(Service::BalanceTransactions, Law::Rate, &HOPS[..1]);
+    let mut bed = bed(Service::BalanceTransactions, ReceiverLaw::Rate, &HOPS[..1]);
     for at in 0..3 {
         bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
     }
@@ -306,7 +310,7 @@ fn a_member_that_answers_nothing_is_only_probed() {
 #[test]
 fn all_shards_together_ask_for_what_the_process_can_take() {
     let told = |shards| {
-        let setup = bed(STATELESS, Law::Rate, &HOPS[..1]).setup.clone();
+        let setup = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]).setup.clone();
         let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
         let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
         (0..20).for_each(|number| busy_period(&mut bed, number, OFFER));
@@ -323,7 +327,7 @@ fn all_shards_together_ask_for_what_the_process_can_take() {
 #[test]
 fn the_ack_of_a_refusal_is_not_counted_as_work() {
     let told = |acknowledges: bool| {
-        let mut bed = bed(STATELESS, Law::Rate, &HOPS[..1]);
+        let mut bed = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]);
         for number in 0..20 {
             busy_period(&mut bed, number, OFFER);
             for at in 0..10 {
@@ -346,12 +350,12 @@ fn the_ack_of_a_refusal_is_not_counted_as_work() {
 #[test]
 fn a_shard_keeps_to_its_part_of_a_rate() {
     let sent = |shards| {
-        let setup = bed(STATELESS, Law::Rate, &HOPS[..1]).setup.clone();
+        let setup = bed(STATELESS, ReceiverLaw::Rate, &HOPS[..1]).setup.clone();
         let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
         let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
         let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
         tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.1");
-        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Rate(100.0)), "as it was told");
+        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(ClientLimit::Rate(100.0)), "as it was told");
         let calls = (0..3_000).filter(|at| {
             bed.wait(Duration::from_millis(1));
             bed.one(client(), &Req::new("INVITE", &format!("x{at}"), client()).bytes()).to == at_hop.to

@@ -89,7 +89,7 @@ fn an_address_or_name_of_ours_is_a_local_identity() {
     ] {
         let (mut bed, alice) = (with_bob(), addr(ALICE));
         let names = vec![("sip.example.net".to_owned(), Some(5060))];
-        let topology = node::Topology::new(vec![Port::udp(addr(PROXY))].into(), names);
+        let topology = node::AddressTable::new(vec![Port::udp(addr(PROXY))].into(), names);
         bed.set(|setup| setup.topology = Arc::new(topology));
         let request = Req { from: from.into(), ..call("c", "bob", alice) };
         let invite = bed.with_credentials("alice", alice, &request);

@@ -237,7 +237,7 @@ fn explain_says_that_members_are_at_their_limit() {
     crowd.run(1_000, 2);
     let invite = Req::new("INVITE", "explained", client());
     let explained = crowd.bed.explain(client(), &invite.bytes()).expect("it is for the pool");
-    assert_eq!(explained.decision, balance::Decision::AtLimit(NodeRefusal::Limit));
+    assert_eq!(explained.decision, balance::NodeDecision::AtLimit(NodeRefusal::Limit));
     let verdict = &explained.verdicts[0];
     assert_eq!(verdict.refusal, Some(NodeRefusal::Limit));
     let room = verdict.room.expect("it has a limit");

@@ -52,7 +52,7 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
 #[test]
 fn a_source_beyond_its_limit_is_refused_before_the_law_counts() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
-    bed.set(|setup| setup.settings.rates = RateSettings { refusal: Refusal::Forbidden, ..rate(0, 1) });
+    bed.set(|setup| setup.settings.rates = RateSettings { refusal: AccessRefusal::Forbidden, ..rate(0, 1) });
     waited(&mut bed, ms(63));
     for (call, status) in [503, 403, 403, 403].into_iter().enumerate() {
         let refusal = bed.one(client(), &Req::new("INVITE", &format!("flood-{call}"), client()).bytes());

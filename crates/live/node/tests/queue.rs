@@ -2,7 +2,7 @@
 
 use crate::common::*;
 
-use elastic::queue::{Accrual, Choice, Overflow};
+use elastic::queue::{Accrual, MemberChoice, Overflow};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -280,7 +280,7 @@ fn a_member_gets_what_it_has_announced() {
     // The announced capacity outlives a change of the queue.
     bed.input(ShardInput::Capacity { slot: Slot(0), capacity: 30.0 });
     let mut setup = queue_of(100.0, CapacitySource::Announced);
-    setup.settings.choice = Choice::IndexPacking;
+    setup.settings.choice = MemberChoice::IndexPacking;
     set(&mut bed, setup);
     calls(&mut bed, 2);
     assert!((capacity(&bed, 0) - 30.0).abs() < 1e-9);

@@ -2,10 +2,10 @@
 //! members are not affected.
 
 use crate::common::*;
-use elastic::queue::Choice;
+use elastic::queue::MemberChoice;
 
 /// Three members with this capacity in calls per second, whose first responses take at most 10 ms.
-fn bed(choice: Choice, maximum: f64) -> Bed {
+fn bed(choice: MemberChoice, maximum: f64) -> Bed {
     let mut setup = queue(maximum);
     (setup.settings.choice, setup.settings.bound) = (choice, Duration::from_secs(4));
     setup.capacity.threshold = Duration::from_millis(10);
@@ -33,7 +33,7 @@ fn unanswered(bed: &Bed) -> [usize; 3] {
 /// A call that does not reach its member does not count as unanswered by it.
 #[test]
 fn a_call_that_could_not_be_sent_is_given_back() {
-    let mut bed = bed(Choice::IndexPacking, 300.0);
+    let mut bed = bed(MemberChoice::IndexPacking, 300.0);
     let first = call(&mut bed, &number(1)).remove(0);
     assert_eq!((bed.slot(first.to), unanswered(&bed)), (0, [1, 0, 0]));
     let second = requests(&bed.unreachable(first.to, &first.bytes), Method::Invite).remove(0);
@@ -44,7 +44,7 @@ fn a_call_that_could_not_be_sent_is_given_back() {
 /// The response to a branch of a call with too many branches is not tracked.
 #[test]
 fn branches_that_are_too_many_for_a_session_are_given_back() {
-    let mut bed = bed(Choice::MostRoom, 10_000.0);
+    let mut bed = bed(MemberChoice::MostRoom, 10_000.0);
     let first = call(&mut bed, &number(0)).remove(0);
     respond(&mut bed, &first, 486);
     bed.wait(Duration::from_millis(100));
@@ -62,7 +62,7 @@ fn branches_that_are_too_many_for_a_session_are_given_back() {
 /// A call that has waited may be refused at its turn: here for lack of room for its transaction.
 #[test]
 fn a_call_that_is_refused_when_its_turn_comes_is_given_back() {
-    let mut bed = bed(Choice::MostRoom, 100.0);
+    let mut bed = bed(MemberChoice::MostRoom, 100.0);
     let given: Vec<_> = (0..6).flat_map(|at| call(&mut bed, &number(at))).collect();
     assert_eq!((given.len(), unanswered(&bed)), (3, [1; 3]), "one for each, and three wait");
     let limits = ProxyLimits { transactions: 0, ..LIMITS };

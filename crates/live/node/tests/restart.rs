@@ -132,7 +132,7 @@ fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
         let request = gone.by_caller(method, 2).bytes();
         assert_eq!(bed.one(0, client(), &request).status(), 481, "{method}");
         let explained = bed.explain(client(), &request).expect("it is well formed");
-        assert_eq!(explained.decision, balance::Decision::Orphan, "{method}");
+        assert_eq!(explained.decision, balance::NodeDecision::Orphan, "{method}");
     }
     other.caller_asks(&mut bed, "ACK", 1);
     other.caller_asks(&mut bed, "BYE", 2);

@@ -1,10 +1,10 @@
 //! Several pools and their routes: the rule of a request, its changes, and the next pools.
 
 use crate::common::*;
-use balance::Decision;
+use balance::NodeDecision;
 use elastic::queue::LengthSettings;
 use node::QueueTurn;
-use route::{Access, Actions, Answer, Outcome};
+use route::{Access, Actions, Answer, FailoverCause};
 
 /// Two nodes in each of two pools.
 fn site() -> Site {
@@ -178,7 +178,8 @@ fn a_number_is_rewritten_whatever_its_scheme() {
 #[test]
 fn refusals_are_told_with_their_cause() {
     let networks = |list: &[&str]| list.iter().map(|network| network.parse().unwrap()).collect::<Vec<_>>();
-    let access = |allow, deny| Access::new(&networks(allow), &networks(deny), Refusal::Forbidden).unwrap();
+    let access =
+        |allow, deny| Access::new(&networks(allow), &networks(deny), AccessRefusal::Forbidden).unwrap();
     let rules = vec![
         Rule { access: access(&["10.0.0.0/8"], &[]), ..to_pool(0, users("1")) },
         Rule { name: "away".to_owned(), conditions: users("2"), ..Rule::default() },
@@ -208,7 +209,7 @@ fn refusals_are_told_with_their_cause() {
 #[test]
 fn a_limit_that_is_used_up_is_named() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
-    bed.set(|setup| setup.settings.rates = RateSettings { refusal: Refusal::Forbidden, ..rate(1, 1) });
+    bed.set(|setup| setup.settings.rates = RateSettings { refusal: AccessRefusal::Forbidden, ..rate(1, 1) });
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok());
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "who asks uses up nothing");
     let ringing = bed.one(0, client(), &invite("a", "1").bytes());
@@ -231,15 +232,15 @@ fn where_a_pool_takes_nothing_the_next_one_does() {
     let explained = bed.explain(client(), &invite("c", "bob").bytes()).unwrap();
     let route = explained.route.expect("there is one");
     assert_eq!((route.index, &route.name[..], explained.pool), (0, "both", PoolId(1)));
-    assert!(matches!(explained.decision, Decision::Forward { slot: Slot(2 | 3), .. }));
+    assert!(matches!(explained.decision, NodeDecision::Forward { slot: Slot(2 | 3), .. }));
     assert_eq!(explained.verdicts.len(), 2, "of that pool");
     let [over] = explained.passed_over.as_slice() else { panic!("one pool: {:?}", explained.passed_over) };
-    assert_eq!((over.pool, over.outcome, over.verdicts.len()), (PoolId(0), Outcome::NoneAlive, 2));
+    assert_eq!((over.pool, over.outcome, over.verdicts.len()), (PoolId(0), FailoverCause::NoneAlive, 2));
     assert!(over.verdicts.iter().all(|verdict| verdict.refusal.is_some()), "{over:?}");
     // Only if no member is alive.
-    set_rules(&mut bed, vec![both(Failover::on(&[Outcome::Full]))]);
+    set_rules(&mut bed, vec![both(Failover::on(&[FailoverCause::Full]))]);
     assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
-    set_rules(&mut bed, vec![both(Failover::on(&[Outcome::NoneAlive]))]);
+    set_rules(&mut bed, vec![both(Failover::on(&[FailoverCause::NoneAlive]))]);
     assert_eq!(pool_of(&mut bed, "e", "bob"), 1);
 }
 
@@ -297,12 +298,12 @@ fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
 
 #[test]
 fn where_a_pool_is_full_the_next_one_takes_calls() {
-    let mut bed = bed(vec![both(Failover::on(&[Outcome::Full]))]);
+    let mut bed = bed(vec![both(Failover::on(&[FailoverCause::Full]))]);
     bed.limit_members(&[0, 1, 2, 3], 1);
     let pools: Vec<_> = (0..4).map(|call| pool_of(&mut bed, &format!("c{call}"), "bob")).collect();
     assert_eq!(pools, [0, 0, 1, 1]);
     assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
-    set_rules(&mut bed, vec![both(Failover::on(&[Outcome::NoneAlive]))]);
+    set_rules(&mut bed, vec![both(Failover::on(&[FailoverCause::NoneAlive]))]);
     let options = Req { method: "OPTIONS".to_owned(), ..invite("e", "bob") };
     let sent = bed.one(0, client(), &options.bytes());
     assert!(bed.slot(sent.to) < 2, "a limit is one of calls");
@@ -312,7 +313,7 @@ fn where_a_pool_is_full_the_next_one_takes_calls() {
 #[test]
 fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
     for goes_on in [true, false] {
-        let on = if goes_on { Outcome::Full } else { Outcome::NoneAlive };
+        let on = if goes_on { FailoverCause::Full } else { FailoverCause::NoneAlive };
         let mut bed = bed(vec![both(Failover::on(&[on]))]);
         let length = LengthSettings { delay: Duration::ZERO, least: 3, most: 3 };
         let mut queue = queue(1.0);
@@ -498,12 +499,13 @@ fn a_member_s_request_goes_where_its_changed_uri_leads() {
 #[test]
 fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
     let access = |deny: &str, refusal| Access::new(&[], &[deny.parse().unwrap()], refusal).unwrap();
-    let rule = Rule { access: access("127.0.9.2", Refusal::Forbidden), ..to_pool(1, Conditions::default()) };
+    let rule =
+        Rule { access: access("127.0.9.2", AccessRefusal::Forbidden), ..to_pool(1, Conditions::default()) };
     let mut bed = bed(Vec::new());
     let call = Dialog::inbound(&mut bed, "before", addr("127.0.8.1:5060"), 0);
     let routes = Routes {
         table: Table::new(vec![rule], &[addr(PROXY)]),
-        access: vec![access("127.0.8.0/24", Refusal::Silence)],
+        access: vec![access("127.0.8.0/24", AccessRefusal::Silence)],
     };
     bed.set(|setup| setup.settings.routes = Arc::new(routes));
     let from = |bed: &mut Bed, ip: &str| {

@@ -58,8 +58,11 @@ fn proxy(index: usize, length: usize) -> ProxyBed {
     let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
     bed.set(|setup| setup.settings.limits = ProxyLimits::default());
     // The settings of the paper's server, so that the tests know how fast shares move.
-    let distribution =
-        Distribution { neighbours, settings: distribute::Settings::default(), ..Distribution::default() };
+    let distribution = Distribution {
+        neighbours,
+        settings: distribute::DistributionSettings::default(),
+        ..Distribution::default()
+    };
     bed.set(|setup| setup.settings.distribution = Some(distribution));
     bed
 }

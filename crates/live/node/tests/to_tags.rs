@@ -95,7 +95,7 @@ fn nor_round_routes_and_who_may_use_them() {
         for orphans in [true, false] {
             let mut bed = bed(mode);
             bed.set_pools([0, 1].map(|slot| hops(mode, Members::of([Slot(slot)]))));
-            let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], Refusal::Forbidden).unwrap();
+            let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], AccessRefusal::Forbidden).unwrap();
             let rules = vec![rule(0, "closed", closed), rule(1, "open", Access::default())];
             set_rules(&mut bed, rules);
             bed.set(|setup| setup.settings.forwards_orphans = orphans);

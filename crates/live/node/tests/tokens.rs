@@ -14,7 +14,7 @@ fn assert_refused(bed: &mut Bed, request: &Req, what: &str) {
         let charged = bed.shard.ledger();
         let foretold = bed.explain(client(), &request.bytes()).expect("well formed");
         assert_eq!(bed.shard.ledger(), charged, "asking costs the traffic nothing");
-        assert_eq!((foretold.decision, foretold.token), (balance::Decision::Orphan, None));
+        assert_eq!((foretold.decision, foretold.token), (balance::NodeDecision::Orphan, None));
         let sent = bed.one(0, client(), &request.bytes());
         assert_eq!((sent.to, sent.status()), (client(), 481), "{what}: {method}");
     }

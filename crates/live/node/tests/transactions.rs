@@ -3,7 +3,7 @@
 use crate::common::*;
 use balance::Sign;
 use proptest::prelude::*;
-use route::{Access, BudgetSettings, Outcome};
+use route::{Access, BudgetSettings, FailoverCause};
 
 const MODE: Service = Service::BalanceTransactions;
 const RETRIES: BudgetSettings = BudgetSettings { ratio: 0.0, least: 100, window: Duration::from_secs(10) };
@@ -188,7 +188,7 @@ fn a_call_that_moved_stays_where_it_is_answered() {
 
 #[test]
 fn only_outcomes_that_the_rule_names_lead_to_the_next_pool() {
-    let mut on = Failover::on(&[Outcome::NoneAlive]);
+    let mut on = Failover::on(&[FailoverCause::NoneAlive]);
     on.budget = RETRIES;
     let mut bed = bed(on);
     let at = invited(&mut bed, "call");
@@ -255,7 +255,7 @@ fn a_route_reaches_no_hop_of_another_rule() {
         assert_eq!(sent.last().expect("it goes on").to, addr(bed.site.nodes[1].0), "a hop of its own rule");
     }
     assert_eq!((bed.load().calls, bed.load().transactions), (2, 2), "they count");
-    let deny = Access::new(&[], &["127.0.9.0/24".parse().unwrap()], Refusal::Forbidden).unwrap();
+    let deny = Access::new(&[], &["127.0.9.0/24".parse().unwrap()], AccessRefusal::Forbidden).unwrap();
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table: Table::default(), access: vec![deny] }));
     let refused = asked(&mut bed, "denied", "<sip:127.0.0.1;lr;sbp=x>", 1);
     assert_eq!((refused.len(), refused[0].status()), (1, 403));

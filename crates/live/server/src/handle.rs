@@ -2,7 +2,7 @@
 
 use crate::ask::{Ask, ScaleWish};
 use crate::figures::{ConnectionsView, ExplanationView, Figures, Session, Standing, View};
-use crate::registrations::{Contacts, ContactsError, GONE, Home};
+use crate::registrations::{ContactsError, GONE, Home, UserContacts};
 use crate::scale::view::pool_view;
 use base::{Instant, Peer};
 use control::scale::PoolView;
@@ -92,7 +92,7 @@ impl Handle {
     ///
     /// # Errors
     /// If there is no such user, or the store does not answer.
-    pub async fn contacts(&self, user: &str) -> Result<Contacts, ContactsError> {
+    pub async fn contacts(&self, user: &str) -> Result<UserContacts, ContactsError> {
         let home = self.home().await?;
         let aor = home.address(user)?;
         let found = home.contacts(aor.clone()).await?;
@@ -110,7 +110,7 @@ impl Handle {
         &self,
         user: &str,
         contact: Option<&str>,
-    ) -> Result<Contacts, ContactsError> {
+    ) -> Result<UserContacts, ContactsError> {
         let home = self.home().await?;
         let aor = home.address(user)?;
         let found = home.remove(aor.clone(), contact.map(str::as_bytes)).await?;
@@ -224,7 +224,7 @@ impl Handle {
     }
 
     /// Returns the contacts of a request's user.
-    async fn contacts_of(&self, aor: &Aor) -> Result<Contacts, String> {
+    async fn contacts_of(&self, aor: &Aor) -> Result<UserContacts, String> {
         let refused = |error: ContactsError| format!("refused: 503 Service Unavailable: {error}");
         let home = self.home().await.map_err(refused)?;
         home.contacts(aor.clone()).await.map_err(refused)

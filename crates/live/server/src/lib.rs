@@ -23,7 +23,7 @@ mod takeover;
 
 pub use check::{Findings, check, check_users};
 pub use handle::{Handle, RestartReply};
-pub use registrations::{Contacts, ContactsError};
+pub use registrations::{ContactsError, UserContacts};
 pub use run::Server;
 pub use shards::{Clock, ModelProcessor};
 pub use start_error::StartError;

@@ -2,7 +2,9 @@
 
 use base::UnixTime;
 use digest_auth::Algorithm;
-use location::{Aor, Ask, Binding, Register, Registrar, Registration, Reply, Step, StoreError, targets};
+use location::{
+    Aor, Ask, Binding, Register, Registrar, Registration, RegistrationStep, Reply, StoreError, targets,
+};
 use node::{StoreAnswer, StoreQuery};
 use shards::{OnAnswer, Stores};
 use std::fmt;
@@ -28,7 +30,7 @@ pub(crate) struct Home {
 
 /// The contacts of a user, in the order in which they are tried.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Contacts {
+pub struct UserContacts {
     /// Remaining contacts, after a removal.
     pub there: Vec<Binding>,
     /// Contacts that were just removed.
@@ -81,24 +83,28 @@ impl Home {
         )))
     }
 
-    pub(crate) async fn contacts(&self, aor: Aor) -> Result<Contacts, ContactsError> {
+    pub(crate) async fn contacts(&self, aor: Aor) -> Result<UserContacts, ContactsError> {
         match self.put(Ask::Read(aor)).await? {
             (Reply::Read(record), date) => {
                 let there = record?.map(|record| targets(&record, date)).unwrap_or_default();
-                Ok(Contacts { there, removed: Vec::new(), date })
+                Ok(UserContacts { there, removed: Vec::new(), date })
             }
             (Reply::Replaced(_), _) => Err(other_answer()),
         }
     }
 
     /// Removes one contact, or all. An absent contact is no error.
-    pub(crate) async fn remove(&self, aor: Aor, contact: Option<&[u8]>) -> Result<Contacts, ContactsError> {
+    pub(crate) async fn remove(
+        &self,
+        aor: Aor,
+        contact: Option<&[u8]>,
+    ) -> Result<UserContacts, ContactsError> {
         let (mut registration, mut step) = Registration::begin(Register::removal(aor, contact));
-        let mut found = Contacts { there: Vec::new(), removed: Vec::new(), date: UnixTime::default() };
+        let mut found = UserContacts { there: Vec::new(), removed: Vec::new(), date: UnixTime::default() };
         let answer = loop {
             match step {
-                Step::Done(answer) => break answer,
-                Step::Ask(ask) => {
+                RegistrationStep::Done(answer) => break answer,
+                RegistrationStep::Ask(ask) => {
                     let (reply, date) = self.put(ask).await?;
                     if let Reply::Read(record) = &reply {
                         // A write replaces the record that was read last, or fails.
@@ -106,7 +112,7 @@ impl Home {
                         let is_meant =
                             |binding: &Binding| contact.is_none_or(|uri| wire::same_uri(uri, &binding.uri));
                         let (removed, there) = there.into_iter().partition(is_meant);
-                        found = Contacts { there, removed, date };
+                        found = UserContacts { there, removed, date };
                     }
                     if let Reply::Replaced(Err(error)) = &reply {
                         return Err(error.clone().into());

@@ -13,7 +13,7 @@ use balance::{CallLimits, SentCalls};
 use config::{Config, Connections};
 use node::{Shard, ShardIdentity};
 use shards::listen::expand;
-use shards::{Board, Clock, ModelProcessor, Records, Report, Stores, Threads};
+use shards::{Board, Clock, ModelProcessor, Records, ShardReport, Stores, Threads};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const SEND_BUFFER: usize = 256 << 10;
 pub struct Server {
     control: Box<Control>,
     threads: Vec<JoinHandle<()>>,
-    reports: mpsc::UnboundedReceiver<Report>,
+    reports: mpsc::UnboundedReceiver<ShardReport>,
     asks: mpsc::UnboundedReceiver<Ask>,
     handle: Handle,
 }

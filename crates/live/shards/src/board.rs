@@ -1,6 +1,6 @@
 //! Loads of all nodes at each shard, shared among the shards.
 
-use crate::utilisation::Work;
+use crate::utilisation::ThreadWork;
 use balance::Load;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,8 +38,8 @@ impl Board {
     }
 
     /// Publishes the work of a shard's thread in a period.
-    pub fn publish_work(&self, shard: usize, work: Work) {
-        let Work { read, sent, transactions, sleeps, processor } = work;
+    pub fn publish_work(&self, shard: usize, work: ThreadWork) {
+        let ThreadWork { read, sent, transactions, sleeps, processor } = work;
         let numbers = [read, sent, transactions, sleeps, processor.as_nanos() as u64];
         for (cell, number) in self.work[shard].0.iter().zip(numbers) {
             cell.store(number, Ordering::Relaxed);
@@ -47,12 +47,12 @@ impl Board {
     }
 
     /// Returns the work of all threads, each in its last period.
-    pub fn work(&self) -> Work {
-        let mut sum = Work::default();
+    pub fn work(&self) -> ThreadWork {
+        let mut sum = ThreadWork::default();
         for WorkCell(numbers) in &self.work {
             let [read, sent, transactions, sleeps, nanos] =
                 numbers.each_ref().map(|number| number.load(Ordering::Relaxed));
-            sum += Work { read, sent, transactions, sleeps, processor: Duration::from_nanos(nanos) };
+            sum += ThreadWork { read, sent, transactions, sleeps, processor: Duration::from_nanos(nanos) };
         }
         sum
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_work_of_all_threads_is_summed_up() {
         let board = Board::new(2);
-        let work = |factor: u64| Work {
+        let work = |factor: u64| ThreadWork {
             read: factor,
             sent: 2 * factor,
             transactions: 3 * factor,

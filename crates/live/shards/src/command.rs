@@ -83,7 +83,7 @@ pub struct TakenSockets {
 
 /// A report of a shard to the control task.
 #[derive(Debug)]
-pub enum Report {
+pub enum ShardReport {
     /// A sign of a node's health from the traffic.
     Sign(Sign),
     /// A request for the addresses of this name.

@@ -32,7 +32,7 @@ mod worker;
 
 pub use board::Board;
 pub use clock::Clock;
-pub use command::{Command, Explained, Report, TakenSockets, WorkerHandle};
+pub use command::{Command, Explained, ShardReport, TakenSockets, WorkerHandle};
 pub use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub use handover::Handed;
 pub use other_process::{Inlet, KeptCalls, NodeStates, OtherProcess, Remainder};

@@ -47,7 +47,7 @@ pub struct OtherProcess {
 
 /// Result of [`OtherProcess::hand`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum HandOverResult {
     /// The other process has taken it.
     HandedOver,
     /// It belongs to the other process, which takes no messages now.
@@ -166,16 +166,16 @@ impl OtherProcess {
     }
 
     /// Hands over a message if it belongs to one of its calls; with `whatever`, also a message of a call unknown here.
-    pub fn hand(&self, handed: &Handed<'_>, whatever: bool) -> Fate {
+    pub fn hand(&self, handed: &Handed<'_>, whatever: bool) -> HandOverResult {
         let bytes = handed.bytes();
         if self.gone.load(Ordering::Relaxed) {
-            return Fate::Ours;
+            return HandOverResult::Ours;
         }
         let Some(key) = wire::peek_call_id(bytes).map(|call_id| self.hash.call_key(call_id)) else {
-            return Fate::Ours;
+            return HandOverResult::Ours;
         };
         if !whatever && !self.calls.contains(&key.call_id()) {
-            return Fate::Ours;
+            return HandOverResult::Ours;
         }
         let way = &self.ways[node::shard_of(key, self.ways.len())];
         let sent = match *handed {
@@ -185,12 +185,12 @@ impl OtherProcess {
         match sent {
             Ok(()) => {
                 self.stuck.store(0, Ordering::Relaxed);
-                Fate::HandedOver
+                HandOverResult::HandedOver
             }
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => self.stuck(),
             Err(_) => {
                 self.end();
-                Fate::Ours
+                HandOverResult::Ours
             }
         }
     }
@@ -205,17 +205,17 @@ impl OtherProcess {
         push(way, &Handed::Send { flow: self.its(flow), bytes }).is_ok()
     }
 
-    fn stuck(&self) -> Fate {
+    fn stuck(&self) -> HandOverResult {
         let now = self.clock.now().as_nanos().max(1);
         let since = match self.stuck.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => now,
             Err(since) => since,
         };
         if Instant::from_nanos(now).saturating_since(Instant::from_nanos(since)) < STANDSTILL {
-            return Fate::Lost;
+            return HandOverResult::Lost;
         }
         self.end();
-        Fate::Ours
+        HandOverResult::Ours
     }
 }
 
@@ -254,18 +254,18 @@ impl Inlet {
 
     /// Hands the successor a message that arrived on a connection of this process, unless it belongs to a call of this
     /// process. `Fate::Lost`: the successor takes no messages now.
-    pub(crate) fn hand_on(&self, flow: Flow, bytes: &[u8]) -> Fate {
+    pub(crate) fn hand_on(&self, flow: Flow, bytes: &[u8]) -> HandOverResult {
         let kept = &self.kept;
-        let Some(call_id) = wire::peek_call_id(bytes) else { return Fate::Ours };
+        let Some(call_id) = wire::peek_call_id(bytes) else { return HandOverResult::Ours };
         let is_handed_on = kept.handed_on.get(usize::from(flow.listener)) == Some(&true);
         if !is_handed_on || kept.calls.contains(&kept.hash.call_key(call_id).call_id()) {
-            return Fate::Ours;
+            return HandOverResult::Ours;
         }
         match push(&self.socket, &Handed::Message { flow, bytes }) {
-            Ok(()) => Fate::HandedOver,
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Fate::Lost,
+            Ok(()) => HandOverResult::HandedOver,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => HandOverResult::Lost,
             // The successor has ended.
-            Err(_) => Fate::Ours,
+            Err(_) => HandOverResult::Ours,
         }
     }
 
@@ -388,7 +388,7 @@ mod tests {
         "192.0.2.1:5060".parse().unwrap()
     }
 
-    fn hand(other: &OtherProcess, call_id: &str, is_stray: bool) -> Fate {
+    fn hand(other: &OtherProcess, call_id: &str, is_stray: bool) -> HandOverResult {
         let bytes = bytes(call_id);
         other.hand(&Handed::Message { flow: Flow::udp(0, from()), bytes: &bytes }, is_stray)
     }
@@ -396,9 +396,9 @@ mod tests {
     #[test]
     fn it_gets_what_is_its_and_what_nobody_here_knows() {
         let (other, mut inlets) = other();
-        assert_eq!(hand(&other, "ours", false), Fate::Ours);
+        assert_eq!(hand(&other, "ours", false), HandOverResult::Ours);
         for (call_id, is_stray) in [("its", false), ("ours", true)] {
-            assert_eq!(hand(&other, call_id, is_stray), Fate::HandedOver);
+            assert_eq!(hand(&other, call_id, is_stray), HandOverResult::HandedOver);
             let owner = node::shard_of(other.hash.call_key(call_id.as_bytes()), 2);
             let expected = bytes(call_id);
             let expected = Handed::Message { flow: Flow::udp(7, from()), bytes: &expected };
@@ -407,7 +407,7 @@ mod tests {
         }
         let quoted = bytes("its");
         let error = Handed::Unreachable { to: Flow::udp(0, from()), quoted: &quoted };
-        assert_eq!(other.hand(&error, false), Fate::HandedOver);
+        assert_eq!(other.hand(&error, false), HandOverResult::HandedOver);
         let owner = node::shard_of(other.hash.call_key(b"its"), 2);
         assert_eq!(inlets[owner].take().unwrap(), Some(error));
         drop(other);
@@ -418,8 +418,8 @@ mod tests {
     fn what_was_its_is_ours_once_it_has_ended() {
         let (other, inlets) = other();
         drop(inlets);
-        assert_eq!(hand(&other, "its", false), Fate::Ours);
-        assert_eq!(hand(&other, "ours", true), Fate::Ours);
+        assert_eq!(hand(&other, "its", false), HandOverResult::Ours);
+        assert_eq!(hand(&other, "ours", true), HandOverResult::Ours);
     }
 
     /// Returns a flow of one of its connections. Its listener 7 is our listener 0.
@@ -431,13 +431,13 @@ mod tests {
     #[test]
     fn what_comes_by_its_connections_and_is_not_its_own_is_handed_on() {
         let (other, [inlet, _second]) = other();
-        assert_eq!(inlet.hand_on(connected(4, 7), &bytes("its")), Fate::Ours);
+        assert_eq!(inlet.hand_on(connected(4, 7), &bytes("its")), HandOverResult::Ours);
         assert_eq!(
             inlet.hand_on(connected(4, 6), &bytes("ours")),
-            Fate::Ours,
+            HandOverResult::Ours,
             "nobody else has that listener"
         );
-        assert_eq!(inlet.hand_on(connected(4, 7), &bytes("ours")), Fate::HandedOver);
+        assert_eq!(inlet.hand_on(connected(4, 7), &bytes("ours")), HandOverResult::HandedOver);
         inlet.tell_undelivered(connected(4, 7), b"BYE");
         let mut told = Vec::new();
         drop(inlet);
@@ -459,12 +459,12 @@ mod tests {
     #[test]
     fn one_that_stands_still_is_not_waited_for() {
         let (other, inlets) = other();
-        while hand(&other, "its", false) == Fate::HandedOver {}
+        while hand(&other, "its", false) == HandOverResult::HandedOver {}
         // Until the process is given up, its messages are lost, as with a full ring.
-        while hand(&other, "its", false) == Fate::Lost {
+        while hand(&other, "its", false) == HandOverResult::Lost {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(hand(&other, "its", false), Fate::Ours);
+        assert_eq!(hand(&other, "its", false), HandOverResult::Ours);
         // When the process continues, it sees that the waiting messages are no longer for it.
         for inlet in &inlets {
             let mut watched = [PollFd::new(inlet, PollFlags::IN)];

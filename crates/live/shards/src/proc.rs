@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Memory and threads of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Status {
+pub struct ProcessStatus {
     /// Resident memory in bytes.
     pub resident_bytes: u64,
     /// Virtual memory in bytes.
@@ -15,7 +15,7 @@ pub struct Status {
     pub threads: u64,
 }
 
-impl Status {
+impl ProcessStatus {
     /// Reads the values of this process from `/proc/self/status`.
     pub fn now() -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/self/status")?)
@@ -128,11 +128,11 @@ mod tests {
     fn a_status_is_read_by_the_names_of_its_lines() {
         let file =
             "Name:\tVmRSS: 1\nVmPeak:\t  99 kB\nVmSize:\t    2048 kB\nVmRSS:\t     512 kB\nThreads:\t7\n";
-        let expected = Status { resident_bytes: 524_288, virtual_bytes: 2_097_152, threads: 7 };
-        assert_eq!(Status::parse(file), Some(expected));
+        let expected = ProcessStatus { resident_bytes: 524_288, virtual_bytes: 2_097_152, threads: 7 };
+        assert_eq!(ProcessStatus::parse(file), Some(expected));
         // A kernel thread has no memory.
-        assert_eq!(Status::parse("Name:\tkthreadd\nThreads:\t1\n"), None);
-        let own = Status::now().unwrap();
+        assert_eq!(ProcessStatus::parse("Name:\tkthreadd\nThreads:\t1\n"), None);
+        let own = ProcessStatus::now().unwrap();
         assert!(own.resident_bytes > 0 && own.virtual_bytes >= own.resident_bytes && own.threads >= 1);
     }
 

@@ -296,7 +296,7 @@ fn line(record: &CallRecord, revision: u64, (now, date): (Instant, UnixTime), ou
         pool: named(&pool),
         status: record.status,
         bye_status: (record.bye_status > 0).then_some(record.bye_status),
-        ended_by: record.by.map(dialog::Side::name),
+        ended_by: record.by.map(dialog::DialogParty::name),
         cause: record.cause.map(dialog::Cause::name),
         reason: named(&reason),
         found_again: record.is_found_again(),
@@ -333,7 +333,7 @@ fn id(record: &CallRecord, started: UnixTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dialog::{About, Accepted, Cause, Side};
+    use dialog::{About, Accepted, Cause, DialogParty};
     use node::DialogSettings;
 
     fn record() -> CallRecord {
@@ -349,7 +349,7 @@ mod tests {
             ended: Instant::from_millis(10_000),
             status: 200,
             bye_status: 200,
-            by: Some(Side::Callee),
+            by: Some(DialogParty::Callee),
             cause: Some(Cause::Bye),
             reason: b"Q.850;cause=16"[..].into(),
             is_final: true,

@@ -3,7 +3,7 @@
 use super::alarm::Alarm;
 use super::board::Board;
 use super::clock::Clock;
-use super::command::{Command, Report, WorkerHandle};
+use super::command::{Command, ShardReport, WorkerHandle};
 use super::counts::Traffic;
 use super::handover::{Receiver, Sender, ring};
 use super::late::LateHandovers;
@@ -41,7 +41,7 @@ impl Threads {
         shards: Vec<(Shard, Vec<UdpSocket>)>,
         listeners: usize,
         board: &Arc<Board>,
-        reports: &mpsc::UnboundedSender<Report>,
+        reports: &mpsc::UnboundedSender<ShardReport>,
     ) -> io::Result<Self> {
         let (mut workers, mut handles, relayed) = (Vec::new(), Vec::new(), Arc::default());
         for (index, (peers, (shard, sockets))) in

@@ -6,7 +6,9 @@
 
 use base::{Flow, Instant, Recent};
 use core::hash::BuildHasher;
-use overload::{Fate, MessageClass, Refusing, RequestInfo, Tier, Triage, is_above_routine, is_emergency};
+use overload::{
+    MessageClass, Refusing, RequestInfo, Tier, Triage, TriageDecision, is_above_routine, is_emergency,
+};
 use std::collections::{HashSet, VecDeque};
 use std::hash::RandomState;
 use std::time::Duration;
@@ -202,7 +204,7 @@ impl TriageQueue {
             Tier::Later => waited > late * 2,
             Tier::Last | Tier::Never => false,
         };
-        rules.fate(message.class, waited) == Fate::Drop
+        rules.fate(message.class, waited) == TriageDecision::Drop
             || (is_late && !self.refusing.may_refuse(now, message.class.tier()))
     }
 

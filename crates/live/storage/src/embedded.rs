@@ -3,7 +3,7 @@
 use crate::file::{File, Open, unavailable};
 use crate::writer::{BATCH_MAX, Job, OnReplaced, Pending, Writer};
 use base::UnixTime;
-use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreError};
+use location::{Aor, BindingsRecord, MemoryLimits, MemoryStore, Replaced, Store, StoreError};
 use redb::{Database, DatabaseError, StorageError};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -99,7 +99,7 @@ impl Embedded {
     }
 
     /// Record of an address-of-record, as last committed.
-    pub fn get(&self, aor: &Aor) -> Option<Record> {
+    pub fn get(&self, aor: &Aor) -> Option<BindingsRecord> {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).get(aor).cloned()
     }
 
@@ -108,8 +108,8 @@ impl Embedded {
         &self,
         now: UnixTime,
         aor: Aor,
-        expected: Option<Record>,
-        new: Option<Record>,
+        expected: Option<BindingsRecord>,
+        new: Option<BindingsRecord>,
         reply: OnReplaced,
     ) {
         let refuse = |job: Job, why: &str| job.reply.answer(Err(StoreError::Unavailable(why.to_owned())));
@@ -123,7 +123,7 @@ impl Embedded {
 
 /// Blocking access, for threads that may wait.
 impl Store for Embedded {
-    fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
+    fn read(&mut self, aor: &Aor) -> Result<Option<BindingsRecord>, StoreError> {
         Ok(self.get(aor))
     }
 
@@ -131,8 +131,8 @@ impl Store for Embedded {
         &mut self,
         now: UnixTime,
         aor: &Aor,
-        expected: Option<&Record>,
-        new: Option<&Record>,
+        expected: Option<&BindingsRecord>,
+        new: Option<&BindingsRecord>,
     ) -> Result<Replaced, StoreError> {
         let (sender, result) = channel();
         // A caller that no longer waits needs no reply.
@@ -221,8 +221,8 @@ mod tests {
         Aor::of(format!("sip:{n}@example.com").as_bytes()).expect("a URI")
     }
 
-    fn record(now: UnixTime) -> Record {
-        Record::of(&[contract::binding(now, "sip:a@192.0.2.1")]).expect("a binding")
+    fn record(now: UnixTime) -> BindingsRecord {
+        BindingsRecord::of(&[contract::binding(now, "sip:a@192.0.2.1")]).expect("a binding")
     }
 
     /// Number of records in a file that is no longer in use.

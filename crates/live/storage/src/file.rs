@@ -1,7 +1,7 @@
 //! File of the embedded store: reading, writing, and reopening after an error.
 
 use base::UnixTime;
-use location::{Aor, MemoryLimits, MemoryStore, Record, StoreError};
+use location::{Aor, BindingsRecord, MemoryLimits, MemoryStore, StoreError};
 use redb::{Database, DatabaseError, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::n
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 /// Changes of records; `None` removes one.
-pub(crate) type Changes = BTreeMap<Aor, Option<Record>>;
+pub(crate) type Changes = BTreeMap<Aor, Option<BindingsRecord>>;
 
 /// Opens the existing file.
 pub(crate) type Open = Box<dyn Fn() -> Result<Database, DatabaseError> + Send>;
@@ -101,9 +101,9 @@ impl File {
         }
     }
 
-    fn record(&self, aor: &Aor, bytes: &[u8]) -> Result<Record, StoreError> {
+    fn record(&self, aor: &Aor, bytes: &[u8]) -> Result<BindingsRecord, StoreError> {
         let corrupt = || StoreError::Corrupt(format!("{}, key {}", self.name, aor.key().escape_ascii()));
-        Record::from_bytes(bytes).ok_or_else(corrupt)
+        BindingsRecord::from_bytes(bytes).ok_or_else(corrupt)
     }
 
     fn failed(&self, error: &dyn core::fmt::Display) -> StoreError {

@@ -11,7 +11,7 @@
 //! # Threads A caller does not wait. A request goes with a callback into a bounded queue. The callback is called once,
 //! on a thread of the store, or at once if no wait is needed. It must neither wait nor panic. A store need not be
 //! stopped: its threads end when its last handle is dropped, after they have answered the waiting requests. While a
-//! server is unreachable, requests are refused at once, and [`Status`] says so; the threads reconnect by themselves.
+//! server is unreachable, requests are refused at once, and [`StoreStatus`] says so; the threads reconnect by themselves.
 #![forbid(unsafe_code)]
 
 mod embedded;
@@ -26,6 +26,6 @@ mod writer;
 pub use crate::redis::{OnReply, Redis, RedisSettings};
 pub use embedded::{Embedded, OpenError};
 pub use records::{RecordDatabase, RecordDatabaseStatus, RecordFile};
-pub use remote::{SettingsError, Status};
+pub use remote::{SettingsError, StoreStatus};
 pub use users::{LookUpError, OnSecret, SubscriberSettings, Subscribers, UserFile, UserFileError};
 pub use writer::OnReplaced;

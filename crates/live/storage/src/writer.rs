@@ -2,7 +2,7 @@
 
 use crate::file::{Changes, File};
 use base::UnixTime;
-use location::{Aor, MemoryStore, Record, Replaced, StoreError};
+use location::{Aor, BindingsRecord, MemoryStore, Replaced, StoreError};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -45,8 +45,8 @@ impl Drop for Pending {
 pub(crate) struct Job {
     pub(crate) now: UnixTime,
     pub(crate) aor: Aor,
-    pub(crate) expected: Option<Record>,
-    pub(crate) new: Option<Record>,
+    pub(crate) expected: Option<BindingsRecord>,
+    pub(crate) new: Option<BindingsRecord>,
     pub(crate) reply: Pending,
 }
 

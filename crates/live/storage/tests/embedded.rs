@@ -2,7 +2,7 @@
 
 use base::UnixTime;
 use invariants::store as contract;
-use location::{Aor, MemoryLimits, Record, Replaced, Store};
+use location::{Aor, BindingsRecord, MemoryLimits, Replaced, Store};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,8 +36,8 @@ fn key(n: usize) -> Aor {
     Aor::of(format!("sip:{n}@example.com").as_bytes()).expect("a URI")
 }
 
-fn record(n: usize) -> Record {
-    Record::of(&[contract::binding(NOW, &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
+fn record(n: usize) -> BindingsRecord {
+    BindingsRecord::of(&[contract::binding(NOW, &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use base::UnixTime;
 use invariants::store as contract;
-use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError};
+use location::{Aor, Ask, BindingsRecord, Replaced, Reply, Store, StoreError};
 use sarabande_tests::{Authority, RedisServer, TestSite, until, within};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -30,8 +30,8 @@ fn key(n: usize) -> Aor {
     Aor::of(format!("sip:{n}@example.com").as_bytes()).expect("a URI")
 }
 
-fn record(n: usize) -> Record {
-    Record::of(&[contract::binding(now(), &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
+fn record(n: usize) -> BindingsRecord {
+    BindingsRecord::of(&[contract::binding(now(), &format!("sip:{n}@192.0.2.1"))]).expect("a binding")
 }
 
 /// Long timeouts, since a machine that runs tests may be slow.
@@ -94,13 +94,14 @@ fn the_server_drops_what_has_expired() {
     assert!(before > 7_000_000 && before <= 7_200_000, "{before}");
     let mut longer = contract::binding(now(), "sip:2@192.0.2.1");
     longer.expires = 7200;
-    let longer = Record::of(&[contract::binding(now(), "sip:1@192.0.2.1"), longer]).expect("bindings");
+    let longer =
+        BindingsRecord::of(&[contract::binding(now(), "sip:1@192.0.2.1"), longer]).expect("bindings");
     assert_eq!(store.replace(now(), &alice(), Some(&new), Some(&longer)), Ok(Replaced::Done));
     assert!(left() > 10_600_000, "the last binding counts");
     // Clocks that are far off.
     for updated in [0, u64::MAX] {
         let odd = contract::binding(UnixTime::from_millis(updated), "sip:x@h");
-        let odd = Record::of(&[odd]).expect("a binding");
+        let odd = BindingsRecord::of(&[odd]).expect("a binding");
         assert_eq!(store.replace(now(), &key(1), None, Some(&odd)), Ok(Replaced::Done), "{updated}");
         let read = store.read(&key(1)).expect("it answers");
         assert_eq!(store.replace(now(), &key(1), read.as_ref(), None), Ok(Replaced::Done));
@@ -118,9 +119,9 @@ fn of_two_proxies_that_change_a_record_at_once_one_wins() {
         for n in 0..50 {
             loop {
                 let old = store.read(&alice()).expect("it answers");
-                let mut bindings = old.as_ref().map(Record::bindings).unwrap_or_default();
+                let mut bindings = old.as_ref().map(BindingsRecord::bindings).unwrap_or_default();
                 bindings.push(contract::binding(now(), &format!("sip:{proxy}-{n}@h")));
-                let new = Record::of(&bindings);
+                let new = BindingsRecord::of(&bindings);
                 match store.replace(now(), &alice(), old.as_ref(), new.as_ref()).expect("it answers") {
                     Replaced::Done => break,
                     Replaced::Conflict => conflicts += 1,

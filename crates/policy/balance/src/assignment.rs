@@ -5,7 +5,7 @@ use crate::members::Members;
 use crate::policy::{Candidate, Candidates, NewCall};
 use crate::store::SessionStore;
 use crate::transaction::TransactionId;
-use crate::{Decision, Node, NodeRefusal, Policy, Request, SessionState, Slot, Why};
+use crate::{Node, NodeDecision, NodeRefusal, Policy, RequestFacts, SessionState, Slot, Why};
 use base::Instant;
 use wire::Method;
 
@@ -13,7 +13,7 @@ use wire::Method;
 /// ask too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assignment {
-    pub(crate) decision: Decision,
+    pub(crate) decision: NodeDecision,
     /// Session of the request, if it is in the table.
     pub(crate) session: Option<u32>,
     pub(crate) step: Step,
@@ -32,9 +32,9 @@ impl Assignment {
 
     /// Decision when no session can be entered: a new request is refused, any other is forwarded without being
     /// recorded.
-    pub(crate) fn without_room(&self) -> Decision {
+    pub(crate) fn without_room(&self) -> NodeDecision {
         match self.decision {
-            Decision::Forward { why: Why::Policy | Why::Moved, .. } => Decision::NoRoom,
+            NodeDecision::Forward { why: Why::Policy | Why::Moved, .. } => NodeDecision::NoRoom,
             other => other,
         }
     }
@@ -70,23 +70,23 @@ pub(crate) struct Picture<'a> {
 
 impl Picture<'_> {
     /// Figure 4 of the TLWL digest, lines 1 to 13: find the session, else select a node.
-    pub(crate) fn assignment(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
+    pub(crate) fn assignment(&self, request: &RequestFacts<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
         let known = self.known_node(request, session, open);
         let forward =
-            |slot, why, step| Assignment { decision: Decision::Forward { slot, why }, session, step };
+            |slot, why, step| Assignment { decision: NodeDecision::Forward { slot, why }, session, step };
         match (request.method, known) {
             (Method::Ack, Some((slot, why))) => forward(slot, why, Step::Acknowledge),
             (Method::Cancel, Some((slot, why))) => forward(slot, why, Step::Cancel),
             // Neither carries a token when it belongs to an initial INVITE. The shard or balancer that has the INVITE
             // knows the node.
             (Method::Ack | Method::Cancel, None) => {
-                Assignment { decision: Decision::Search, session, step: Step::Nothing }
+                Assignment { decision: NodeDecision::Search, session, step: Step::Nothing }
             }
             (_, Some((slot, why))) => self.known(request, session, open, (slot, why), policy),
             (_, None) if request.in_dialog => {
-                Assignment { decision: Decision::Orphan, session, step: Step::Nothing }
+                Assignment { decision: NodeDecision::Orphan, session, step: Step::Nothing }
             }
             (_, None) => self.fresh(request, session, Step::Open, Why::Policy, policy),
         }
@@ -94,11 +94,11 @@ impl Picture<'_> {
 
     /// Assigns a new request to a node that takes new requests, whatever the node of its session. A request that a node
     /// already has stays there, since that node may be ringing.
-    pub(crate) fn anew(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
+    pub(crate) fn anew(&self, request: &RequestFacts<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
         if let Some(key) = open {
-            let decision = Decision::Forward { slot: self.store.slot_of(key), why: Why::Session };
+            let decision = NodeDecision::Forward { slot: self.store.slot_of(key), why: Why::Session };
             return Assignment { decision, session, step: Step::Nothing };
         }
         self.fresh(request, session, Step::Open, Why::Policy, policy)
@@ -107,7 +107,7 @@ impl Picture<'_> {
     /// Assigns a request that a node failed to another node, none of `except`.
     pub(crate) fn again(
         &self,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         except: &[Slot],
         policy: &mut dyn Policy,
     ) -> Assignment {
@@ -115,7 +115,9 @@ impl Picture<'_> {
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
         let step = open.map_or(Step::Open, Step::Move);
         match self.choose(request, except, Why::Moved, policy) {
-            Some(slot) => Assignment { decision: Decision::Forward { slot, why: Why::Moved }, session, step },
+            Some(slot) => {
+                Assignment { decision: NodeDecision::Forward { slot, why: Why::Moved }, session, step }
+            }
             None => self.unassigned(request, session, except, Why::Moved),
         }
     }
@@ -123,17 +125,23 @@ impl Picture<'_> {
     /// Assignment of a request that no node takes.
     fn unassigned(
         &self,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         session: Option<u32>,
         except: &[Slot],
         why: Why,
     ) -> Assignment {
-        let decision = self.refusal(request, except, why).map_or(Decision::NoServer, Decision::AtLimit);
+        let decision =
+            self.refusal(request, except, why).map_or(NodeDecision::NoServer, NodeDecision::AtLimit);
         Assignment { decision, session, step: Step::Nothing }
     }
 
     /// The limit that keeps a new request from nodes that would otherwise take it.
-    pub(crate) fn refusal(&self, request: &Request<'_>, except: &[Slot], why: Why) -> Option<NodeRefusal> {
+    pub(crate) fn refusal(
+        &self,
+        request: &RequestFacts<'_>,
+        except: &[Slot],
+        why: Why,
+    ) -> Option<NodeRefusal> {
         self.candidates(request.method)
             .except(except)
             .with_priority(passes_twice(request, why))
@@ -142,10 +150,14 @@ impl Picture<'_> {
 
     /// Nodes that refuse a new request only because of a limit, with that limit. The chosen node is left out, since
     /// this request may have used its last place.
-    pub(crate) fn held_back(&self, request: &Request<'_>, decision: Decision) -> Vec<(Slot, NodeRefusal)> {
+    pub(crate) fn held_back(
+        &self,
+        request: &RequestFacts<'_>,
+        decision: NodeDecision,
+    ) -> Vec<(Slot, NodeRefusal)> {
         let (chosen, why) = match decision {
-            Decision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } => (Some(slot), why),
-            Decision::AtLimit(_) => (None, Why::Policy),
+            NodeDecision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } => (Some(slot), why),
+            NodeDecision::AtLimit(_) => (None, Why::Policy),
             _ => return Vec::new(),
         };
         let candidates = self.candidates(request.method).with_priority(passes_twice(request, why));
@@ -156,11 +168,11 @@ impl Picture<'_> {
     }
 
     /// Assigns a request back to a node that has it already, whether or not that node takes new requests.
-    pub(crate) fn back(&self, request: &Request<'_>, slot: Slot) -> Assignment {
+    pub(crate) fn back(&self, request: &RequestFacts<'_>, slot: Slot) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
         let step = open.map_or(Step::Open, Step::Move);
-        Assignment { decision: Decision::Forward { slot, why: Why::Session }, session, step }
+        Assignment { decision: NodeDecision::Forward { slot, why: Why::Session }, session, step }
     }
 
     /// The node that a token or the session names. A token comes first, since it is bound to its dialog. Next comes the
@@ -168,7 +180,7 @@ impl Picture<'_> {
     /// These differ when a call came in several branches and the node of one died.
     fn known_node(
         &self,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         session: Option<u32>,
         open: Option<u32>,
     ) -> Option<(Slot, Why)> {
@@ -183,7 +195,7 @@ impl Picture<'_> {
 
     fn known(
         &self,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         session: Option<u32>,
         open: Option<u32>,
         (slot, why): (Slot, Why),
@@ -191,7 +203,7 @@ impl Picture<'_> {
     ) -> Assignment {
         let free = !request.in_dialog && request.pinned.is_none();
         let movable = free && !self.nodes[slot.index()].is_up() && !self.is_last_resort(slot, request.method);
-        let stay = |step| Assignment { decision: Decision::Forward { slot, why }, session, step };
+        let stay = |step| Assignment { decision: NodeDecision::Forward { slot, why }, session, step };
         if let Some(key) = open {
             // An unanswered request is the only kind that may move.
             if movable && self.may_move(key) {
@@ -222,14 +234,14 @@ impl Picture<'_> {
 
     /// Assigns another branch of a call, whose pool does not contain the call's node: the call was forked upstream, or
     /// spirals.
-    fn to_other_pool(&self, request: &Request<'_>, at: u32, policy: &mut dyn Policy) -> Assignment {
+    fn to_other_pool(&self, request: &RequestFacts<'_>, at: u32, policy: &mut dyn Policy) -> Assignment {
         if matches!(self.store.table.get(at).state, SessionState::Plain | SessionState::Expired) {
             return self.fresh(request, Some(at), Step::Open, Why::Policy, policy);
         }
         let before = self.store.beside.of_call(request);
         match before.filter(|&slot| self.members.has(slot) && self.nodes[slot.index()].is_up()) {
             Some(slot) => {
-                let decision = Decision::Forward { slot, why: Why::Session };
+                let decision = NodeDecision::Forward { slot, why: Why::Session };
                 Assignment { decision, session: Some(at), step: Step::Beside }
             }
             None => self.fresh(request, Some(at), Step::Beside, Why::Policy, policy),
@@ -249,7 +261,7 @@ impl Picture<'_> {
     /// Whether a request outside open transactions repeats a closed one. A request forked upstream comes in several
     /// branches with one CSeq. While one branch is open, another branch is not taken for a repetition. Later it is,
     /// which only leaves one transaction uncounted.
-    fn repeats_closed(&self, at: u32, request: &Request<'_>) -> bool {
+    fn repeats_closed(&self, at: u32, request: &RequestFacts<'_>) -> bool {
         // Anyone can have sent a request with a higher CSeq. As long as the dialog lasts, no BYE of it has been
         // answered.
         if self.store.hangs_up(at, request) {
@@ -285,14 +297,14 @@ impl Picture<'_> {
 
     fn fresh(
         &self,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         session: Option<u32>,
         step: Step,
         why: Why,
         policy: &mut dyn Policy,
     ) -> Assignment {
         match self.choose(request, &[], why, policy) {
-            Some(slot) => Assignment { decision: Decision::Forward { slot, why }, session, step },
+            Some(slot) => Assignment { decision: NodeDecision::Forward { slot, why }, session, step },
             None => self.unassigned(request, session, &[], why),
         }
     }
@@ -300,7 +312,7 @@ impl Picture<'_> {
     /// The node that the policy chooses for a new request among the takers, none of `except`.
     pub(crate) fn choose(
         &self,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         except: &[Slot],
         why: Why,
         policy: &mut dyn Policy,
@@ -324,7 +336,7 @@ impl Picture<'_> {
 
 /// Whether a request may exceed the limits of members up to twofold. A request that leaves a failed member was admitted
 /// before.
-fn passes_twice(request: &Request<'_>, why: Why) -> bool {
+fn passes_twice(request: &RequestFacts<'_>, why: Why) -> bool {
     request.has_priority || why == Why::Moved
 }
 
@@ -334,11 +346,11 @@ pub(crate) struct Gone;
 /// Takes the place of the call that the assignment starts, if any.
 pub(crate) fn take_call(
     store: &mut SessionStore,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     assignment: Assignment,
 ) -> Result<Option<CallLease>, Gone> {
     match assignment.decision {
-        Decision::Forward { slot, why: Why::Policy | Why::Moved } if request.method == Method::Invite => {
+        NodeDecision::Forward { slot, why: Why::Policy | Why::Moved } if request.method == Method::Invite => {
             store.leases.new_call(slot).map(Some).ok_or(Gone)
         }
         _ => Ok(None),
@@ -349,11 +361,11 @@ pub(crate) fn take_call(
 pub(crate) fn carry_out(
     store: &mut SessionStore,
     now: Instant,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     assignment: Assignment,
     place: Option<CallLease>,
 ) {
-    let Decision::Forward { slot, why } = assignment.decision else { return };
+    let NodeDecision::Forward { slot, why } = assignment.decision else { return };
     if let Some(at) = assignment.session
         && !matches!(assignment.step, Step::Open | Step::Beside | Step::Move(_))
     {
@@ -384,7 +396,7 @@ pub(crate) fn carry_out(
 fn open(
     store: &mut SessionStore,
     now: Instant,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     (session, is_beside): (Option<u32>, bool),
     (slot, why): (Slot, Why),
     place: Option<CallLease>,
@@ -437,7 +449,7 @@ fn open(
 fn acknowledge(
     store: &mut SessionStore,
     now: Instant,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     session: Option<u32>,
     slot: Slot,
 ) {
@@ -461,7 +473,7 @@ fn acknowledge(
 }
 
 /// Enters an answered call whose INVITE was not seen.
-fn adopt(store: &mut SessionStore, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
+fn adopt(store: &mut SessionStore, now: Instant, at: u32, request: &RequestFacts<'_>, slot: Slot) {
     let session = store.table.get_mut(at);
     session.slot = slot;
     session.add_dialog(request.dialog());

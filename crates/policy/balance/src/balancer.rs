@@ -8,8 +8,8 @@ use crate::pool::{Pool, Pools};
 use crate::store::SessionStore;
 use crate::transaction::{FirstAnswer, Success, TransactionId};
 use crate::{
-    CallKey, CallLimits, Decision, EndReason, Health, Load, LoadCell, MemberRoom, Node, NodeRefusal,
-    NodeStats, Policy, PoolId, Request, Response, SentCalls, SessionSettings, SessionView, Sign, Slot,
+    CallKey, CallLimits, EndReason, Health, Load, LoadCell, MemberRoom, Node, NodeDecision, NodeRefusal,
+    NodeStats, Policy, PoolId, RequestFacts, Response, SentCalls, SessionSettings, SessionView, Sign, Slot,
     TableCounts, Tags, Why,
 };
 use base::Instant;
@@ -150,14 +150,14 @@ impl Balancer {
     }
 
     /// Decides where a request goes, and enters it into the session table.
-    pub fn request(&mut self, now: Instant, request: &Request<'_>) -> Decision {
+    pub fn request(&mut self, now: Instant, request: &RequestFacts<'_>) -> NodeDecision {
         let decision = self.carry_out(now, request, |picture, policy| picture.assignment(request, policy));
         self.note_held_back(now, request, decision)
     }
 
     /// Like [`request`](Self::request), for a new request that must go to this node. The node must take new requests.
     /// The node of the session does not matter.
-    pub fn request_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
+    pub fn request_to(&mut self, now: Instant, request: &RequestFacts<'_>, slot: Slot) -> NodeDecision {
         self.carry_out(now, request, |picture, _| picture.anew(request, &mut Only(slot)))
     }
 
@@ -176,7 +176,7 @@ impl Balancer {
 
     /// Chooses another node, none of `except`, for a request that a node failed. The transaction counts with the new
     /// node.
-    pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
+    pub fn again(&mut self, now: Instant, request: &RequestFacts<'_>, except: &[Slot]) -> NodeDecision {
         let decision = self.carry_out(now, request, |picture, policy| picture.again(request, except, policy));
         self.note_held_back(now, request, decision)
     }
@@ -184,10 +184,10 @@ impl Balancer {
     /// Sends an INVITE that a node left unanswered for long to a second node as well, none of `except`. The transaction
     /// counts with the second node from now on. If the first node answers nothing within the transaction time-out, that
     /// counts as its failure.
-    pub fn move_on(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
+    pub fn move_on(&mut self, now: Instant, request: &RequestFacts<'_>, except: &[Slot]) -> NodeDecision {
         let left = self.store.unanswered_of(request);
         let decision = self.again(now, request, except);
-        if let Decision::Forward { slot, .. } = decision {
+        if let NodeDecision::Forward { slot, .. } = decision {
             self.store.stats[slot.index()].moved += 1;
             self.store.watch(left);
         }
@@ -199,7 +199,7 @@ impl Balancer {
     pub fn move_back(
         &mut self,
         now: Instant,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         (slot, since): (Slot, Instant),
         is_cancelled: bool,
     ) {
@@ -216,26 +216,28 @@ impl Balancer {
 
     /// Whether the node of `by` got this request at the time of `by`, and has answered nothing so far. False if the
     /// transaction was not recorded because its session has too many.
-    pub fn is_unanswered(&self, request: &Request<'_>, by: (Slot, Instant)) -> bool {
+    pub fn is_unanswered(&self, request: &RequestFacts<'_>, by: (Slot, Instant)) -> bool {
         self.store.unanswered_of(request) == Some(by)
     }
 
     /// Chooses a node, none of `except`, for a request without session. It counts neither as a call nor as load.
-    pub fn pick(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
+    pub fn pick(&mut self, now: Instant, request: &RequestFacts<'_>, except: &[Slot]) -> NodeDecision {
         let pool = self.pools.get_mut(request.pool);
         let (is_limited, Pool { policy, members, .. }) = (pool.law.is_some(), pool);
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, is_limited };
         let why = if except.is_empty() { Why::Policy } else { Why::Moved };
         let Some(slot) = picture.choose(request, except, why, &mut **policy) else {
-            return picture.refusal(request, except, why).map_or(Decision::NoServer, Decision::AtLimit);
+            return picture
+                .refusal(request, except, why)
+                .map_or(NodeDecision::NoServer, NodeDecision::AtLimit);
         };
-        let decision = Decision::Forward { slot, why };
+        let decision = NodeDecision::Forward { slot, why };
         self.note_trial(now, decision);
         decision
     }
 
     /// Reports that a node gave no response to a request sent at `since`. `noted`: the request, if it was recorded.
-    pub fn unanswered(&mut self, now: Instant, slot: Slot, since: Instant, noted: Option<&Request<'_>>) {
+    pub fn unanswered(&mut self, now: Instant, slot: Slot, since: Instant, noted: Option<&RequestFacts<'_>>) {
         match noted {
             Some(request) => self.store.unanswered(now, request),
             None => self.store.no_answer(slot, since),
@@ -263,9 +265,9 @@ impl Balancer {
     fn carry_out(
         &mut self,
         now: Instant,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         mut assignment: impl FnMut(&Picture<'_>, &mut dyn Policy) -> Assignment,
-    ) -> Decision {
+    ) -> NodeDecision {
         // Another shard may have taken the last place; then the choice is repeated. That shard made progress, so the
         // loop ends soon.
         for _ in 0..=self.nodes.len() {
@@ -283,12 +285,17 @@ impl Balancer {
                 return assignment.decision;
             }
         }
-        Decision::NoServer
+        NodeDecision::NoServer
     }
 
     /// Counts a new request at the nodes that refuse it because of a limit. [`request_to`](Self::request_to) does not
     /// count, since its caller chose the node.
-    fn note_held_back(&mut self, now: Instant, request: &Request<'_>, decision: Decision) -> Decision {
+    fn note_held_back(
+        &mut self,
+        now: Instant,
+        request: &RequestFacts<'_>,
+        decision: NodeDecision,
+    ) -> NodeDecision {
         if self.store.guards.is_any() {
             for (slot, by) in self.picture(now, request.pool).held_back(request, decision) {
                 self.store.stats[slot.index()].holds_back(by);
@@ -298,8 +305,8 @@ impl Balancer {
     }
 
     /// Notes a new request to a half-open node as a trial request.
-    fn note_trial(&mut self, now: Instant, decision: Decision) {
-        if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision
+    fn note_trial(&mut self, now: Instant, decision: NodeDecision) {
+        if let NodeDecision::Forward { slot, why: Why::Policy | Why::Moved } = decision
             && let node = &self.nodes[slot.index()]
             && let Some(since) = node.tried_since(now)
         {
@@ -351,7 +358,7 @@ impl Balancer {
     }
 
     /// Counts a request that is sent to a node, retransmissions included.
-    pub fn count_request(&mut self, now: Instant, slot: Slot, request: &Request<'_>) {
+    pub fn count_request(&mut self, now: Instant, slot: Slot, request: &RequestFacts<'_>) {
         self.store.stats[slot.index()].requests[request.method as usize] += 1;
         if !request.in_dialog && !matches!(request.method, Method::Ack | Method::Cancel) {
             let SessionStore { evidence, leases, .. } = &mut self.store;
@@ -419,7 +426,7 @@ impl Balancer {
     }
 
     /// Whether some node of the request's pool would take it as a new request if it had no limit.
-    pub fn is_full(&self, now: Instant, request: &Request<'_>) -> bool {
+    pub fn is_full(&self, now: Instant, request: &RequestFacts<'_>) -> bool {
         let picture = self.picture(now, request.pool);
         let candidates = picture.candidates(request.method).with_priority(request.has_priority);
         let is_full = |refusal: NodeRefusal| refusal == NodeRefusal::Full || refusal.is_of_load();
@@ -428,7 +435,7 @@ impl Balancer {
 
     /// Returns the decision that [`request`](Self::request) would make, and the state of every member of the pool.
     /// Changes nothing.
-    pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<CandidateVerdict>) {
+    pub fn explain(&self, now: Instant, request: &RequestFacts<'_>) -> (NodeDecision, Vec<CandidateVerdict>) {
         let picture = self.picture(now, request.pool);
         let policy = &self.pools.get(request.pool).policy;
         let assignment = picture.assignment(request, &mut *policy.clone_box());
@@ -471,7 +478,7 @@ impl Balancer {
     }
 
     /// Whether the transaction of a request is open.
-    pub fn has_open(&self, request: &Request<'_>) -> bool {
+    pub fn has_open(&self, request: &RequestFacts<'_>) -> bool {
         if self.is_idle() {
             return false;
         }
@@ -481,7 +488,7 @@ impl Balancer {
 
     /// Records that an INVITE was cancelled whose CANCEL does not pass this balancer. The INVITE ends within a
     /// transaction time-out.
-    pub fn cancelled(&mut self, now: Instant, invite: &Request<'_>) {
+    pub fn cancelled(&mut self, now: Instant, invite: &RequestFacts<'_>) {
         if let Some(at) = self.store.session_of(invite) {
             self.store.cancel(now, at, invite);
         }
@@ -523,19 +530,19 @@ impl Balancer {
     }
 
     /// Whether the transaction of a request is open and belongs to the node that sent the request.
-    pub fn is_open(&self, request: &Request<'_>) -> bool {
+    pub fn is_open(&self, request: &RequestFacts<'_>) -> bool {
         let Some(at) = self.store.session_of(request) else { return false };
         let open = self.store.find(at, &TransactionId::served_by(request));
         open.is_some_and(|key| Some(self.store.slot_of(key)) == request.pinned)
     }
 
     /// Session of a request.
-    pub fn session_of(&self, request: &Request<'_>) -> Option<SessionView> {
+    pub fn session_of(&self, request: &RequestFacts<'_>) -> Option<SessionView> {
         self.store.session_of(request).map(|at| self.store.view(self.store.table.get(at)))
     }
 
     /// Whether a request belongs to an answered dialog whose call is in the table.
-    pub fn has_dialog(&self, request: &Request<'_>) -> bool {
+    pub fn has_dialog(&self, request: &RequestFacts<'_>) -> bool {
         let session = self.store.session_of(request).map(|at| self.store.table.get(at));
         session.is_some_and(|session| session.has_dialog(request.dialog()))
     }

@@ -4,13 +4,13 @@
 //! several pools. The session has one node. The nodes of its other branches are found here by Call-ID, initiator, CSeq
 //! and branch (RFC 3261 §9.1, §17.1.1.3).
 
-use crate::{CallKey, Request, Slot};
+use crate::{CallKey, RequestFacts, Slot};
 use base::Recent;
 
 /// Most branches that are remembered, in each of two generations.
 const MOST: usize = 4_096;
 
-/// Call and initiator, CSeq number, [`Request::branch`]. The last two are 0 in the entry for the last branch of the
+/// Call and initiator, CSeq number, [`RequestFacts::branch`]. The last two are 0 in the entry for the last branch of the
 /// call.
 type Name = (CallKey, u32, u32);
 
@@ -28,7 +28,7 @@ impl Default for Beside {
     }
 }
 
-fn call(request: &Request<'_>) -> CallKey {
+fn call(request: &RequestFacts<'_>) -> CallKey {
     request.key.begun_by(request.tags.from)
 }
 
@@ -43,18 +43,18 @@ impl Beside {
     }
 
     /// Node of the branch of a request, or of its INVITE.
-    pub(crate) fn of_branch(&self, request: &Request<'_>) -> Option<Slot> {
+    pub(crate) fn of_branch(&self, request: &RequestFacts<'_>) -> Option<Slot> {
         if self.nodes.is_empty() { None } else { self.get((call(request), request.cseq, request.branch)) }
     }
 
     /// Node of the last such branch of a request's call: a node that sent a challenge gets the request with
     /// credentials.
-    pub(crate) fn of_call(&self, request: &Request<'_>) -> Option<Slot> {
+    pub(crate) fn of_call(&self, request: &RequestFacts<'_>) -> Option<Slot> {
         self.get((call(request), 0, 0))
     }
 
     /// Records the node of a branch.
-    pub(crate) fn note(&mut self, request: &Request<'_>, slot: Slot) {
+    pub(crate) fn note(&mut self, request: &RequestFacts<'_>, slot: Slot) {
         let entry = (slot, self.changes(slot));
         self.nodes.insert((call(request), request.cseq, request.branch), entry);
         self.nodes.insert((call(request), 0, 0), entry);

@@ -17,7 +17,7 @@ pub enum Direction {
 /// The facts of a request that balancing needs.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "four facts of a message that do not depend on each other")]
-pub struct Request<'a> {
+pub struct RequestFacts<'a> {
     /// Key of its call.
     pub key: CallKey,
     /// Its Call-ID, for the policies that hash it.
@@ -47,7 +47,7 @@ pub struct Request<'a> {
     pub has_priority: bool,
 }
 
-impl Request<'_> {
+impl RequestFacts<'_> {
     /// Key of the session that the request starts if it has none: of its Call-ID and, for a call, its initiator as far
     /// as known.
     pub(crate) fn session_key(&self) -> CallKey {
@@ -75,7 +75,7 @@ pub struct Response {
     pub status: u16,
     /// Direction of its request.
     pub direction: Direction,
-    /// [`Request::branch`] of its request.
+    /// [`RequestFacts::branch`] of its request.
     pub branch: u32,
     /// Tags. A 2xx to an INVITE with another To tag sets up another dialog (RFC 3261 §13.2.2.4).
     pub tags: Tags,
@@ -111,7 +111,7 @@ impl Why {
 
 /// Destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Decision {
+pub enum NodeDecision {
     /// Goes to or comes from this node.
     Forward {
         /// The node.

@@ -3,7 +3,7 @@
 use crate::{Node, NodeRefusal, Slot};
 use base::Instant;
 use core::time::Duration;
-use overload::member::{MemberLaw, MemberLimit, RateCap, Work};
+use overload::member::{MemberLaw, MemberLimit, RateCap, RequestKind};
 use std::sync::Arc;
 use wire::Method;
 
@@ -39,12 +39,12 @@ pub(crate) struct Guards {
     is_any: bool,
 }
 
-fn work(method: Method) -> Work {
+fn work(method: Method) -> RequestKind {
     match method {
-        Method::Invite => Work::Invite,
-        Method::Register => Work::Register,
-        Method::Bye => Work::Bye,
-        _ => Work::Other,
+        Method::Invite => RequestKind::Invite,
+        Method::Register => RequestKind::Register,
+        Method::Bye => RequestKind::Bye,
+        _ => RequestKind::Other,
     }
 }
 
@@ -140,7 +140,7 @@ impl Guards {
     /// or at once. Other requests may be answered by the far side, through the member.
     pub(crate) fn noted(&mut self, now: Instant, slot: Slot, (method, sent): (Method, Instant)) {
         if let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
-            limit.noted(now, Work::Bye, sent);
+            limit.noted(now, RequestKind::Bye, sent);
         }
     }
 

@@ -33,7 +33,7 @@ mod weights;
 
 pub use balancer::{Balancer, CandidateVerdict};
 pub use cluster::{Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier};
-pub use facts::{Decision, Direction, Request, Response, Sign, Why};
+pub use facts::{Direction, NodeDecision, RequestFacts, Response, Sign, Why};
 pub use guards::MemberRoom;
 pub use ids::{NodeId, PoolId, Slot};
 pub use lease::{Load, LoadCell};

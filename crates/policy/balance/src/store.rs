@@ -11,7 +11,8 @@ use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{FirstAnswer, Transaction, TransactionId};
 use crate::{
-    Direction, EndReason, Node, NodeStats, Request, SessionSettings, SessionState, SessionView, Sign, Slot,
+    Direction, EndReason, Node, NodeStats, RequestFacts, SessionSettings, SessionState, SessionView, Sign,
+    Slot,
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
@@ -102,7 +103,7 @@ impl SessionStore {
     }
 
     /// Session of a request.
-    pub(crate) fn session_of(&self, request: &Request<'_>) -> Option<u32> {
+    pub(crate) fn session_of(&self, request: &RequestFacts<'_>) -> Option<u32> {
         if !request.in_dialog {
             return self.table.find(request.session_key());
         }
@@ -135,7 +136,7 @@ impl SessionStore {
     }
 
     /// Enters the session of a new request.
-    pub(crate) fn enter(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> u32 {
+    pub(crate) fn enter(&mut self, now: Instant, request: &RequestFacts<'_>, slot: Slot) -> u32 {
         self.table.insert(now, request.session_key(), slot, self.settings.call_lifetime)
     }
 
@@ -198,14 +199,14 @@ impl SessionStore {
     }
 
     /// Whether a request is a BYE of one of the call's dialogs. Only caller and callee know the tags of a dialog.
-    pub(crate) fn hangs_up(&self, at: u32, request: &Request<'_>) -> bool {
+    pub(crate) fn hangs_up(&self, at: u32, request: &RequestFacts<'_>) -> bool {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }
 
     /// Whether the request gets no transaction since its session has [`MOST_OPEN`], or all sessions together have
     /// `max_sessions`. A BYE of the call may exceed both. The first transaction of a session is always opened, since
     /// the session ends with it.
-    fn is_one_too_many(&self, at: u32, request: &Request<'_>) -> bool {
+    fn is_one_too_many(&self, at: u32, request: &RequestFacts<'_>) -> bool {
         let hangs_up = self.hangs_up(at, request);
         let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
         let is_first = self.table.get(at).first == NONE;
@@ -214,7 +215,7 @@ impl SessionStore {
     }
 
     /// Opens the transaction of a request that has not been seen before, unless there are too many.
-    pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
+    pub(crate) fn open(&mut self, now: Instant, at: u32, request: &RequestFacts<'_>, slot: Slot) {
         let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
         *seen = (*seen).max(request.cseq.saturating_add(1));
         if self.is_one_too_many(at, request) {
@@ -290,7 +291,7 @@ impl SessionStore {
 
     /// Records a forwarded CANCEL: its INVITE ends within a transaction time-out. Returns whether this is the first
     /// CANCEL of an INVITE that is still open.
-    pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &Request<'_>) -> bool {
+    pub(crate) fn cancel(&mut self, now: Instant, at: u32, request: &RequestFacts<'_>) -> bool {
         let Some(key) = self.find(at, &TransactionId::served_by(request)) else { return false };
         let invite = &mut self.transactions[key];
         if core::mem::replace(&mut invite.cancelled, true) {
@@ -389,7 +390,7 @@ impl SessionStore {
     }
 
     /// Counts a request again with a node that got it at `since` and answers it now.
-    pub(crate) fn resume(&mut self, request: &Request<'_>, since: Instant, is_cancelled: bool) {
+    pub(crate) fn resume(&mut self, request: &RequestFacts<'_>, since: Instant, is_cancelled: bool) {
         if let Some(key) = self.open_transaction(request) {
             self.leave_unanswered(since, key, false);
             let open = &mut self.transactions[key];
@@ -398,7 +399,7 @@ impl SessionStore {
     }
 
     /// Node that has left an open request unanswered so far, and the time of sending.
-    pub(crate) fn unanswered_of(&self, request: &Request<'_>) -> Option<(Slot, Instant)> {
+    pub(crate) fn unanswered_of(&self, request: &RequestFacts<'_>) -> Option<(Slot, Instant)> {
         let open = &self.transactions[self.open_transaction(request)?];
         (!open.answered).then_some((open.lease.slot(), open.started))
     }
@@ -418,7 +419,7 @@ impl SessionStore {
         self.beside.forget(slot);
     }
 
-    fn open_transaction(&self, request: &Request<'_>) -> Option<u32> {
+    fn open_transaction(&self, request: &RequestFacts<'_>) -> Option<u32> {
         self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)))
     }
 

@@ -1,7 +1,7 @@
 //! A transaction of a session.
 
 use crate::lease::Lease;
-use crate::{Direction, Request, Response, Slot};
+use crate::{Direction, RequestFacts, Response, Slot};
 use base::Instant;
 use core::time::Duration;
 use wire::Method;
@@ -17,14 +17,14 @@ pub(crate) struct TransactionId {
 
 impl TransactionId {
     /// Transaction that a request is part of: for an ACK or CANCEL, that of its INVITE (RFC 3261 §9.1, §17.1.1.3).
-    pub(crate) fn served_by(request: &Request<'_>) -> Self {
+    pub(crate) fn served_by(request: &RequestFacts<'_>) -> Self {
         let of_invite = matches!(request.method, Method::Ack | Method::Cancel);
         Self { method: if of_invite { Method::Invite } else { request.method }, ..request.into() }
     }
 }
 
-impl From<&Request<'_>> for TransactionId {
-    fn from(of: &Request<'_>) -> Self {
+impl From<&RequestFacts<'_>> for TransactionId {
+    fn from(of: &RequestFacts<'_>) -> Self {
         Self { cseq: of.cseq, branch: of.branch, method: of.method, direction: of.direction }
     }
 }
@@ -46,7 +46,7 @@ pub(crate) struct Transaction {
     pub(crate) next: u32,
     pub(crate) timer: u32,
     pub(crate) id: TransactionId,
-    /// [`Request::dialog()`] of its request.
+    /// [`RequestFacts::dialog()`] of its request.
     pub(crate) dialog: u32,
     /// Whether it is a dialog-forming INVITE.
     pub(crate) begins: bool,

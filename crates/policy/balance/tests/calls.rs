@@ -115,7 +115,10 @@ fn an_unanswered_invite_moves_when_its_node_is_dead_an_answered_one_does_not() {
     balancer.set_nodes(cluster.nodes());
     assert_eq!(loads(&balancer), vec![Load::default(); 3], "a dead node has no leases");
     let moved = balancer.request(seconds(1), &request(silent.0, Method::Invite, 1));
-    assert!(matches!(moved, Decision::Forward { slot, why: Why::Moved } if slot != silent.1), "{moved:?}");
+    assert!(
+        matches!(moved, NodeDecision::Forward { slot, why: Why::Moved } if slot != silent.1),
+        "{moved:?}"
+    );
     let again = balancer.request(seconds(2), &request(silent.0, Method::Invite, 1));
     assert_eq!(slot_of(again), slot_of(moved), "and stays where it moved to");
     let stays = balancer.request(seconds(1), &request(ringing.0, Method::Invite, 1));
@@ -151,17 +154,20 @@ fn a_call_without_an_ack_ends_when_its_callee_has_given_up() {
 #[test]
 fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
     let mut balancer = tlwl(2);
-    assert_eq!(balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 1)), Decision::Orphan);
-    assert_eq!(balancer.request(Instant::ZERO, &request(2, Method::Cancel, 1)), Decision::Search);
-    assert_eq!(balancer.request(Instant::ZERO, &in_dialog(3, Method::Ack, 1)), Decision::Search);
+    assert_eq!(balancer.request(Instant::ZERO, &in_dialog(1, Method::Bye, 1)), NodeDecision::Orphan);
+    assert_eq!(balancer.request(Instant::ZERO, &request(2, Method::Cancel, 1)), NodeDecision::Search);
+    assert_eq!(balancer.request(Instant::ZERO, &in_dialog(3, Method::Ack, 1)), NodeDecision::Search);
     assert_eq!(balancer.counts(), TableCounts::default());
 }
 
 #[test]
 fn a_call_from_a_node_counts_on_that_node() {
     let mut balancer = tlwl(3);
-    let out =
-        Request { direction: Direction::FromPool, pinned: Some(Slot(1)), ..request(1, Method::Invite, 1) };
+    let out = RequestFacts {
+        direction: Direction::FromPool,
+        pinned: Some(Slot(1)),
+        ..request(1, Method::Invite, 1)
+    };
     assert_eq!(slot_of(balancer.request(Instant::ZERO, &out)), Slot(1));
     let answer = Response { direction: Direction::FromPool, ..response(1, Method::Invite, 1, 200) };
     balancer.response(seconds(1), &answer);

@@ -25,8 +25,8 @@ fn expire(balancer: &mut Balancer, at: u64) {
 }
 
 /// One branch of a forked call.
-fn branch(branch: u32) -> Request<'static> {
-    Request { branch, ..request(1, Method::Invite, 1) }
+fn branch(branch: u32) -> RequestFacts<'static> {
+    RequestFacts { branch, ..request(1, Method::Invite, 1) }
 }
 
 /// Response to it, from the callee with this number as tag.
@@ -48,7 +48,7 @@ fn bye(balancer: &mut Balancer, cseq: u32) {
 }
 
 fn bye_in(balancer: &mut Balancer, dialog: u32, cseq: u32) {
-    balancer.request(seconds(9), &Request { tags: tags(dialog), ..in_dialog(1, Method::Bye, cseq) });
+    balancer.request(seconds(9), &RequestFacts { tags: tags(dialog), ..in_dialog(1, Method::Bye, cseq) });
     balancer.response(seconds(9), &response(1, Method::Bye, cseq, 200));
 }
 
@@ -79,7 +79,7 @@ fn a_cancel_is_for_its_own_branch() {
     let mut balancer = forked();
     balancer.response(seconds(0), &answer(1, 180));
     balancer.response(seconds(0), &answer(2, 180));
-    balancer.request(seconds(1), &Request { method: Method::Cancel, ..branch(1) });
+    balancer.request(seconds(1), &RequestFacts { method: Method::Cancel, ..branch(1) });
     expire(&mut balancer, 40);
     assert_eq!(load(&balancer), (1, 1), "the 487 was lost; the other branch still rings");
 }
@@ -91,7 +91,7 @@ fn a_forked_call_that_is_answered_twice_ends_with_the_second_bye() {
     balancer.response(seconds(1), &answer(2, 200));
     assert_eq!(load(&balancer), (1, 0));
     balancer.request(seconds(2), &in_dialog(1, Method::Bye, 2));
-    balancer.request(seconds(2), &Request { tags: tags(2), ..in_dialog(1, Method::Bye, 3) });
+    balancer.request(seconds(2), &RequestFacts { tags: tags(2), ..in_dialog(1, Method::Bye, 3) });
     balancer.response(seconds(2), &response(1, Method::Bye, 2, 200));
     assert_eq!(load(&balancer), (1, 1));
     balancer.response(seconds(2), &response(1, Method::Bye, 3, 200));
@@ -136,8 +136,8 @@ fn an_answer_after_timer_c_counts_the_call_again() {
     assert_eq!(load(&balancer), (0, 0), "repeated after the end, it is nothing new");
 }
 
-fn by_token(method: Method, cseq: u32) -> Request<'static> {
-    Request { pinned: Some(SLOT), by_token: true, ..in_dialog(1, method, cseq) }
+fn by_token(method: Method, cseq: u32) -> RequestFacts<'static> {
+    RequestFacts { pinned: Some(SLOT), by_token: true, ..in_dialog(1, method, cseq) }
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
     for (method, expected) in cases {
         let mut balancer = one_node();
         let decision = balancer.request(seconds(1), &by_token(method, 5));
-        assert_eq!(decision, Decision::Forward { slot: SLOT, why: Why::Token });
+        assert_eq!(decision, NodeDecision::Forward { slot: SLOT, why: Why::Token });
         assert_eq!(load(&balancer), expected, "{method:?}");
     }
     // ACK to a failed call from a node: no token, only its source.
     let mut balancer = one_node();
-    let ack = Request { by_token: false, direction: Direction::FromPool, ..by_token(Method::Ack, 1) };
+    let ack = RequestFacts { by_token: false, direction: Direction::FromPool, ..by_token(Method::Ack, 1) };
     assert_eq!(slot_of(balancer.request(seconds(1), &ack)), SLOT);
     assert_eq!(load(&balancer), (0, 0));
     // An early dialog during a restart is answered in the end.
@@ -193,7 +193,7 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
 fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
     let mut balancer = one_node();
     balancer.request(seconds(1), &by_token(Method::Ack, 1));
-    let bye = Request { direction: Direction::FromPool, ..by_token(Method::Bye, 9) };
+    let bye = RequestFacts { direction: Direction::FromPool, ..by_token(Method::Bye, 9) };
     balancer.request(seconds(2), &bye);
     let ok = Response { direction: Direction::FromPool, ..response(1, Method::Bye, 9, 200) };
     balancer.response(seconds(2), &ok);
@@ -206,8 +206,8 @@ fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
 #[test]
 fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
     let [caller, one, other] = [1, 2, 3].map(tag);
-    let of_call = |from, to, method| Request { tags: Tags { from, to }, ..by_token(method, 1) };
-    let by_callee = Request {
+    let of_call = |from, to, method| RequestFacts { tags: Tags { from, to }, ..by_token(method, 1) };
+    let by_callee = RequestFacts {
         begun_by_peer: true,
         direction: Direction::FromPool,
         ..of_call(one, caller, Method::Invite)
@@ -219,7 +219,7 @@ fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
             balancer.request(seconds(1), &request);
         }
         assert_eq!((load(&balancer).0, balancer.counts().active), (1, 1));
-        let again = Request { tags: Tags { from: caller, to: 0 }, ..request(1, Method::Invite, 1) };
+        let again = RequestFacts { tags: Tags { from: caller, to: 0 }, ..request(1, Method::Invite, 1) };
         balancer.request(seconds(2), &again);
         assert_eq!(load(&balancer).0, 1, "its INVITE is repeated");
     }
@@ -257,7 +257,7 @@ fn the_end_of_a_branch_elsewhere_does_not_move_the_call() {
     let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0, 1.0]);
     let invite = request(1, Method::Invite, 1);
     assert_eq!(slot_of(balancer.request(seconds(0), &invite)), SLOT);
-    let elsewhere = Request { pinned: Some(Slot(1)), by_token: true, ..in_dialog(1, Method::Bye, 2) };
+    let elsewhere = RequestFacts { pinned: Some(Slot(1)), by_token: true, ..in_dialog(1, Method::Bye, 2) };
     assert_eq!(slot_of(balancer.request(seconds(1), &elsewhere)), Slot(1));
     assert_eq!(balancer.session(key(1)).map(|session| (session.slot, session.is_call)), Some((SLOT, true)));
     balancer.response(seconds(1), &response(1, Method::Bye, 2, 200));
@@ -278,7 +278,7 @@ fn a_cancel_follows_its_branch() {
     cluster.probed(seconds(2), first, true);
     balancer.set_nodes(cluster.nodes());
     for (number, slot) in [(1, first), (2, second), (1, first)] {
-        let cancel = Request { branch: number, ..request(1, Method::Cancel, 1) };
+        let cancel = RequestFacts { branch: number, ..request(1, Method::Cancel, 1) };
         assert_eq!(slot_of(balancer.request(seconds(3), &cancel)), slot, "branch {number}");
         assert_eq!(slot_of(balancer.request(seconds(3), &branch(number))), slot, "branch {number} again");
     }
@@ -300,9 +300,9 @@ fn a_bye_of_another_branch_does_not_move_the_call() {
     cluster.probed(seconds(2), first, true);
     cluster.unreachable(seconds(3), second);
     balancer.set_nodes(cluster.nodes());
-    let bye = Request { pinned: Some(first), by_token: true, ..in_dialog(1, Method::Bye, 2) };
+    let bye = RequestFacts { pinned: Some(first), by_token: true, ..in_dialog(1, Method::Bye, 2) };
     assert_eq!(slot_of(balancer.request(seconds(4), &bye)), first);
-    let cancel = Request { branch: 1, ..request(1, Method::Cancel, 1) };
+    let cancel = RequestFacts { branch: 1, ..request(1, Method::Cancel, 1) };
     assert_eq!(slot_of(balancer.request(seconds(5), &cancel)), second);
     assert_eq!(balancer.audit(), Ok(()));
 }
@@ -317,8 +317,8 @@ fn answered() -> Balancer {
     balancer
 }
 
-fn with_invented_tags(method: Method, cseq: u32) -> Request<'static> {
-    Request { tags: tags(INVENTED), ..in_dialog(1, method, cseq) }
+fn with_invented_tags(method: Method, cseq: u32) -> RequestFacts<'static> {
+    RequestFacts { tags: tags(INVENTED), ..in_dialog(1, method, cseq) }
 }
 
 /// A stranger who has seen the Call-ID: the node answers 481, and the call continues.

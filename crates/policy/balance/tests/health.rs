@@ -58,7 +58,7 @@ impl Deaf {
     /// Sends a new call; returns the node that answers it at once, if any.
     fn call(&mut self, now: Instant) -> Option<Slot> {
         self.calls += 1;
-        let Decision::Forward { slot, .. } =
+        let NodeDecision::Forward { slot, .. } =
             self.balancer.request(now, &request(self.calls, Method::Invite, 1))
         else {
             return None;
@@ -137,7 +137,7 @@ fn the_first_member_back_does_not_get_all_calls() {
         let silent = slot_of(pool.balancer.request(seconds(5), &again));
         if silent != Slot(2) {
             let moved = pool.balancer.request(seconds(5) + T1, &again);
-            assert_eq!(moved, Decision::Forward { slot: Slot(2), why: Why::Moved }, "{name}");
+            assert_eq!(moved, NodeDecision::Forward { slot: Slot(2), why: Why::Moved }, "{name}");
         }
         pool.calls += 1;
         (0..90).for_each(|_| assert_eq!(pool.call(seconds(6)), Some(Slot(2)), "{name}"));
@@ -156,7 +156,7 @@ fn where_all_ports_are_closed_nobody_gets_calls() {
     pool.cluster.none_took(seconds(60));
     let asks = slots(&pool.cluster).map(|slot| HealthEffect::Ask { slot, at: seconds(60) });
     assert_eq!(pool.cluster.drain_effects().collect::<Vec<_>>(), asks.collect::<Vec<_>>());
-    assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), Decision::NoServer);
+    assert_eq!(pool.balancer.request(seconds(60), &request(9, Method::Invite, 1)), NodeDecision::NoServer);
 }
 
 /// A member was killed and is back: its port is open, but its probes go unanswered as before.
@@ -191,7 +191,7 @@ fn trials_of_the_dead_are_rare_and_their_callers_go_elsewhere_when_they_repeat()
             let again = request(pool.calls, Method::Invite, 1);
             assert_eq!(slot_of(pool.balancer.request(seconds(second), &again)), Slot(1), "a copy");
             let moved = pool.balancer.request(seconds(second) + T1, &again);
-            assert_eq!(moved, Decision::Forward { slot: Slot(0), why: Why::Moved });
+            assert_eq!(moved, NodeDecision::Forward { slot: Slot(0), why: Why::Moved });
         }
     }
     assert!((5..=14).contains(&unanswered), "{unanswered} in ten minutes");

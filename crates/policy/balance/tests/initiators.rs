@@ -62,12 +62,12 @@ impl Bed {
         Self { balancer, now: Instant::ZERO, call_of }
     }
 
-    fn apply(&mut self, step: Step) -> Option<Decision> {
+    fn apply(&mut self, step: Step) -> Option<NodeDecision> {
         match step {
             Step::Request { party, method, cseq, branch, in_dialog, by_callee } => {
                 let tags = tags_of(party, by_callee, in_dialog);
                 let facts =
-                    Request { in_dialog, branch, tags, ..request((self.call_of)(party), method, cseq) };
+                    RequestFacts { in_dialog, branch, tags, ..request((self.call_of)(party), method, cseq) };
                 return Some(self.balancer.request(self.now, &facts));
             }
             Step::Response { party, method, cseq, branch, status, by_callee } => {
@@ -101,16 +101,18 @@ proptest! {
     }
 }
 
-fn invite(from: u64) -> Request<'static> {
-    Request { tags: Tags { from: tag(from), to: 0 }, ..request(1, Method::Invite, 1) }
+fn invite(from: u64) -> RequestFacts<'static> {
+    RequestFacts { tags: Tags { from: tag(from), to: 0 }, ..request(1, Method::Invite, 1) }
 }
 
 /// Some clients change their tag for a REGISTER with credentials. It must go to the node that sent the challenge.
 #[test]
 fn what_begins_no_call_finds_its_node_with_another_tag() {
     let mut bed = Bed::new(|_| 0);
-    let register =
-        |from, cseq| Request { tags: Tags { from: tag(from), to: 0 }, ..request(1, Method::Register, cseq) };
+    let register = |from, cseq| RequestFacts {
+        tags: Tags { from: tag(from), to: 0 },
+        ..request(1, Method::Register, cseq)
+    };
     let slot = slot_of(bed.balancer.request(Instant::ZERO, &register(0, 1)));
     let tags = tags_of(0, false, true);
     bed.balancer.response(Instant::ZERO, &Response { tags, ..response(1, Method::Register, 1, 401) });
@@ -137,8 +139,8 @@ fn a_call_begun_with_the_tag_of_a_callee_does_not_take_his_place() {
     balancer.response(Instant::ZERO, &answer);
     balancer.request(Instant::ZERO, &invite(100));
     assert_eq!(loads(balancer).iter().map(|load| load.calls).sum::<u32>(), 2);
-    let bye = Request { in_dialog: true, tags: tags_of(0, true, true), ..request(1, Method::Bye, 9) };
-    let by_callee = Request { direction: Direction::FromPool, ..bye };
+    let bye = RequestFacts { in_dialog: true, tags: tags_of(0, true, true), ..request(1, Method::Bye, 9) };
+    let by_callee = RequestFacts { direction: Direction::FromPool, ..bye };
     balancer.request(Instant::ZERO, &by_callee);
     let answer =
         Response { direction: Direction::FromPool, tags: bye.tags, ..response(1, Method::Bye, 9, 200) };

@@ -28,13 +28,13 @@ fn a_node_full_of_calls_takes_what_is_no_call() {
             let request = request(call, method, 1);
             let (explained, verdicts) = balancer.explain(Instant::ZERO, &request);
             let decision = balancer.request(Instant::ZERO, &request);
-            let wanted = Decision::Forward { slot: Slot(0), why: Why::Policy };
+            let wanted = NodeDecision::Forward { slot: Slot(0), why: Why::Policy };
             assert_eq!((decision, explained, verdicts[0].refusal), (wanted, wanted, None), "{method:?}");
         }
         let call = request(1, Method::Invite, 1);
         let (explained, verdicts) = balancer.explain(Instant::ZERO, &call);
-        assert_eq!((explained, verdicts[0].refusal), (Decision::NoServer, Some(NodeRefusal::Full)));
-        assert_eq!(balancer.request(Instant::ZERO, &call), Decision::NoServer);
+        assert_eq!((explained, verdicts[0].refusal), (NodeDecision::NoServer, Some(NodeRefusal::Full)));
+        assert_eq!(balancer.request(Instant::ZERO, &call), NodeDecision::NoServer);
     }
 }
 
@@ -44,9 +44,9 @@ fn a_new_call_of_an_old_session_is_limited_too() {
     let mut balancer = full(Box::new(Tlwl::new(0)));
     balancer.request(Instant::ZERO, &request(1, Method::Options, 1));
     balancer.response(Instant::ZERO, &response(1, Method::Options, 1, 200));
-    assert_eq!(balancer.request(Instant::ZERO, &request(1, Method::Invite, 2)), Decision::NoServer);
+    assert_eq!(balancer.request(Instant::ZERO, &request(1, Method::Invite, 2)), NodeDecision::NoServer);
     let more = balancer.request(Instant::ZERO, &request(1, Method::Options, 3));
-    assert_eq!(more, Decision::Forward { slot: Slot(0), why: Why::Session });
+    assert_eq!(more, NodeDecision::Forward { slot: Slot(0), why: Why::Session });
 }
 
 /// Count that a monitor beside a node gets from this process: INVITEs of new calls, over all shards, and nothing else.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wire::Method;
 
-fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> Decision {
+fn new_call(balancer: &mut Balancer, at: u64, call: u64) -> NodeDecision {
     balancer.request(seconds(at), &request(call, Method::Invite, 1))
 }
 
@@ -40,7 +40,7 @@ fn when_all_rest_those_that_did_not_ask_for_it_get_the_calls() {
         assert_eq!(used, BTreeSet::from([Slot(1), Slot(2)]), "{}", balancer.policy_name(PoolId::default()));
         balancer.pause(seconds(1), Slot(1), seconds(5), true);
         balancer.pause(seconds(1), Slot(2), seconds(20), true);
-        assert_eq!(new_call(&mut balancer, 2, 50), Decision::NoServer, "Retry-After is kept to");
+        assert_eq!(new_call(&mut balancer, 2, 50), NodeDecision::NoServer, "Retry-After is kept to");
         assert_eq!(slot_of(new_call(&mut balancer, 5, 51)), Slot(1), "and over when it said");
     }
 }
@@ -76,7 +76,7 @@ fn where_all_rest_for_long_each_gets_a_trial() {
     for second in 0..30 {
         for call in 0..20 {
             let call = second * 20 + call;
-            if let Decision::Forward { slot, .. } = new_call(&mut balancer, second, call) {
+            if let NodeDecision::Forward { slot, .. } = new_call(&mut balancer, second, call) {
                 trials.push((second, slot.0));
                 balancer.response(seconds(second), &response(call, Method::Invite, 1, 503));
                 balancer.pause(seconds(second), slot, seconds(second + 60), true);
@@ -90,7 +90,7 @@ fn where_all_rest_for_long_each_gets_a_trial() {
         assert_eq!(seconds_of(slot).collect::<Vec<_>>(), [10, 15, 25], "member {slot} of {trials:?}");
     }
     let slot = (0..).find_map(|second| {
-        let Decision::Forward { slot, .. } = new_call(&mut balancer, 30 + second, 900 + second) else {
+        let NodeDecision::Forward { slot, .. } = new_call(&mut balancer, 30 + second, 900 + second) else {
             return None;
         };
         balancer.response(seconds(30 + second), &response(900 + second, Method::Invite, 1, 200));
@@ -113,7 +113,7 @@ fn the_last_resort_takes_no_more_than_it_may() {
     balancer.set_nodes(cluster.nodes());
     balancer.pause(seconds(1), Slot(0), seconds(10), false);
     assert_eq!(slot_of(new_call(&mut balancer, 1, 0)), Slot(0));
-    assert_eq!(new_call(&mut balancer, 1, 1), Decision::NoServer);
+    assert_eq!(new_call(&mut balancer, 1, 1), NodeDecision::NoServer);
 }
 
 /// In either order of arrival at the shard: its own observation of the pause, or the news of the death.

@@ -13,7 +13,7 @@ fn max_calls_counts_the_calls_of_other_shards_too() {
     balancer.set_nodes(limited(3).nodes());
     balancer.set_others(Slot(0), Load { calls: 3, transactions: 0, work: 0 });
     let taken = (0..5).map(|call| balancer.request(Instant::ZERO, &request(call, Method::Invite, 1)));
-    let forwarded = taken.filter(|d| matches!(d, Decision::Forward { slot: Slot(1), .. })).count();
+    let forwarded = taken.filter(|d| matches!(d, NodeDecision::Forward { slot: Slot(1), .. })).count();
     assert_eq!(forwarded, 3);
 }
 
@@ -55,20 +55,20 @@ fn max_calls_holds_in_a_burst_on_two_shards() {
             assert_eq!(call_limits.calls(slot), 10);
         }
         assert!(
-            decisions[..20].iter().all(|d| matches!(d, Decision::Forward { .. })),
+            decisions[..20].iter().all(|d| matches!(d, NodeDecision::Forward { .. })),
             "none below the limit"
         );
-        assert!(decisions[20..].iter().all(|&d| d == Decision::NoServer));
+        assert!(decisions[20..].iter().all(|&d| d == NodeDecision::NoServer));
         // A place that becomes free on one shard can be used by the other.
         shards[shard_of(0)].response(Instant::ZERO, &response(0, Method::Invite, 1, 486));
         let other = 1 - shard_of(0);
         assert!(matches!(
             shards[other].request(Instant::ZERO, &request(200, Method::Invite, 1)),
-            Decision::Forward { .. }
+            NodeDecision::Forward { .. }
         ));
         assert_eq!(
             shards[other].request(Instant::ZERO, &request(201, Method::Invite, 1)),
-            Decision::NoServer
+            NodeDecision::NoServer
         );
     }
 }
@@ -82,7 +82,7 @@ fn calls_of_another_process_take_places_of_their_own() {
         assert_eq!(call_limits.calls(slot), 7);
     }
     let mut taken = |calls: core::ops::Range<u64>| {
-        let is_taken = |decision| matches!(decision, Decision::Forward { .. });
+        let is_taken = |decision| matches!(decision, NodeDecision::Forward { .. });
         let decide =
             |call| shards[call as usize % 2].request(Instant::ZERO, &request(call, Method::Invite, 1));
         calls.map(decide).filter(|&decision| is_taken(decision)).count()
@@ -124,7 +124,7 @@ fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_b
     let ([mut one, other], call_limits) = sharing(nodes.nodes());
     one.set_pools(vec![Pool::of_all(Box::new(Slow { other, calls: 0 }))]);
     let decide = |call| one.request(Instant::ZERO, &request(call, Method::Invite, 1));
-    let taken = (0..40).map(decide).filter(|d| matches!(d, Decision::Forward { .. })).count() as u32;
+    let taken = (0..40).map(decide).filter(|d| matches!(d, NodeDecision::Forward { .. })).count() as u32;
     assert_eq!([0, 1].map(|slot| call_limits.calls(Slot(slot))), [10, 10]);
     assert_eq!(loads(&one).iter().map(|load| load.calls).sum::<u32>(), taken);
     assert_eq!(one.audit(), Ok(()));
@@ -139,15 +139,15 @@ fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
         let ([mut shard, _], call_limits) = sharing(cluster.nodes());
         let first = slot_of(shard.request(Instant::ZERO, &request(1, Method::Invite, 1)));
         let other = Slot(1 - first.0);
-        let branch = Request { branch: 1, ..request(1, Method::Invite, 1) };
-        let by_token = Request { pinned: Some(other), by_token: true, ..branch };
+        let branch = RequestFacts { branch: 1, ..request(1, Method::Invite, 1) };
+        let by_token = RequestFacts { pinned: Some(other), by_token: true, ..branch };
         assert_eq!(slot_of(shard.request(Instant::ZERO, &by_token)), other);
         if answered {
             shard.response(Instant::ZERO, &response(1, Method::Invite, 1, 200));
         }
         cluster.probed(Instant::ZERO, other, false);
         shard.set_nodes(cluster.nodes());
-        let moved = Decision::Forward { slot: first, why: Why::Moved };
+        let moved = NodeDecision::Forward { slot: first, why: Why::Moved };
         assert_eq!(shard.request(Instant::ZERO, &branch), moved);
         assert_eq!(call_limits.calls(first), 1);
         assert_eq!(shard.audit(), Ok(()));

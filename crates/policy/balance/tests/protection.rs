@@ -39,11 +39,11 @@ fn until_refused(balancer: &mut Balancer, service: u64) -> (Instant, Vec<u64>) {
         let gap = if millis < 20_000 { 40 } else { 4 };
         if millis % gap == 0 {
             match balancer.request(now, &request(millis, Method::Invite, 1)) {
-                Decision::Forward { .. } => {
+                NodeDecision::Forward { .. } => {
                     free = free.max(millis) + service;
                     queue.push((free, millis));
                 }
-                Decision::AtLimit(NodeRefusal::Limit) => {
+                NodeDecision::AtLimit(NodeRefusal::Limit) => {
                     return (now, queue.into_iter().map(|(_, call)| call).collect());
                 }
                 other => panic!("{other:?}"),
@@ -62,7 +62,7 @@ fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
     assert!(room.limit.is_some_and(|limit| limit >= 2 && limit <= room.open), "{room:?}");
     let call = request(90_000, Method::Invite, 1);
     let (explained, verdicts) = balancer.explain(now, &call);
-    assert_eq!(explained, Decision::AtLimit(NodeRefusal::Limit));
+    assert_eq!(explained, NodeDecision::AtLimit(NodeRefusal::Limit));
     assert_eq!(verdicts[0].refusal, Some(NodeRefusal::Limit));
     assert!(balancer.is_full(now, &call));
     // Requests of an existing call go to its node.
@@ -72,15 +72,15 @@ fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
     assert_eq!(
         slot_of(balancer.request(
             now,
-            &Request { pinned: Some(Slot(0)), by_token: true, ..in_dialog(1, Method::Bye, 2) }
+            &RequestFacts { pinned: Some(Slot(0)), by_token: true, ..in_dialog(1, Method::Bye, 2) }
         )),
         Slot(0)
     );
     // Emergency calls pass up to twice the limit.
-    let sos = Request { has_priority: true, ..request(90_001, Method::Invite, 1) };
+    let sos = RequestFacts { has_priority: true, ..request(90_001, Method::Invite, 1) };
     let passes = (0..2_000).filter(|n| {
-        let sos = Request { key: key(100_000 + n), ..sos };
-        matches!(balancer.request(now, &sos), Decision::Forward { .. })
+        let sos = RequestFacts { key: key(100_000 + n), ..sos };
+        matches!(balancer.request(now, &sos), NodeDecision::Forward { .. })
     });
     let limit = room.limit.unwrap();
     assert_eq!(passes.count() as u32, (2 * limit).saturating_sub(room.open), "{room:?}");
@@ -102,7 +102,7 @@ fn credentials_follow_to_a_member_at_its_limit() {
     slot_of(balancer.request(Instant::from_millis(1), &challenged));
     balancer.response(Instant::from_millis(2), &response(80_000, Method::Invite, 1, 401));
     let (now, _) = until_refused(&mut balancer, 10);
-    let again = Request { cseq: 2, ..challenged };
+    let again = RequestFacts { cseq: 2, ..challenged };
     assert_eq!(slot_of(balancer.request(now, &again)), Slot(0));
 }
 
@@ -113,8 +113,8 @@ fn max_rate_bounds_calls_a_second_and_nothing_else() {
     for n in 0..10_000 {
         let now = Instant::from_millis(n);
         match balancer.request(now, &request(n, Method::Invite, 1)) {
-            Decision::Forward { slot, .. } => sent[slot.index()] += 1,
-            decision => assert_eq!(decision, Decision::AtLimit(NodeRefusal::Rate)),
+            NodeDecision::Forward { slot, .. } => sent[slot.index()] += 1,
+            decision => assert_eq!(decision, NodeDecision::AtLimit(NodeRefusal::Rate)),
         }
     }
     assert!(sent.iter().all(|sent| (100..=106).contains(sent)), "{sent:?}");
@@ -129,13 +129,13 @@ fn a_request_that_a_limit_keeps_away_is_counted_once() {
     assert_eq!(balancer.stats(Slot(0)).held_back, [0, 0], "it has reached its limit by this call");
     let second = request(2, Method::Invite, 1);
     // The member with room in a queue has none now, so the others are asked.
-    assert_eq!(balancer.request_to(now, &second, Slot(0)), Decision::AtLimit(NodeRefusal::Rate));
-    assert_eq!(balancer.request(now, &second), Decision::AtLimit(NodeRefusal::Rate));
+    assert_eq!(balancer.request_to(now, &second, Slot(0)), NodeDecision::AtLimit(NodeRefusal::Rate));
+    assert_eq!(balancer.request(now, &second), NodeDecision::AtLimit(NodeRefusal::Rate));
     assert_eq!(balancer.stats(Slot(0)).held_back, [0, 1]);
 }
 
-fn is_sent(decision: Decision) -> bool {
-    matches!(decision, Decision::Forward { .. })
+fn is_sent(decision: NodeDecision) -> bool {
+    matches!(decision, NodeDecision::Forward { .. })
 }
 
 /// Four shards of a process, one member with `max_rate` 10.
@@ -222,7 +222,7 @@ fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
     let now = Instant::from_millis(2);
     assert_eq!(slot_of(balancer.request(now, &request(1, Method::Invite, 1))), Slot(0));
     let second = balancer.request(now, &request(2, Method::Invite, 1));
-    assert_eq!(second, Decision::AtLimit(NodeRefusal::Rate));
+    assert_eq!(second, NodeDecision::AtLimit(NodeRefusal::Rate));
 }
 
 /// Members that come back together each start with a low limit, whatever load waits.
@@ -242,7 +242,7 @@ fn none_is_flooded_when_all_come_back() {
     balancer.set_nodes(cluster.nodes());
     let now = Instant::from_millis(10);
     let decisions = (0..100).map(|call| balancer.request(now, &request(call, Method::Invite, 1)));
-    assert_eq!(decisions.filter(|decision| matches!(decision, Decision::Forward { .. })).count(), 16);
+    assert_eq!(decisions.filter(|decision| matches!(decision, NodeDecision::Forward { .. })).count(), 16);
 }
 
 /// A response within a dialog shows that a member is back before any probe does.
@@ -270,7 +270,7 @@ fn only_a_503_that_comes_first_is_the_members_own() {
         let mut balancer = balancer(1, LAW, |member| member);
         for call in 0..400 {
             let now = Instant::from_millis(10 * call);
-            if let Decision::Forward { .. } = balancer.request(now, &request(call, Method::Invite, 1)) {
+            if let NodeDecision::Forward { .. } = balancer.request(now, &request(call, Method::Invite, 1)) {
                 for status in provisional.into_iter().chain([503]) {
                     balancer.response(now, &response(call, Method::Invite, 1, status));
                 }

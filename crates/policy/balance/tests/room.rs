@@ -21,7 +21,7 @@ fn at(millis: u64) -> Instant {
 }
 
 /// Sends an INVITE, and responses to it.
-fn call(balancer: &mut Balancer, now: Instant, call: u64, statuses: &[u16]) -> Decision {
+fn call(balancer: &mut Balancer, now: Instant, call: u64, statuses: &[u16]) -> NodeDecision {
     let decision = balancer.request(now, &request(call, Method::Invite, 1));
     for &status in statuses {
         balancer.response(now, &response(call, Method::Invite, 1, status));
@@ -52,19 +52,19 @@ fn ended_sessions_go_first_then_unanswered_ones_the_oldest_of_each() {
     // A node sends 100 itself. These sessions have waited for less time, so they go after those without any response.
     for (step, next) in (all(2).chain(all(0)).chain(all(1))).enumerate() {
         let decision = call(&mut balancer, at(6_000 + step as u64 * 10), 1_000 + step as u64, &[200]);
-        assert!(matches!(decision, Decision::Forward { why: Why::Policy, .. }));
+        assert!(matches!(decision, NodeDecision::Forward { why: Why::Policy, .. }));
         expected.push(next);
         expected.sort_unstable();
         assert_eq!(gone(&balancer), expected);
         assert_eq!(balancer.audit(), Ok(()));
     }
     // Ringing and answered calls stay; a new call is refused.
-    assert_eq!(call(&mut balancer, at(8_000), 2_000, &[]), Decision::NoRoom);
+    assert_eq!(call(&mut balancer, at(8_000), 2_000, &[]), NodeDecision::NoRoom);
     assert_eq!(balancer.counts(), TableCounts { active: MOST, expired: 0 });
     // A call that ends makes room.
     balancer.request(at(8_000), &in_dialog(1_000, Method::Bye, 2));
     balancer.response(at(8_000), &response(1_000, Method::Bye, 2, 200));
-    assert!(matches!(call(&mut balancer, at(8_000), 2_000, &[]), Decision::Forward { .. }));
+    assert!(matches!(call(&mut balancer, at(8_000), 2_000, &[]), NodeDecision::Forward { .. }));
     assert!(!has(&balancer, 1_000));
 }
 
@@ -75,10 +75,11 @@ fn what_is_in_a_dialog_goes_on_without_room() {
     for n in 0..MOST as u64 {
         call(&mut balancer, at(0), n, &[200]);
     }
-    let by_token = |method| Request { pinned: Some(Slot(1)), by_token: true, ..in_dialog(5_000, method, 2) };
+    let by_token =
+        |method| RequestFacts { pinned: Some(Slot(1)), by_token: true, ..in_dialog(5_000, method, 2) };
     for method in [Method::Ack, Method::Bye, Method::Invite, Method::Info] {
         let decision = balancer.request(at(1), &by_token(method));
-        assert_eq!(decision, Decision::Forward { slot: Slot(1), why: Why::Token }, "{method:?}");
+        assert_eq!(decision, NodeDecision::Forward { slot: Slot(1), why: Why::Token }, "{method:?}");
     }
     assert!(!has(&balancer, 5_000));
     // Within a known call nothing changes.
@@ -97,7 +98,7 @@ fn a_flood_does_not_disturb_calls() {
         let now = at(n);
         call(&mut balancer, now, 100_000 + n, &[]);
         if n % 400 == 0 {
-            assert!(matches!(call(&mut balancer, now, n, &[100, 180]), Decision::Forward { .. }));
+            assert!(matches!(call(&mut balancer, now, n, &[100, 180]), NodeDecision::Forward { .. }));
         }
         // Answered after 2 s.
         if n >= 2_000 && n % 400 == 0 {

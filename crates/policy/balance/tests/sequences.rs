@@ -298,7 +298,7 @@ impl Bed {
 }
 
 /// Sends a request. The result of `explain` must be right, and a new request must go to an allowed node.
-fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
+fn ask(bed: &mut Bed, call: u64, facts: &RequestFacts<'_>) {
     let Bed { balancer, now, pools, .. } = bed;
     let (now, pool) = (*now, pools[facts.pool.index()]);
     let others = sessions(balancer, call);
@@ -308,11 +308,11 @@ fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
     let decision = balancer.request(now, facts);
     assert_eq!(foretold, decision, "explain tells what request does");
     assert_room(balancer, count, &others, decision);
-    if let Decision::AtLimit(by) = decision {
+    if let NodeDecision::AtLimit(by) = decision {
         let has_limit = |verdict: &CandidateVerdict| verdict.refusal.is_some_and(NodeRefusal::is_of_load);
         assert!(by.is_of_load() && verdicts.iter().any(has_limit), "{by:?}");
     }
-    let Decision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } = decision else { return };
+    let NodeDecision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } = decision else { return };
     assert!(is_in(pool, slot), "a new call goes to a node of its pool");
     let all_in = verdicts.iter().map(|verdict| verdict.candidate.slot);
     assert!(all_in.eq((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot))), "explain shows the pool");
@@ -346,7 +346,7 @@ fn sessions(balancer: &Balancer, but: u64) -> Vec<SessionView> {
 }
 
 /// After a request: no more sessions than allowed, and no answered call was evicted.
-fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView], decision: Decision) {
+fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView], decision: NodeDecision) {
     let all = |counts: TableCounts| counts.active + counts.expired;
     let most = balancer.settings().max_sessions;
     assert!(all(balancer.counts()) <= most.max(all(before)));
@@ -355,7 +355,7 @@ fn assert_room(balancer: &Balancer, before: TableCounts, others: &[SessionView],
             matches!(session.state, SessionState::Plain | SessionState::Invited | SessionState::Expired);
         assert!(may_go || balancer.session(session.key) == Some(*session), "{session:?}");
     }
-    if decision == Decision::NoRoom {
+    if decision == NodeDecision::NoRoom {
         assert!(all(before) >= most && before.expired == 0, "{before:?}");
     }
 }
@@ -377,7 +377,7 @@ fn session_settings(invite: f64, millis: [u64; 4], max_sessions: usize) -> Sessi
 fn apply(bed: &mut Bed, step: &Step) {
     if let Step::Request { call, method, cseq, in_dialog, from_pool, pinned, by_token, branch, tags } = *step
     {
-        let facts = Request {
+        let facts = RequestFacts {
             pool: pool_of(call),
             in_dialog,
             direction: direction(from_pool),

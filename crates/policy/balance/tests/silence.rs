@@ -29,7 +29,7 @@ impl Bed {
         bed
     }
 
-    fn call(&mut self, now: Instant, call: u64) -> Decision {
+    fn call(&mut self, now: Instant, call: u64) -> NodeDecision {
         let decision = self.balancer.request(now, &request(call, Method::Invite, 1));
         self.balancer.response(now, &response(call, Method::Invite, 1, 200));
         decision
@@ -66,7 +66,7 @@ fn calls_outlive_a_silence_and_fill_the_member_when_it_is_back() {
     assert_eq!(bed.load(), (5, 0), "only what it has not answered is lost");
     bed.probed(9, true);
     assert_eq!(bed.load(), (5, 0));
-    assert_eq!(bed.call(seconds(9), 100), Decision::NoServer, "it has as many calls as it may have");
+    assert_eq!(bed.call(seconds(9), 100), NodeDecision::NoServer, "it has as many calls as it may have");
     bed.ask(seconds(10), 0, Method::Info, 200);
     bed.ask(seconds(10), 1, Method::Bye, 200);
     assert_eq!(bed.load(), (4, 0));
@@ -112,8 +112,10 @@ fn sessions_end_with_calls_that_are_lost() {
     assert_eq!(bed.balancer.counts(), TableCounts { active: 0, expired: 3_000 });
     // A party that is still there continues, and its call counts again after a confirming message.
     bed.ask(seconds(4), 7, Method::Invite, 200);
-    bed.balancer
-        .request(seconds(4), &Request { by_token: true, pinned: Some(SLOT), ..in_dialog(7, Method::Ack, 7) });
+    bed.balancer.request(
+        seconds(4),
+        &RequestFacts { by_token: true, pinned: Some(SLOT), ..in_dialog(7, Method::Ack, 7) },
+    );
     assert_eq!((bed.load(), bed.balancer.counts().active), ((1, 0), 1));
     bed.ask(seconds(5), 7, Method::Bye, 200);
     while bed.balancer.expire(seconds(60)) > 0 {}
@@ -169,7 +171,7 @@ fn one_answer_shows_that_it_has_kept_them() {
     bed.probed(9, true);
     for (call, status) in [(0, 200), (1, 481), (2, 481), (3, 481), (4, 481)] {
         // Requests of a stranger say nothing.
-        let invented = Request { tags: tags(77), ..in_dialog(4, Method::Info, 2 + call as u32) };
+        let invented = RequestFacts { tags: tags(77), ..in_dialog(4, Method::Info, 2 + call as u32) };
         bed.balancer.request(seconds(10), &invented);
         bed.balancer.response(seconds(10), &response(4, Method::Info, invented.cseq, 481));
         bed.ask(seconds(10), call, Method::Info, status);

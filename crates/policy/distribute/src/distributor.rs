@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::law::{NodeLoad, PathLoad, Saturation, Share};
 use crate::notice::{AGE, Notice};
-use crate::settings::{Load, Settings};
+use crate::settings::{DistributionSettings, UtilisationSource};
 
 /// Next hop of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Call<N> {
 
 /// Decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum StateDecision {
     /// Keep its state, and forward it with the mark.
     Keep,
     /// Forward it without state, with the mark it came with.
@@ -67,13 +67,13 @@ const UPSTREAM_MAX: usize = 1_024;
 
 /// A node's part in distributing state.
 ///
-/// Each new call asks [`on_call`](Self::on_call). Each [period](Settings::period) ends with
+/// Each new call asks [`on_call`](Self::on_call). Each [period](DistributionSettings::period) ends with
 /// [`on_period`](Self::on_period). [`notice`](Self::notice) creates the notice for an upstream neighbour;
 /// [`on_notice`](Self::on_notice) handles that of a downstream neighbour. `N` identifies a neighbour. The host passes
 /// trusted neighbours only. The first 1,024 upstream neighbours are distinguished; further ones count as clients.
 #[derive(Debug, Clone)]
 pub struct Distributor<N> {
-    settings: Settings,
+    settings: DistributionSettings,
     /// Mixed into keys, so that nodes on a path choose independently.
     salt: u64,
     paths: BTreeMap<N, Path>,
@@ -113,7 +113,7 @@ struct Told {
 }
 
 impl Path {
-    fn new(settings: &Settings) -> Self {
+    fn new(settings: &DistributionSettings) -> Self {
         Self { share: Share::first(settings), open: 0, was_used: false, told: None }
     }
 
@@ -146,7 +146,7 @@ impl<N> Upstream<N> {
 
 impl<N: Ord + Copy> Distributor<N> {
     /// Creates a distributor that keeps all state. `salt` must differ between nodes.
-    pub fn new(settings: Settings, salt: u64) -> Self {
+    pub fn new(settings: DistributionSettings, salt: u64) -> Self {
         Self {
             settings,
             salt,
@@ -168,31 +168,31 @@ impl<N: Ord + Copy> Distributor<N> {
 
     /// Decides whether this node keeps the state of a new call. Do not call it for a copy of a call whose state is kept
     /// here: the copy belongs to its transaction.
-    pub fn on_call(&mut self, now: Instant, call: Call<N>) -> Decision {
+    pub fn on_call(&mut self, now: Instant, call: Call<N>) -> StateDecision {
         // The mark of any other sender does not count.
         let kept = call.kept && call.from.is_some();
         self.note_way(now, call);
         if !kept && self.open.get(&call.key).is_some() && call.to != NextHop::Exit {
-            return Decision::PassOpen;
+            return StateDecision::PassOpen;
         }
         self.count(call.from);
         if kept {
-            return Decision::PassKept;
+            return StateDecision::PassKept;
         }
         let NextHop::Neighbour(next) = call.to else {
             // No later node could keep it: this rule ensures that the state of each call is kept at a node.
             self.kept += 1;
-            return Decision::Keep;
+            return StateDecision::Keep;
         };
         let path = self.paths.entry(next).or_insert_with(|| Path::new(&self.settings));
         path.open += 1;
         self.is_between |= call.from.is_some();
         if part(call.key ^ self.salt) < path.share.keep {
             self.kept += 1;
-            return Decision::Keep;
+            return StateDecision::Keep;
         }
         self.open.insert(call.key, ());
-        Decision::PassOpen
+        StateDecision::PassOpen
     }
 
     /// Counts a new call that this node must handle regardless of shares, for example because its credentials answer
@@ -206,7 +206,7 @@ impl<N: Ord + Copy> Distributor<N> {
     /// Decides about a new call for which this node has no room, or which it cannot handle for another reason. The call
     /// is forwarded without state if a later neighbour may keep it, or an earlier one does. `None` if the state would
     /// have to be kept here.
-    pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<Decision> {
+    pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<StateDecision> {
         if call.kept && call.from.is_some() {
             return Some(self.on_call(now, call));
         }
@@ -216,7 +216,7 @@ impl<N: Ord + Copy> Distributor<N> {
         self.is_between |= call.from.is_some();
         self.paths.entry(next).or_insert_with(|| Path::new(&self.settings)).open += 1;
         self.open.insert(call.key, ());
-        Some(Decision::PassOpen)
+        Some(StateDecision::PassOpen)
     }
 
     /// Counts a new call that overload control refused because this node is overloaded, after [`takes`](Self::takes)
@@ -262,7 +262,7 @@ impl<N: Ord + Copy> Distributor<N> {
     }
 
     /// Handles the end of a period of this length, with the processor's utilisation. Call it once in each
-    /// [`Settings::period`], even without calls.
+    /// [`DistributionSettings::period`], even without calls.
     pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         self.on_period_of(now, length, utilisation, Moves::default());
     }
@@ -280,8 +280,8 @@ impl<N: Ord + Copy> Distributor<N> {
     fn on_period_of(&mut self, now: Instant, length: Duration, utilisation: f64, moves: Moves) {
         let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
         let utilisation = match self.settings.load {
-            Load::Measured => utilisation,
-            Load::Computed { stateful, stateless } => {
+            UtilisationSource::Measured => utilisation,
+            UtilisationSource::Computed { stateful, stateless } => {
                 rate(self.kept) / stateful + rate(self.calls.saturating_sub(self.kept)) / stateless
             }
         };
@@ -345,7 +345,7 @@ impl<N: Ord + Copy> Distributor<N> {
 
     /// Notice for an upstream neighbour. `None` for clients: it is not sent, but shows whether all paths of their calls
     /// are saturated. Put the notice into several responses to the neighbour in each period, or send it alone once a
-    /// period if there are none. It is valid for [`Settings::validity`].
+    /// period if there are none. It is valid for [`DistributionSettings::validity`].
     pub fn notice(&self, upstream: Option<N>) -> Notice {
         let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
         if let Some(it) = told {
@@ -394,7 +394,7 @@ impl<N: Ord + Copy> Distributor<N> {
     }
 
     /// Settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &DistributionSettings {
         &self.settings
     }
 
@@ -411,7 +411,7 @@ impl<N: Ord + Copy> Distributor<N> {
 /// The least decides about throttling.
 fn tell<N: Ord + Copy>(
     upstream: &mut Upstream<N>,
-    settings: &Settings,
+    settings: &DistributionSettings,
     now: Instant,
     utilisation: f64,
     paths: &BTreeMap<N, Path>,

@@ -12,7 +12,7 @@
 //! This is the occupancy algorithm of overload control, with two differences. A utilisation near 1 does not show the
 //! amount of excess, but the refusals of overload control do. So from there on, f falls by the refused share of the
 //! period, and by another twentieth. And f does not fall as long as a later node has room:
-//! [`Law::Level`](crate::Law::Level) gives state away instead.
+//! [`ShareLaw::Level`](crate::ShareLaw::Level) gives state away instead.
 
 use crate::law::Room;
 

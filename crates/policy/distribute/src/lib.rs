@@ -22,7 +22,7 @@
 //! Three cases could break this:
 //! - *A retransmission* may pass a node that forwarded the first copy without state, after the node's share has
 //!   changed. If its state were kept now, two nodes would keep it. So a node remembers the keys of calls forwarded
-//!   without state for as long as a retransmission may come ([`Settings::remembered`]), and repeats its decision. A
+//!   without state for as long as a retransmission may come ([`DistributionSettings::remembered`]), and repeats its decision. A
 //!   restart loses these keys. The copies of calls being set up at that time are the one gap. The second state then has
 //!   no effect but its cost, since the later node still absorbs the copy. Copies of a call whose state is kept here
 //!   find their transaction, and the host does not ask.
@@ -36,13 +36,13 @@
 //! A node reports two utilisations and a flag to each upstream neighbour. The *least* is the utilisation of the least
 //! busy node, of this one and the later ones on the paths of that neighbour's calls. *Throttled* means that the least
 //! is high, which is the paper's condition: the server and all paths behind it are saturated. The *level* is the
-//! utilisation of the nodes that would keep the state of one more call of the neighbour; the law [`Law::Level`] uses
+//! utilisation of the nodes that would keep the state of one more call of the neighbour; the law [`ShareLaw::Level`] uses
 //! it.
 //!
 //! *No deadlock.* Neither value is ever above the node's own measured utilisation. When the load falls, so does the
 //! measured value, and the reported values fall at once, whatever neighbours report. A circle of nodes that throttle
 //! each other dissolves in one period. A neighbour that falls silent counts as having room, after
-//! [`Settings::validity`]. A neighbour that keeps all state itself also learns of the room behind this node: its marked
+//! [`DistributionSettings::validity`]. A neighbour that keeps all state itself also learns of the room behind this node: its marked
 //! calls show the paths that concern it.
 //!
 //! *No phantom room.* Without an order, the reverse may happen: A reports room because B does, and B because A does,
@@ -69,8 +69,8 @@ mod mark;
 mod notice;
 mod settings;
 
-pub use distributor::{Call, Decision, Distributor, NextHop};
-pub use law::Law;
+pub use distributor::{Call, Distributor, NextHop, StateDecision};
+pub use law::ShareLaw;
 pub use mark::{Function, Mark};
 pub use notice::{AGE, Notice};
-pub use settings::{Load, Settings};
+pub use settings::{DistributionSettings, UtilisationSource};

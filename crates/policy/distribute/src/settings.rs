@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use crate::law::{Law, Room};
+use crate::law::{Room, ShareLaw};
 
 /// Source of a node's utilisation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum Load {
+pub enum UtilisationSource {
     /// Measured.
     #[default]
     Measured,
@@ -22,11 +22,11 @@ pub enum Load {
 
 /// Settings of a node. The same for all nodes of a network, except `state_cost`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct DistributionSettings {
     /// Law of the shares.
-    pub law: Law,
+    pub law: ShareLaw,
     /// Source of the utilisation.
-    pub load: Load,
+    pub load: UtilisationSource,
     /// Share of the calls without state that get it here, from 0 to 1, with the law `fixed`. Other laws compute it.
     pub keep: f64,
     /// Period of counting, after which a node corrects its shares and notifies its neighbours. In a second the paper's
@@ -53,11 +53,11 @@ pub struct Settings {
     pub remembered: usize,
 }
 
-impl Default for Settings {
+impl Default for DistributionSettings {
     fn default() -> Self {
         Self {
-            law: Law::Level,
-            load: Load::Measured,
+            law: ShareLaw::Level,
+            load: UtilisationSource::Measured,
             keep: 1.0,
             period: Duration::from_secs(1),
             high: 0.9,
@@ -76,7 +76,7 @@ const VALIDITY_HALVES: u32 = 7;
 /// none in many short periods.
 const VALIDITY_PERIOD_MIN: Duration = Duration::from_secs(1);
 
-impl Settings {
+impl DistributionSettings {
     /// Validity of a notice after its arrival: three and a half periods, and at least 3.5 s.
     pub fn validity(&self) -> Duration {
         self.period.max(VALIDITY_PERIOD_MIN) * VALIDITY_HALVES / 2

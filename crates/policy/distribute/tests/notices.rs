@@ -2,7 +2,10 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Law, Load, Mark, NextHop, Notice, Settings};
+use distribute::{
+    Call, DistributionSettings, Distributor, Mark, NextHop, Notice, ShareLaw, StateDecision,
+    UtilisationSource,
+};
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +17,7 @@ fn call(key: u64) -> Call<u8> {
 
 /// A node at 95 %, with calls to neighbour 1, which has sent `notice`.
 fn node(notice: Notice) -> (Distributor<u8>, Instant) {
-    let mut node = Distributor::new(Settings::default(), 5);
+    let mut node = Distributor::new(DistributionSettings::default(), 5);
     let now = Instant::ZERO + SECOND;
     node.on_notice(now, 1, notice);
     period(&mut node, now);
@@ -31,9 +34,10 @@ fn period(node: &mut Distributor<u8>, now: Instant) {
 /// Line 2 of the paper's algorithm: the capacities are configured, and the calls are counted.
 #[test]
 fn utilisation_is_computed_from_calls_where_it_is_not_measured() {
-    let load = Load::Computed { stateful: 200.0, stateless: 400.0 };
+    let load = UtilisationSource::Computed { stateful: 200.0, stateless: 400.0 };
     for (keep, expected) in [(1.0, 100.0 / 200.0), (0.0, 100.0 / 400.0)] {
-        let settings = Settings { load, law: Law::Fixed, keep, ..Settings::default() };
+        let settings =
+            DistributionSettings { load, law: ShareLaw::Fixed, keep, ..DistributionSettings::default() };
         let mut node = Distributor::new(settings, 5);
         period(&mut node, Instant::ZERO + SECOND);
         assert!((node.utilisation() - expected).abs() < 1e-9, "{} with {keep}", node.utilisation());
@@ -42,7 +46,7 @@ fn utilisation_is_computed_from_calls_where_it_is_not_measured() {
 
 #[test]
 fn where_state_costs_nothing_the_share_stays_what_it_was() {
-    let settings = Settings { state_cost: 0.0, high: 1.0, ..Settings::default() };
+    let settings = DistributionSettings { state_cost: 0.0, high: 1.0, ..DistributionSettings::default() };
     let mut node = Distributor::new(settings, 5);
     let mut now = Instant::ZERO;
     for _ in 0..3 {
@@ -73,7 +77,8 @@ fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
 #[test]
 fn a_notice_counts_for_some_periods_and_no_less_than_some_seconds() {
     for (period, validity) in [(200, 3_500), (1_000, 3_500), (2_000, 7_000), (60_000, 210_000)] {
-        let settings = Settings { period: Duration::from_millis(period), ..Settings::default() };
+        let settings =
+            DistributionSettings { period: Duration::from_millis(period), ..DistributionSettings::default() };
         let mut node = Distributor::new(settings, 5);
         let told = Instant::ZERO + SECOND;
         node.on_notice(told, 1, Notice::new(true, 0.97, 0.97, 1));
@@ -87,7 +92,12 @@ fn a_notice_counts_for_some_periods_and_no_less_than_some_seconds() {
 #[test]
 fn the_paper_s_law_gives_away_delta_c_in_each_period() {
     for period in [Duration::from_millis(500), Duration::from_secs(4)] {
-        let settings = Settings { law: Law::Paper, delta_c: 10.0, period, ..Settings::default() };
+        let settings = DistributionSettings {
+            law: ShareLaw::Paper,
+            delta_c: 10.0,
+            period,
+            ..DistributionSettings::default()
+        };
         let mut node = Distributor::new(settings, 5);
         let mut now = Instant::ZERO;
         for (nth, limit) in (1_u64..).zip([90.0, 80.0, 70.0]) {
@@ -118,18 +128,18 @@ fn an_older_notice_says_nothing_new_until_the_newer_one_has_expired() {
 
 #[test]
 fn a_strangers_mark_does_not_count() {
-    let mut node = Distributor::<u8>::new(Settings::default(), 5);
+    let mut node = Distributor::<u8>::new(DistributionSettings::default(), 5);
     let marked = Call { kept: true, ..call(1) };
-    assert_eq!(node.on_call(Instant::ZERO, marked), Decision::Keep);
-    assert_eq!(node.on_call(Instant::ZERO, Call { from: Some(9), ..marked }), Decision::PassKept);
+    assert_eq!(node.on_call(Instant::ZERO, marked), StateDecision::Keep);
+    assert_eq!(node.on_call(Instant::ZERO, Call { from: Some(9), ..marked }), StateDecision::PassKept);
     let leaves = Call { to: NextHop::Exit, ..marked };
-    assert_eq!(node.on_call(Instant::ZERO, leaves), Decision::Keep);
+    assert_eq!(node.on_call(Instant::ZERO, leaves), StateDecision::Keep);
 }
 
 /// Neighbour 9 sends only to 1, neighbour 8 only to 2: each gets the values of its own path.
 #[test]
 fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
-    let mut node = Distributor::<u8>::new(Settings::default(), 5);
+    let mut node = Distributor::<u8>::new(DistributionSettings::default(), 5);
     let now = Instant::ZERO + SECOND;
     node.on_notice(now, 1, Notice::new(true, 0.99, 0.99, 1));
     node.on_notice(now, 2, Notice::new(false, 0.3, 0.3, 1));
@@ -151,7 +161,7 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
 /// of the other, so the level is that of this node. It is not throttled, since there is room.
 #[test]
 fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
-    let mut node = Distributor::<u8>::new(Settings::default(), 5);
+    let mut node = Distributor::<u8>::new(DistributionSettings::default(), 5);
     let now = Instant::ZERO + SECOND;
     node.on_notice(now, 1, Notice::new(false, 0.3, 0.3, 1));
     for to in [NextHop::Exit, NextHop::Neighbour(1)] {
@@ -188,7 +198,7 @@ proptest! {
 #[test]
 fn an_entry_without_ways_takes_all_again() {
     for leaves in [false, true] {
-        let mut node = Distributor::new(Settings::default(), 5);
+        let mut node = Distributor::new(DistributionSettings::default(), 5);
         let mut now = Instant::ZERO;
         for sequence in 0..20 {
             now += SECOND;
@@ -214,7 +224,7 @@ fn an_entry_without_ways_takes_all_again() {
 #[test]
 fn what_is_not_used_holds_nothing_up() {
     let (mut first, mut now) = node(Notice::new(false, 0.2, 0.2, 1));
-    let mut last = Distributor::new(Settings::default(), 6);
+    let mut last = Distributor::new(DistributionSettings::default(), 6);
     let kept = first.keep(1);
     assert!(kept > 0.0 && kept < 1.0, "{kept}");
     let mut sequence = 1;

@@ -2,7 +2,7 @@
 
 /// Final response, without the header fields that every response copies from its request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct RegistrarResponse {
     /// Status: 200, or 400 to 599. A registrar sends no 6xx. [10.3-1]
     pub status: u16,
     /// Reason phrase.
@@ -11,7 +11,7 @@ pub struct Answer {
     pub headers: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl Answer {
+impl RegistrarResponse {
     /// Creates a response without header fields.
     pub(crate) fn bare(status: u16, reason: &'static str) -> Self {
         Self { status, reason, headers: Vec::new() }

@@ -1,6 +1,6 @@
 //! Requests to a store as data, for callers that must not block.
 
-use crate::{Aor, Record, Replaced, Store, StoreError};
+use crate::{Aor, BindingsRecord, Replaced, Store, StoreError};
 use base::UnixTime;
 
 /// Request to a store.
@@ -13,9 +13,9 @@ pub enum Ask {
         /// Address-of-record of the record.
         aor: Aor,
         /// Record that must be present; `None` for no record.
-        expected: Option<Record>,
+        expected: Option<BindingsRecord>,
         /// New record; `None` to remove.
-        new: Option<Record>,
+        new: Option<BindingsRecord>,
     },
 }
 
@@ -23,7 +23,7 @@ pub enum Ask {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
     /// Reply to [`Ask::Read`].
-    Read(Result<Option<Record>, StoreError>),
+    Read(Result<Option<BindingsRecord>, StoreError>),
     /// Reply to [`Ask::Replace`].
     Replaced(Result<Replaced, StoreError>),
 }

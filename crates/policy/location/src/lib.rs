@@ -9,7 +9,7 @@
 //! - [`Store`] is the interface of a store, [`MemoryStore`] a store in memory; `invariants::store` checks any store.
 //!
 //! # Stores
-//! A store keeps one [`Record`] for each address-of-record: all of its bindings, encoded. It has two operations. Both
+//! A store keeps one [`BindingsRecord`] for each address-of-record: all of its bindings, encoded. It has two operations. Both
 //! exist as a call ([`Store`]) and as data ([`Ask`], [`Reply`]):
 //!
 //! - *read* returns the record;
@@ -49,15 +49,15 @@ mod registration;
 mod store;
 mod targets;
 
-pub use answer::Answer;
+pub use answer::RegistrarResponse;
 pub use aor::Aor;
 pub use ask::{Ask, Reply};
 pub use authorization::Authorization;
 pub use binding::{Binding, Source};
 pub use memory::{MemoryLimits, MemoryStore};
-pub use record::Record;
+pub use record::BindingsRecord;
 pub use register::{Contact, Contacts, Purpose, Register};
-pub use registrar::{Decision, PathRule, Reach, Registrar, Settings};
-pub use registration::{Registration, Step};
+pub use registrar::{PathRule, Reach, Registrar, RegistrarDecision, RegistrationSettings};
+pub use registration::{Registration, RegistrationStep};
 pub use store::{Replaced, Store, StoreError};
 pub use targets::targets;

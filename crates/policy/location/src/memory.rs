@@ -1,6 +1,6 @@
 //! The store in memory: ordered, bounded.
 
-use crate::{Aor, Record, Replaced, Store, StoreError};
+use crate::{Aor, BindingsRecord, Replaced, Store, StoreError};
 use base::UnixTime;
 use core::ops::Bound;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const SWEPT: usize = 4;
 /// Ordered map of records. The cost of each operation grows with the logarithm of their number.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    records: BTreeMap<Aor, Record>,
+    records: BTreeMap<Aor, BindingsRecord>,
     limits: MemoryLimits,
     bindings: usize,
     bytes: usize,
@@ -53,17 +53,17 @@ impl MemoryStore {
     }
 
     /// All records, in the order of their keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&Aor, &Record)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Aor, &BindingsRecord)> {
         self.records.iter()
     }
 
     /// Record of an address-of-record.
-    pub fn get(&self, aor: &Aor) -> Option<&Record> {
+    pub fn get(&self, aor: &Aor) -> Option<&BindingsRecord> {
         self.records.get(aor)
     }
 
     /// Whether there is room to replace the present record by `new`.
-    pub fn has_room(&self, aor: &Aor, new: &Record) -> bool {
+    pub fn has_room(&self, aor: &Aor, new: &BindingsRecord) -> bool {
         let (bindings, bytes) = self.records.get(aor).map_or((0, 0), |old| (old.len(), size(aor, old)));
         // A record that does not grow always has room, even after the limits were lowered.
         let fits = |had: usize, old: usize, new: usize, limit: usize| had - old + new <= limit || new <= old;
@@ -72,7 +72,7 @@ impl MemoryStore {
     }
 
     /// Sets or removes a record unconditionally.
-    pub fn set(&mut self, aor: &Aor, new: Option<Record>) {
+    pub fn set(&mut self, aor: &Aor, new: Option<BindingsRecord>) {
         if let Some(old) = self.records.remove(aor) {
             self.bindings -= old.len();
             self.bytes -= size(aor, &old);
@@ -113,12 +113,12 @@ impl MemoryStore {
     }
 }
 
-fn size(aor: &Aor, record: &Record) -> usize {
+fn size(aor: &Aor, record: &BindingsRecord) -> usize {
     aor.key().len() + record.as_bytes().len()
 }
 
 impl Store for MemoryStore {
-    fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
+    fn read(&mut self, aor: &Aor) -> Result<Option<BindingsRecord>, StoreError> {
         Ok(self.get(aor).cloned())
     }
 
@@ -126,8 +126,8 @@ impl Store for MemoryStore {
         &mut self,
         now: UnixTime,
         aor: &Aor,
-        expected: Option<&Record>,
-        new: Option<&Record>,
+        expected: Option<&BindingsRecord>,
+        new: Option<&BindingsRecord>,
     ) -> Result<Replaced, StoreError> {
         if self.get(aor) != expected {
             return Ok(Replaced::Conflict);

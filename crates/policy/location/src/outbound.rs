@@ -1,7 +1,7 @@
 //! Registrations of one user agent over several flows (RFC 5626 §6). Marks in brackets are the rules of
 //! `docs/evidence/rfc/5626.md`.
 
-use crate::{Answer, Contact, Register};
+use crate::{Contact, Register, RegistrarResponse};
 use wire::{NameAddr, SipUri};
 
 /// Identity of a binding in place of its URI: an instance and the number of its registration.
@@ -60,17 +60,17 @@ impl Register {
     }
 
     /// Checks the restrictions of RFC 5626 §6.
-    pub(crate) fn check_flows(&self, contacts: &[Contact]) -> Result<(), Answer> {
+    pub(crate) fn check_flows(&self, contacts: &[Contact]) -> Result<(), RegistrarResponse> {
         let has_flow_id = |contact: &&Contact| FlowId::of(&contact.params).is_some();
         let added = contacts.iter().filter(|contact| contact.expires.or(self.expires) != Some(0));
         // [6-4]
         if added.clone().count() > 1 && added.clone().any(|contact| has_flow_id(&contact)) {
-            return Err(Answer::bare(400, "One Contact With reg-id At A Time"));
+            return Err(RegistrarResponse::bare(400, "One Contact With reg-id At A Time"));
         }
         // [6-1]
         let is_behind = !self.is_direct && !self.has_edge();
         if is_behind && self.supports_outbound && contacts.iter().any(|contact| has_flow_id(&contact)) {
-            return Err(Answer::bare(439, "First Hop Lacks Outbound Support"));
+            return Err(RegistrarResponse::bare(439, "First Hop Lacks Outbound Support"));
         }
         Ok(())
     }

@@ -20,9 +20,9 @@ const FORM: u8 = 2;
 /// others   length (2)  bytes
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Record(Box<[u8]>);
+pub struct BindingsRecord(Box<[u8]>);
 
-impl Record {
+impl BindingsRecord {
     /// Encodes bindings; `None` if there are none, or a part has more than 65,535 bytes.
     pub fn of(bindings: &[Binding]) -> Option<Self> {
         let count = u16::try_from(bindings.len()).ok().filter(|count| *count > 0)?;
@@ -223,14 +223,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(bindings in prop::collection::vec(binding(), 1..5)) {
-            let record = Record::of(&bindings).unwrap();
+            let record = BindingsRecord::of(&bindings).unwrap();
             prop_assert_eq!(record.bindings(), bindings.clone());
             prop_assert_eq!(record.len(), bindings.len());
             let lives: Vec<_> = bindings.iter().map(|binding| (binding.updated, binding.expires)).collect();
             prop_assert_eq!(record.lives().collect::<Vec<_>>(), lives);
-            prop_assert_eq!(Record::from_bytes(record.as_bytes()), Some(record.clone()));
+            prop_assert_eq!(BindingsRecord::from_bytes(record.as_bytes()), Some(record.clone()));
             for end in 0..record.as_bytes().len() {
-                prop_assert_eq!(Record::from_bytes(&record.as_bytes()[..end]), None);
+                prop_assert_eq!(BindingsRecord::from_bytes(&record.as_bytes()[..end]), None);
             }
         }
 
@@ -240,17 +240,17 @@ mod tests {
             if let Some(first) = bytes.first_mut() {
                 *first = FORM;
             }
-            if let Some(record) = Record::from_bytes(&bytes) {
-                prop_assert_eq!(Record::of(&record.bindings()).map(|again| again.bindings()), Some(record.bindings()));
+            if let Some(record) = BindingsRecord::from_bytes(&bytes) {
+                prop_assert_eq!(BindingsRecord::of(&record.bindings()).map(|again| again.bindings()), Some(record.bindings()));
             }
         }
     }
 
     #[test]
     fn nothing_is_no_record() {
-        assert_eq!(Record::of(&[]), None);
-        assert_eq!(Record::from_bytes(&[FORM, 0, 0]), None);
-        assert_eq!(Record::from_bytes(&[FORM, 0xff, 0xff]), None);
-        assert_eq!(Record::from_bytes(&[]), None);
+        assert_eq!(BindingsRecord::of(&[]), None);
+        assert_eq!(BindingsRecord::from_bytes(&[FORM, 0, 0]), None);
+        assert_eq!(BindingsRecord::from_bytes(&[FORM, 0xff, 0xff]), None);
+        assert_eq!(BindingsRecord::from_bytes(&[]), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Content of one REGISTER.
 
-use crate::{Answer, Aor, Authorization, Source};
+use crate::{Aor, Authorization, RegistrarResponse, Source};
 use wire::{ContactValue, Message, NameAddr};
 
 /// Most contacts read from one request.
@@ -115,15 +115,15 @@ impl Register {
         message: &Message<'_>,
         source: Option<Source>,
         authorization: Authorization,
-    ) -> Result<Self, Answer> {
+    ) -> Result<Self, RegistrarResponse> {
         required(message)?;
-        let to = NameAddr::parse(message.to()).ok_or_else(|| Answer::bare(400, "Bad To"))?;
+        let to = NameAddr::parse(message.to()).ok_or_else(|| RegistrarResponse::bare(400, "Bad To"))?;
         // A URI of another scheme has no bindings here.
-        let aor = Aor::of(to.uri).ok_or_else(|| Answer::bare(404, "Not Found"))?;
+        let aor = Aor::of(to.uri).ok_or_else(|| RegistrarResponse::bare(404, "Not Found"))?;
         let mut path = Vec::new();
         for value in message.path() {
             // [5.3-1] In the order of the fields and of their values.
-            let value = value.map_err(|_| Answer::bare(400, "Bad Path"))?;
+            let value = value.map_err(|_| RegistrarResponse::bare(400, "Bad Path"))?;
             if !path.is_empty() {
                 path.push(b',');
             }
@@ -131,7 +131,7 @@ impl Register {
             path.extend(value.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }));
         }
         if path.len() > PATH_MAX {
-            return Err(Answer::bare(400, "Path Too Long"));
+            return Err(RegistrarResponse::bare(400, "Path Too Long"));
         }
         Ok(Self {
             aor,
@@ -158,27 +158,27 @@ fn is_outbound(tag: &[u8]) -> bool {
 }
 
 /// [10.3-4] §8.2.2.3: required option tags that are not supported are listed in Unsupported.
-fn required(message: &Message<'_>) -> Result<(), Answer> {
+fn required(message: &Message<'_>) -> Result<(), RegistrarResponse> {
     let unknown: Vec<_> = message.option_tags("Require").filter(|tag| !is_path(tag)).collect();
     if unknown.is_empty() {
         return Ok(());
     }
     // Line ends are removed, so the value stays on one line.
     let tags = unknown.join(&b", "[..]).into_iter().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
-    Err(Answer::with(420, "Bad Extension", "Unsupported", tags))
+    Err(RegistrarResponse::with(420, "Bad Extension", "Unsupported", tags))
 }
 
-fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
+fn contacts(message: &Message<'_>) -> Result<Contacts, RegistrarResponse> {
     let mut list = Vec::new();
     let mut star = false;
     for value in message.contacts() {
-        match value.map_err(|_| Answer::bare(400, "Bad Contact"))? {
+        match value.map_err(|_| RegistrarResponse::bare(400, "Bad Contact"))? {
             ContactValue::Star => star = true,
             ContactValue::Address(address) => {
                 // Counts each semicolon as the start of a parameter. One in the user part counts too, which is rare.
                 let params = address.uri.split(|&b| b == b';').skip(1);
                 if address.uri.len() > URI_MAX || params.count() > PARAMS_MAX {
-                    return Err(Answer::bare(403, "Contact Too Long"));
+                    return Err(RegistrarResponse::bare(403, "Contact Too Long"));
                 }
                 let params: Vec<u8> = address
                     .other_params()
@@ -194,7 +194,7 @@ fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
             }
         }
         if list.len() > CONTACTS_MAX {
-            return Err(Answer::bare(400, "Too Many Contacts"));
+            return Err(RegistrarResponse::bare(400, "Too Many Contacts"));
         }
     }
     if !star {
@@ -203,7 +203,7 @@ fn contacts(message: &Message<'_>) -> Result<Contacts, Answer> {
     // [10.3-9] `*` with other contacts, or with an interval other than 0, is invalid.
     let is_alone = list.is_empty() && message.contacts().count() == 1;
     if !is_alone || message.expires() != Some(0) {
-        return Err(Answer::bare(400, "Contact * Needs Expires 0 and No Other Contact"));
+        return Err(RegistrarResponse::bare(400, "Contact * Needs Expires 0 and No Other Contact"));
     }
     Ok(Contacts::All)
 }

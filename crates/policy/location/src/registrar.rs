@@ -1,7 +1,7 @@
 //! Decision of the registrar about one REGISTER (RFC 3261 §10.3).
 
 use crate::outbound::FlowId;
-use crate::{Answer, Binding, Contact, Contacts, Record, Register, Source};
+use crate::{Binding, BindingsRecord, Contact, Contacts, Register, RegistrarResponse, Source};
 use base::{Transport, UnixTime};
 use std::net::{IpAddr, SocketAddr};
 use wire::{NameAddr, SipUri, same_uri};
@@ -32,7 +32,7 @@ pub enum Reach {
 
 /// Settings of a registrar.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct RegistrationSettings {
     /// Hosts of the addresses-of-record kept here, in lower case, with the port if it is not the default.
     pub domains: Vec<Box<[u8]>>,
     /// Realm whose users own the address-of-record of their name in each of the domains. Any other realm is valid only
@@ -54,7 +54,7 @@ pub struct Settings {
     pub reach: Reach,
 }
 
-impl Default for Settings {
+impl Default for RegistrationSettings {
     /// Intervals from one minute to two hours, one hour by default; ten bindings in at most 16 KiB.
     fn default() -> Self {
         Self {
@@ -73,27 +73,27 @@ impl Default for Settings {
 
 /// Result of a REGISTER.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Decision {
+pub enum RegistrarDecision {
     /// No change; send this response.
-    Answer(Answer),
+    Answer(RegistrarResponse),
     /// Replace the record that was read by this one (`None` for no bindings), and then send this response.
-    Replace(Option<Record>, Answer),
+    Replace(Option<BindingsRecord>, RegistrarResponse),
 }
 
 /// Decides about REGISTER requests.
 #[derive(Clone, Debug)]
 pub struct Registrar {
-    settings: Settings,
+    settings: RegistrationSettings,
 }
 
 impl Registrar {
     /// Creates a registrar.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: RegistrationSettings) -> Self {
         Self { settings }
     }
 
     /// Settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RegistrationSettings {
         &self.settings
     }
 
@@ -109,10 +109,15 @@ impl Registrar {
 
     /// Decides about a request, given the present record of its address-of-record. Changes nothing itself: a request is
     /// processed completely or not at all. [10.3-5]
-    pub fn decide(&self, now: UnixTime, register: &Register, present: Option<&Record>) -> Decision {
+    pub fn decide(
+        &self,
+        now: UnixTime,
+        register: &Register,
+        present: Option<&BindingsRecord>,
+    ) -> RegistrarDecision {
         match self.settle(now, register, present) {
             Ok(decision) => decision,
-            Err(answer) => Decision::Answer(answer),
+            Err(answer) => RegistrarDecision::Answer(answer),
         }
     }
 
@@ -120,46 +125,46 @@ impl Registrar {
         &self,
         now: UnixTime,
         register: &Register,
-        present: Option<&Record>,
-    ) -> Result<Decision, Answer> {
+        present: Option<&BindingsRecord>,
+    ) -> Result<RegistrarDecision, RegistrarResponse> {
         // [10.3-7] Step 5, before authorization: no user here has a right to another domain.
         if !self.has_domain(register.aor.host()) {
-            return Err(Answer::bare(404, "Not Found"));
+            return Err(RegistrarResponse::bare(404, "Not Found"));
         }
         // [10.3-6] Step 4: a user owns the address-of-record of that name and domain.
         if !register.authorization.covers(&register.aor, self.settings.shared_realm.as_deref()) {
-            return Err(Answer::bare(403, "Forbidden"));
+            return Err(RegistrarResponse::bare(403, "Forbidden"));
         }
         let is_empty = present.is_none();
-        let present: Vec<Binding> = present.map(Record::bindings).unwrap_or_default();
+        let present: Vec<Binding> = present.map(BindingsRecord::bindings).unwrap_or_default();
         let live: Vec<Binding> = present.into_iter().filter(|binding| binding.is_live(now)).collect();
         let bindings = match &register.contacts {
             // Step 6: without Contact, nothing changes. [10.3-10]
             Contacts::List(contacts) if contacts.is_empty() => {
-                return Ok(Decision::Answer(success(now, register, &live)));
+                return Ok(RegistrarDecision::Answer(success(now, register, &live)));
             }
             // Checked before any comparison, so that the number of comparisons is at most the square of the limit.
             Contacts::List(contacts) if contacts.len() > self.settings.contacts_max => {
-                return Err(Answer::bare(403, "Too Many Contacts"));
+                return Err(RegistrarResponse::bare(403, "Too Many Contacts"));
             }
             Contacts::List(contacts) => self.update(now, register, contacts, &live)?,
             Contacts::All => remove_all(register, &live)?,
         };
         // [10.3-17] If the result cannot be stored, nothing changes.
-        let record = Record::of(&bindings);
+        let record = BindingsRecord::of(&bindings);
         let size = record.as_ref().map_or(0, |record| record.as_bytes().len());
         if bindings.len() > self.settings.contacts_max || size > self.settings.record_max.min(0xffff) {
-            return Err(Answer::bare(403, "Too Many Contacts"));
+            return Err(RegistrarResponse::bare(403, "Too Many Contacts"));
         }
         if record.is_none() && !bindings.is_empty() {
-            return Err(Answer::bare(403, "Contact Too Long"));
+            return Err(RegistrarResponse::bare(403, "Contact Too Long"));
         }
         let answer = success(now, register, &bindings);
         // There was no record and there is none, so no write is needed.
         if record.is_none() && is_empty {
-            return Ok(Decision::Answer(answer));
+            return Ok(RegistrarDecision::Answer(answer));
         }
-        Ok(Decision::Replace(record, answer))
+        Ok(RegistrarDecision::Replace(record, answer))
     }
 
     /// Step 7: processes each contact in turn.
@@ -169,13 +174,13 @@ impl Registrar {
         register: &Register,
         contacts: &[Contact],
         live: &[Binding],
-    ) -> Result<Vec<Binding>, Answer> {
+    ) -> Result<Vec<Binding>, RegistrarResponse> {
         // [5.3-3] RFC 3327 §5.3.
         if !register.path.is_empty() && !register.supports_path && self.settings.path == PathRule::Refuse {
-            return Err(Answer::with(420, "Bad Extension", "Unsupported", b"path".to_vec()));
+            return Err(RegistrarResponse::with(420, "Bad Extension", "Unsupported", b"path".to_vec()));
         }
         if self.settings.reach == Reach::Source && leads_elsewhere(&register.path, register.source.as_ref()) {
-            return Err(Answer::bare(403, "Path Of Another Element"));
+            return Err(RegistrarResponse::bare(403, "Path Of Another Element"));
         }
         register.check_flows(contacts)?;
         let mut bindings = live.to_vec();
@@ -201,13 +206,13 @@ impl Registrar {
     }
 
     /// [10.3-11] [10.3-12] Interval of the contact, else of the request, else the default; limited to the longest.
-    fn interval(&self, register: &Register, contact: &Contact) -> Result<u32, Answer> {
+    fn interval(&self, register: &Register, contact: &Contact) -> Result<u32, RegistrarResponse> {
         let requested = contact.expires.or(register.expires).unwrap_or(self.settings.expires_default);
         let shortest = self.settings.expires_min.min(HOUR);
         // [10.3-13] Only if more than zero, less than an hour, and less than the minimum.
         if (1..shortest).contains(&requested) {
             let shortest = shortest.to_string().into_bytes();
-            return Err(Answer::with(423, "Interval Too Brief", "Min-Expires", shortest));
+            return Err(RegistrarResponse::with(423, "Interval Too Brief", "Min-Expires", shortest));
         }
         Ok(requested.min(self.settings.expires_max))
     }
@@ -269,12 +274,12 @@ fn is_out_of_order(register: &Register, known: &Binding) -> bool {
 }
 
 /// Response when the update is aborted and the request fails.
-fn out_of_order() -> Answer {
-    Answer::bare(500, "CSeq Out of Order")
+fn out_of_order() -> RegistrarResponse {
+    RegistrarResponse::bare(500, "CSeq Out of Order")
 }
 
 /// Step 6: `*` removes all bindings, unless one of them is newer. [10.3-10]
-fn remove_all(register: &Register, live: &[Binding]) -> Result<Vec<Binding>, Answer> {
+fn remove_all(register: &Register, live: &[Binding]) -> Result<Vec<Binding>, RegistrarResponse> {
     if live.iter().any(|known| is_out_of_order(register, known)) {
         Err(out_of_order())
     } else {
@@ -284,8 +289,8 @@ fn remove_all(register: &Register, live: &[Binding]) -> Result<Vec<Binding>, Ans
 
 /// [10.3-18] Step 8: 200 with all bindings and their remaining intervals. [5.3-2] RFC 3327 §5.3: also with the Path of
 /// the request.
-fn success(now: UnixTime, register: &Register, bindings: &[Binding]) -> Answer {
-    let mut answer = Answer::bare(200, "OK");
+fn success(now: UnixTime, register: &Register, bindings: &[Binding]) -> RegistrarResponse {
+    let mut answer = RegistrarResponse::bare(200, "OK");
     for binding in bindings {
         let mut value = b"<".to_vec();
         value.extend_from_slice(&binding.uri);

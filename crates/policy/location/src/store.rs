@@ -1,6 +1,6 @@
 //! Interface of a store of records.
 
-use crate::{Aor, Record};
+use crate::{Aor, BindingsRecord};
 use base::UnixTime;
 use core::fmt;
 
@@ -37,15 +37,15 @@ impl fmt::Display for StoreError {
 /// A store with blocking calls; `invariants::store::check` checks its rules.
 pub trait Store {
     /// Record of an address-of-record. It may contain expired bindings.
-    fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError>;
+    fn read(&mut self, aor: &Aor) -> Result<Option<BindingsRecord>, StoreError>;
 
     /// Replaces `expected` by `new` if `expected` is stored now; `None` stands for no record. A record may be dropped
-    /// once it is not [live](Record::is_live).
+    /// once it is not [live](BindingsRecord::is_live).
     fn replace(
         &mut self,
         now: UnixTime,
         aor: &Aor,
-        expected: Option<&Record>,
-        new: Option<&Record>,
+        expected: Option<&BindingsRecord>,
+        new: Option<&BindingsRecord>,
     ) -> Result<Replaced, StoreError>;
 }

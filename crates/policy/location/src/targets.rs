@@ -1,6 +1,6 @@
 //! Destinations of a request to an address-of-record.
 
-use crate::{Binding, Record};
+use crate::{Binding, BindingsRecord};
 use base::UnixTime;
 use core::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 ///
 /// The Request-URI becomes [`Binding::uri`]. With a path, its values become the route set in front of it (RFC 3327
 /// §5.4). Without one, the request goes to [`Binding::source`] if there is one, else to the URI.
-pub fn targets(record: &Record, now: UnixTime) -> Vec<Binding> {
+pub fn targets(record: &BindingsRecord, now: UnixTime) -> Vec<Binding> {
     let mut live = record.bindings();
     live.retain(|binding| binding.is_live(now));
     // A stable sort: equal bindings keep the order of the record.

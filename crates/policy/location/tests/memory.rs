@@ -2,7 +2,7 @@
 
 use allocation_counter::measure;
 use base::{Transport, UnixTime};
-use location::{Aor, Binding, MemoryLimits, MemoryStore, Record, Source, Store};
+use location::{Aor, Binding, BindingsRecord, MemoryLimits, MemoryStore, Source, Store};
 
 const BINDINGS: usize = 1_000_000;
 
@@ -35,7 +35,7 @@ fn a_million_bindings_fit_into_300_bytes_each() {
         for n in 0..BINDINGS {
             let n = n * 7_919 % BINDINGS;
             let aor = Aor::of(format!("sip:{n:07}@example.com").as_bytes()).unwrap();
-            let record = Record::of(&[binding(n)]).unwrap();
+            let record = BindingsRecord::of(&[binding(n)]).unwrap();
             store.replace(now, &aor, None, Some(&record)).unwrap();
         }
     });

@@ -1,8 +1,8 @@
 //! RFC 3261 §10.3 and RFC 3327 §5.3, step by step.
 use crate::common::{Bed, alice, at, read, settings, socket, string, text, values};
 use location::{
-    Answer, Aor, Authorization, Decision, PathRule, Purpose, Reach, Register, Registrar, Registration,
-    Settings, Step,
+    Aor, Authorization, PathRule, Purpose, Reach, Register, Registrar, RegistrarDecision, RegistrarResponse,
+    Registration, RegistrationSettings, RegistrationStep,
 };
 
 const HOME: &str = "Contact: <sip:alice@192.0.2.1>";
@@ -12,7 +12,7 @@ fn bed() -> Bed {
     Bed::new(settings())
 }
 
-fn status(answer: &Answer) -> u16 {
+fn status(answer: &RegistrarResponse) -> u16 {
     assert!((200..600).contains(&answer.status), "no 6xx");
     answer.status
 }
@@ -93,8 +93,8 @@ fn a_removal_that_meets_a_registration_decides_again() {
     let mut asked = 0;
     let answer = loop {
         match step {
-            Step::Done(answer) => break answer,
-            Step::Ask(ask) => {
+            RegistrationStep::Done(answer) => break answer,
+            RegistrationStep::Ask(ask) => {
                 asked += 1;
                 if asked == 2 {
                     bed.register(1, "b", 1, &[WORK]);
@@ -124,8 +124,12 @@ fn targets_are_tried_by_preference_and_then_the_latest() {
 #[test]
 fn intervals() {
     // [10.3-11] [10.3-12] [10.3-13]
-    let mut bed =
-        Bed::new(Settings { expires_min: 120, expires_default: 600, expires_max: 1800, ..settings() });
+    let mut bed = Bed::new(RegistrationSettings {
+        expires_min: 120,
+        expires_default: 600,
+        expires_max: 1800,
+        ..settings()
+    });
     let mut granted = |secs: u64, lines: &[&str]| {
         let answer = bed.register(secs, "a", secs as u32 + 1, lines);
         (answer.status, values(&answer, "Contact").concat(), values(&answer, "Min-Expires").concat())
@@ -146,7 +150,7 @@ fn intervals() {
     assert_eq!(granted(8, &[HOME, "Expires: 120"]), ok(120));
     assert_eq!(granted(9, &[HOME, "Expires: 0"]), (200, String::new(), String::new()), "removed");
     // An hour is never too brief.
-    let mut bed = Bed::new(Settings { expires_min: 7000, ..settings() });
+    let mut bed = Bed::new(RegistrationSettings { expires_min: 7000, ..settings() });
     assert_eq!(bed.register(0, "a", 1, &[HOME, "Expires: 3600"]).status, 200);
     let answer = bed.register(0, "a", 2, &[HOME, "Expires: 3599"]);
     assert_eq!((answer.status, values(&answer, "Min-Expires")), (423, vec!["3600".to_owned()]));
@@ -202,7 +206,7 @@ fn a_star_removes_all() {
     for (cseq, lines) in [(7, &["Contact: *", "Expires: 0"][..]), (8, &[HOME, "Expires: 0"])] {
         let register = read(&text("a", cseq, lines)).unwrap();
         assert!(
-            matches!(registrar.decide(at(2), &register, None), Decision::Answer(answer) if answer.status == 200)
+            matches!(registrar.decide(at(2), &register, None), RegistrarDecision::Answer(answer) if answer.status == 200)
         );
     }
 }
@@ -233,7 +237,7 @@ fn only_who_has_the_right() {
 fn a_user_has_the_right_to_one_address_of_record() {
     // [10.3-6]
     let domains = || vec![(*b"example.com").into(), (*b"example.org").into()];
-    let mut bed = Bed::new(Settings { domains: domains(), ..settings() });
+    let mut bed = Bed::new(RegistrationSettings { domains: domains(), ..settings() });
     let mut cseq = 0;
     let mut status = |bed: &mut Bed, user: &str, realm: &str| {
         cseq += 1;
@@ -252,7 +256,7 @@ fn a_user_has_the_right_to_one_address_of_record() {
         }
     }
     let shared_realm = Some((*b"carrier").into());
-    let mut bed = Bed::new(Settings { domains: domains(), shared_realm, ..settings() });
+    let mut bed = Bed::new(RegistrationSettings { domains: domains(), shared_realm, ..settings() });
     assert_eq!(status(&mut bed, "alice", "carrier"), 200);
     assert_eq!(status(&mut bed, "alice@example.com", "carrier"), 200);
     assert_eq!(status(&mut bed, "alice", "example.com"), 200);
@@ -288,7 +292,7 @@ fn paths_are_kept_in_order() {
         400,
         "calls would not carry it"
     );
-    let mut lenient = Bed::new(Settings { path: PathRule::Accept, ..settings() });
+    let mut lenient = Bed::new(RegistrationSettings { path: PathRule::Accept, ..settings() });
     assert_eq!(lenient.register(0, "a", 1, &path).status, 200);
     assert_eq!(string(&lenient.targets(0)[0].path), vector);
 }
@@ -296,7 +300,7 @@ fn paths_are_kept_in_order() {
 #[test]
 fn what_cannot_be_stored_changes_nothing() {
     // [10.3-17]
-    let mut bed = Bed::new(Settings { contacts_max: 3, record_max: 400, ..settings() });
+    let mut bed = Bed::new(RegistrationSettings { contacts_max: 3, record_max: 400, ..settings() });
     let contact = |n: usize| format!("Contact: <sip:{n}@h>");
     for n in 0..3 {
         assert_eq!(bed.register(0, "a", n as u32, &[&contact(n)]).status, 200);
@@ -345,7 +349,7 @@ fn who_is_behind_a_nat_is_reached_where_it_came_from() {
         bed.targets(0)[0].source.map(|source| source.peer)
     };
     let peer = socket("198.51.100.7:40000");
-    let nat = || Bed::new(Settings { reach: Reach::Source, ..settings() });
+    let nat = || Bed::new(RegistrationSettings { reach: Reach::Source, ..settings() });
     assert_eq!(source(&mut nat(), &[HOME]), Some(peer));
     assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7>"]), Some(peer), "another port");
     assert_eq!(source(&mut nat(), &["Contact: <sip:a@198.51.100.7:40000>"]), None);
@@ -362,11 +366,11 @@ fn a_path_begins_at_its_sender() {
     for path in
         ["<sip:edge.example;lr>", "<sip:192.0.2.9;lr>", "<sip:198.51.100.7;maddr=192.0.2.9;lr>", "<tel:1>"]
     {
-        let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
+        let mut bed = Bed::new(RegistrationSettings { reach: Reach::Source, ..settings() });
         let answer = bed.register(0, "a", 1, &[HOME, "Supported: path", &format!("Path: {path}")]);
         assert_eq!((answer.status, bed.uris(0).len()), (403, 0), "{path}");
     }
-    let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
+    let mut bed = Bed::new(RegistrationSettings { reach: Reach::Source, ..settings() });
     let path = "Path: <sip:198.51.100.7:5080;lr>, <sip:192.0.2.9;lr>";
     assert_eq!(bed.register(0, "a", 1, &[HOME, "Supported: path", path]).status, 200);
 }
@@ -399,7 +403,7 @@ const PHONE: &str =
 /// [6-5] [6-6] [6-7] RFC 5626 §6.
 #[test]
 fn a_flow_takes_the_place_of_the_one_before() {
-    let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
+    let mut bed = Bed::new(RegistrationSettings { reach: Reach::Source, ..settings() });
     let supported = "Supported: path, outbound";
     let answer = bed.take(0, connected("a", 1, 7, &[PHONE, supported]));
     assert_eq!((status(&answer), values(&answer, "Require")), (200, vec!["outbound".to_owned()]));
@@ -449,7 +453,7 @@ fn a_connection_is_kept_whatever_the_contact_is() {
         (Reach::Contact, "Contact: <sip:alice@192.0.2.1:40000;transport=tcp>", false),
         (Reach::Contact, PHONE, true),
     ] {
-        let mut bed = Bed::new(Settings { reach, ..settings() });
+        let mut bed = Bed::new(RegistrationSettings { reach, ..settings() });
         bed.take(0, connected("a", 1, 7, &[contact, "Supported: outbound"]));
         assert_eq!(bed.targets(1)[0].source.is_some(), is_kept, "{contact}");
     }

@@ -2,8 +2,8 @@
 use crate::common::{Bed, alice, at, read, settings, text, values};
 use invariants::store as contract;
 use location::{
-    Aor, Ask, MemoryLimits, MemoryStore, Record, Registrar, Registration, Replaced, Reply, Step, Store,
-    StoreError,
+    Aor, Ask, BindingsRecord, MemoryLimits, MemoryStore, Registrar, Registration, RegistrationStep, Replaced,
+    Reply, Store, StoreError,
 };
 
 #[test]
@@ -15,8 +15,8 @@ fn key(n: usize) -> Aor {
     Aor::of(format!("sip:{n:06}@example.com").as_bytes()).expect("a URI")
 }
 
-fn record(secs: u64) -> Record {
-    Record::of(&[contract::binding(at(secs), "sip:a@h")]).expect("a binding")
+fn record(secs: u64) -> BindingsRecord {
+    BindingsRecord::of(&[contract::binding(at(secs), "sip:a@h")]).expect("a binding")
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn what_has_expired_is_swept_as_the_store_is_used() {
 fn begun() -> (Registration, Registrar) {
     let (registration, step) =
         Registration::begin(read(&text("a", 1, &["Contact: <sip:a@h>"])).expect("a request"));
-    assert_eq!(step, Step::Ask(Ask::Read(alice())));
+    assert_eq!(step, RegistrationStep::Ask(Ask::Read(alice())));
     (registration, Registrar::new(settings()))
 }
 
@@ -68,17 +68,19 @@ fn begun() -> (Registration, Registrar) {
 fn a_conflict_is_decided_anew() {
     let (mut registration, registrar) = begun();
     let step = registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
-    assert!(matches!(step, Step::Ask(Ask::Replace { expected: None, new: Some(_), .. })));
+    assert!(matches!(step, RegistrationStep::Ask(Ask::Replace { expected: None, new: Some(_), .. })));
     let step = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Conflict)));
-    assert_eq!(step, Step::Ask(Ask::Read(alice())));
-    let theirs = Record::of(&[contract::binding(at(0), "sip:b@h")]);
-    let Step::Ask(ask) = registration.reply(at(0), &registrar, Reply::Read(Ok(theirs.clone()))) else {
+    assert_eq!(step, RegistrationStep::Ask(Ask::Read(alice())));
+    let theirs = BindingsRecord::of(&[contract::binding(at(0), "sip:b@h")]);
+    let RegistrationStep::Ask(ask) = registration.reply(at(0), &registrar, Reply::Read(Ok(theirs.clone())))
+    else {
         panic!()
     };
     assert_eq!(ask.aor(), &alice());
     let Ask::Replace { expected, new: Some(new), .. } = ask else { panic!() };
     assert_eq!((expected, new.len()), (theirs, 2), "both contacts");
-    let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
+    let RegistrationStep::Done(answer) =
+        registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
     else {
         panic!()
     };
@@ -91,11 +93,11 @@ fn a_store_that_always_changes_is_given_up() {
     let mut asked = 0;
     let answer = loop {
         let step = registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
-        assert!(matches!(step, Step::Ask(Ask::Replace { .. })));
+        assert!(matches!(step, RegistrationStep::Ask(Ask::Replace { .. })));
         asked += 1;
         match registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Conflict))) {
-            Step::Done(answer) => break answer,
-            Step::Ask(_) => {}
+            RegistrationStep::Done(answer) => break answer,
+            RegistrationStep::Ask(_) => {}
         }
     };
     assert_eq!((asked, answer.status), (5, 500));
@@ -111,21 +113,25 @@ fn nothing_is_acknowledged_that_is_not_stored() {
     ] {
         let (mut registration, registrar) = begun();
         assert!(!error.to_string().is_empty());
-        let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Read(Err(error.clone())))
+        let RegistrationStep::Done(answer) =
+            registration.reply(at(0), &registrar, Reply::Read(Err(error.clone())))
         else {
             panic!()
         };
         assert_eq!(answer.status, status);
         let (mut registration, registrar) = begun();
         registration.reply(at(0), &registrar, Reply::Read(Ok(None)));
-        let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Err(error))) else {
+        let RegistrationStep::Done(answer) =
+            registration.reply(at(0), &registrar, Reply::Replaced(Err(error)))
+        else {
             panic!()
         };
         assert_eq!((answer.status, values(&answer, "Contact").len()), (status, 0));
     }
     // A reply to another request is no success.
     let (mut registration, registrar) = begun();
-    let Step::Done(answer) = registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
+    let RegistrationStep::Done(answer) =
+        registration.reply(at(0), &registrar, Reply::Replaced(Ok(Replaced::Done)))
     else {
         panic!()
     };

@@ -3,8 +3,8 @@
 //! Pure: time, load and randomness are arguments; the host owns queues and SIP text. A host
 //! - puts each message in a [`MessageClass`] and may serve its queue by the rules of [`Triage`];
 //! - feeds the meters of [`signal`] and gives a [`signal::HostLoad`] to its [`local::Controller`] at each period;
-//! - as a server, answers with the [`hop::Feedback`] of a [`hop::Receiver`];
-//! - as a client, asks a [`hop::Sender`] and a [`retry_after::Backoff`] of each downstream neighbour before it forwards;
+//! - as a server, answers with the [`hop::Feedback`] of a [`hop::HopReceiver`];
+//! - as a client, asks a [`hop::HopSender`] and a [`retry_after::Backoff`] of each downstream neighbour before it forwards;
 //! - or keeps an [`end_to_end::Targets`] if feedback travels the whole path;
 //! - and keeps a [`member::MemberLimit`] for each server without overload control.
 //!
@@ -28,13 +28,13 @@ mod turn;
 mod verdict;
 
 pub use class::{MessageClass, RequestInfo, Tier, is_above_routine, is_emergency};
-pub use guard::{Guard, Notice, Rejection, RequestPath, Settled};
+pub use guard::{Guard, Rejection, RequestPath, Settled, UpstreamFeedback};
 pub use mix::{Mix, Scope};
 pub use refusing::Refusing;
 pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
-pub use triage::{Fate, Triage};
-pub use turn::{Origin, TurnControl, TurnRefusal};
-pub use verdict::{RejectAt, RejectState, Verdict};
+pub use triage::{Triage, TriageDecision};
+pub use turn::{NewRequestSender, TurnControl, TurnRefusal};
+pub use verdict::{AdmissionVerdict, RejectAt, RejectState};
 
 use core::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::local::Controller;
 use crate::local::bang_bang::{self, Hysteresis};
 use crate::signal::HostLoad;
-use crate::{MessageClass, Verdict};
+use crate::{AdmissionVerdict, MessageClass};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -43,11 +43,11 @@ impl Controller for RetryAfter {
         "retry-after"
     }
 
-    fn judge(&mut self, _: Instant, class: MessageClass, _: &HostLoad, _: &mut Rng) -> Verdict {
+    fn judge(&mut self, _: Instant, class: MessageClass, _: &HostLoad, _: &mut Rng) -> AdmissionVerdict {
         if self.state.rejects(class) {
-            Verdict::Reject { retry_after: Some(self.pause) }
+            AdmissionVerdict::Reject { retry_after: Some(self.pause) }
         } else {
-            Verdict::Accept
+            AdmissionVerdict::Accept
         }
     }
 
@@ -110,8 +110,11 @@ mod tests {
             law.on_queue(queue);
             law.judge(Instant::ZERO, MessageClass::NewInvite, &HostLoad::default(), &mut rng)
         };
-        let pause = Verdict::Reject { retry_after: Some(Duration::from_secs(10)) };
-        assert_eq!([800, 801, 600, 599].map(&mut at), [Verdict::Accept, pause, pause, Verdict::Accept]);
+        let pause = AdmissionVerdict::Reject { retry_after: Some(Duration::from_secs(10)) };
+        assert_eq!(
+            [800, 801, 600, 599].map(&mut at),
+            [AdmissionVerdict::Accept, pause, pause, AdmissionVerdict::Accept]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Settings of a host's overload control.
 
 use crate::end_to_end::Targets;
-use crate::hop::{Law, Receiver, Sender};
+use crate::hop::{HopReceiver, HopSender, ReceiverLaw};
 use crate::local::{BangBang, Controller, Delay, None as NoControl, Occupancy, bang_bang, delay, occupancy};
 use crate::retry_after::{self, During, RetryAfter};
 use crate::{RejectAt, RejectState, Scope, Triage};
@@ -43,7 +43,7 @@ pub enum FeedbackLaw {
     #[default]
     None,
     /// A fraction, a rate or a window for each neighbour.
-    Hop(Law),
+    Hop(ReceiverLaw),
     /// The acceptance f of the local law for each target, along the whole path.
     EndToEnd,
 }
@@ -96,16 +96,16 @@ impl OverloadSettings {
     }
 
     /// Creates the server side of hop-by-hop feedback; `None` if it is not used.
-    pub(crate) fn receiver<N: Ord + Copy>(&self) -> Option<Receiver<N>> {
+    pub(crate) fn receiver<N: Ord + Copy>(&self) -> Option<HopReceiver<N>> {
         match self.feedback {
-            FeedbackLaw::Hop(law) => Some(Receiver::new(law, self.scope)),
+            FeedbackLaw::Hop(law) => Some(HopReceiver::new(law, self.scope)),
             FeedbackLaw::None | FeedbackLaw::EndToEnd => None,
         }
     }
 
     /// Creates the client side of hop-by-hop feedback for one downstream neighbour; `None` if it is not used.
-    pub(crate) fn sender(&self) -> Option<Sender> {
-        matches!(self.feedback, FeedbackLaw::Hop(_)).then(|| Sender::new(self.scope))
+    pub(crate) fn sender(&self) -> Option<HopSender> {
+        matches!(self.feedback, FeedbackLaw::Hop(_)).then(|| HopSender::new(self.scope))
     }
 
     /// Creates the table of end-to-end feedback; `None` if it is not used.
@@ -130,7 +130,7 @@ mod tests {
         };
         assert_eq!(of(FeedbackLaw::None), [false; 3]);
         assert_eq!(
-            of(FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default()))),
+            of(FeedbackLaw::Hop(ReceiverLaw::Loss(occupancy::OccupancySettings::default()))),
             [true, true, false]
         );
         assert_eq!(of(FeedbackLaw::EndToEnd), [false, false, true]);

@@ -24,7 +24,7 @@ impl Default for Triage {
 
 /// Decision about a message that leaves the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum TriageDecision {
     /// Serve it.
     Serve,
     /// Answer it with a 503.
@@ -35,14 +35,14 @@ pub enum Fate {
 
 impl Triage {
     /// Fate of a message that waited for `age`.
-    pub fn fate(&self, class: MessageClass, age: Duration) -> Fate {
+    pub fn fate(&self, class: MessageClass, age: Duration) -> TriageDecision {
         match class {
-            _ if !class.is_new() => Fate::Serve,
-            _ if age >= self.drop_after => Fate::Drop,
+            _ if !class.is_new() => TriageDecision::Serve,
+            _ if age >= self.drop_after => TriageDecision::Drop,
             // A late emergency call is better than a refused one.
-            MessageClass::Priority => Fate::Serve,
-            _ if age >= self.reject_after => Fate::Reject,
-            _ => Fate::Serve,
+            MessageClass::Priority => TriageDecision::Serve,
+            _ if age >= self.reject_after => TriageDecision::Reject,
+            _ => TriageDecision::Serve,
         }
     }
 
@@ -61,11 +61,11 @@ mod tests {
     fn only_new_requests_grow_stale() {
         let triage = Triage::default();
         let at = |class, millis| triage.fate(class, Duration::from_millis(millis));
-        assert_eq!(at(MessageClass::NewInvite, 499), Fate::Serve);
-        assert_eq!(at(MessageClass::NewInvite, 500), Fate::Reject);
-        assert_eq!(at(MessageClass::Priority, 500), Fate::Serve);
+        assert_eq!(at(MessageClass::NewInvite, 499), TriageDecision::Serve);
+        assert_eq!(at(MessageClass::NewInvite, 500), TriageDecision::Reject);
+        assert_eq!(at(MessageClass::Priority, 500), TriageDecision::Serve);
         for class in [MessageClass::NewInvite, MessageClass::NewOther, MessageClass::Priority] {
-            assert_eq!(at(class, 32_000), Fate::Drop);
+            assert_eq!(at(class, 32_000), TriageDecision::Drop);
         }
         for class in [
             MessageClass::Timer,
@@ -74,7 +74,7 @@ mod tests {
             MessageClass::InDialog,
             MessageClass::Repeat,
         ] {
-            assert_eq!(at(class, 99_000), Fate::Serve);
+            assert_eq!(at(class, 99_000), TriageDecision::Serve);
         }
         assert!(Triage::coalesces(MessageClass::Repeat) && !Triage::coalesces(MessageClass::Timer));
     }

@@ -1,6 +1,6 @@
 //! Admission at a host that learns how long each message waited in the buffers in front of it.
 
-use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, T1, Triage};
+use crate::{Guard, MessageClass, Mix, Rejection, RequestPath, Scope, T1, Triage, TriageDecision};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct TurnControl {
 
 /// Sender of a new request.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Origin {
+pub enum NewRequestSender {
     /// A client. This share of client requests is admitted, 0 to 1.
     Client(f64),
     /// A host of the same chain. It and the hosts before it have already worked for the request, and a refusal wastes
@@ -67,17 +67,17 @@ impl TurnControl {
         now: Instant,
         class: MessageClass,
         path: &RequestPath<N>,
-        origin: Origin,
+        origin: NewRequestSender,
     ) -> Result<(), TurnRefusal> {
         if guard.is_off() {
             return Ok(());
         }
         let is_let_in = match origin {
-            Origin::Client(share) => self.entry.draw(now, class, share, &mut self.rng),
-            Origin::Chain => true,
+            NewRequestSender::Client(share) => self.entry.draw(now, class, share, &mut self.rng),
+            NewRequestSender::Chain => true,
         };
         let waited = guard.wait(now);
-        let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
+        let is_stale = |triage: Triage| triage.fate(class, waited) != TriageDecision::Serve;
         let taken = if guard.settings().triage.is_some_and(is_stale) {
             Err(REFUSED)
         } else if !is_let_in {
@@ -85,7 +85,11 @@ impl TurnControl {
             self.outside += 1;
             Err(Rejection { retry_after, ..REFUSED })
         } else {
-            guard.on_request(now, class, &RequestPath { is_onward: origin == Origin::Chain, ..*path })
+            guard.on_request(
+                now,
+                class,
+                &RequestPath { is_onward: origin == NewRequestSender::Chain, ..*path },
+            )
         };
         taken.map_err(|rejection| TurnRefusal { rejection, is_by_law: is_let_in })
     }
@@ -166,22 +170,25 @@ mod tests {
         let admit = |turn: &mut TurnControl, guard: &mut Guard<u8>, at, origin| {
             turn.admit(guard, at, MessageClass::NewInvite, &path, origin)
         };
-        assert_eq!(admit(&mut turn, &mut guard, now, Origin::Chain), Ok(()));
+        assert_eq!(admit(&mut turn, &mut guard, now, NewRequestSender::Chain), Ok(()));
         // No client is admitted, and clients come back at different times.
         let refused = |retry_after, is_by_law| {
             Err(TurnRefusal { rejection: Rejection { retry_after, ..REFUSED }, is_by_law })
         };
         for retry_after in [1, 2, 3, 4, 5, 1] {
-            assert_eq!(admit(&mut turn, &mut guard, now, Origin::Client(0.0)), refused(retry_after, false));
+            assert_eq!(
+                admit(&mut turn, &mut guard, now, NewRequestSender::Client(0.0)),
+                refused(retry_after, false)
+            );
         }
-        assert_eq!(admit(&mut turn, &mut guard, now, Origin::Client(1.0)), Ok(()));
+        assert_eq!(admit(&mut turn, &mut guard, now, NewRequestSender::Client(1.0)), Ok(()));
         // A standing wait of a minute: admitted requests are refused all the same.
         let later = now + LATE_FOR;
         for at in [now, later] {
             turn.on_waited(&mut guard, at, Duration::from_mins(1), MessageClass::NewInvite);
         }
-        assert_eq!(admit(&mut turn, &mut guard, later, Origin::Chain), refused(0, true));
-        assert_eq!(admit(&mut turn, &mut guard, later, Origin::Client(0.0)), refused(0, false));
+        assert_eq!(admit(&mut turn, &mut guard, later, NewRequestSender::Chain), refused(0, true));
+        assert_eq!(admit(&mut turn, &mut guard, later, NewRequestSender::Client(0.0)), refused(0, false));
     }
 
     #[test]
@@ -203,18 +210,25 @@ mod tests {
             }
             (0..100).filter(|_| turn.admit(&mut guard, later, class, &path, origin).is_ok()).count()
         };
-        let everybody = Origin::Client(1.0);
+        let everybody = NewRequestSender::Client(1.0);
         for class in [MessageClass::NewInvite, MessageClass::NewOther] {
-            assert_eq!([everybody, Origin::Chain].map(|origin| taken(46, class, origin) / 60), [0, 1]);
-            let some = taken(70, class, Origin::Chain);
+            assert_eq!(
+                [everybody, NewRequestSender::Chain].map(|origin| taken(46, class, origin) / 60),
+                [0, 1]
+            );
+            let some = taken(70, class, NewRequestSender::Chain);
             assert!((20..80).contains(&some), "{some}");
             assert_eq!(
-                [63, 94].map(|wait| taken(wait, class, if wait == 63 { everybody } else { Origin::Chain })),
+                [63, 94].map(|wait| taken(
+                    wait,
+                    class,
+                    if wait == 63 { everybody } else { NewRequestSender::Chain }
+                )),
                 [0, 0]
             );
         }
         // From either origin, an emergency call may wait longer.
-        for origin in [everybody, Origin::Chain] {
+        for origin in [everybody, NewRequestSender::Chain] {
             assert!(taken(94, MessageClass::Priority, origin) > 20, "{origin:?}");
         }
     }

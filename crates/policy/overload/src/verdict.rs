@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// Decision about a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AdmissionVerdict {
     /// The request is accepted.
     Accept,
     /// The request is answered with a 503 now.
@@ -14,7 +14,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl AdmissionVerdict {
     /// A rejection of this request alone: a 503 without Retry-After.
     pub const REJECT: Self = Self::Reject { retry_after: None };
 

@@ -2,7 +2,7 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender};
+use overload::hop::{ClientLimit, Feedback, HopReceiver, HopSender, ReceiverLaw, RequestOutcome};
 use overload::local::occupancy;
 use overload::signal::HostLoad;
 use overload::{MessageClass, Scope};
@@ -14,12 +14,12 @@ fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-fn feedback(limit: Option<Limit>, sequence: u64) -> Feedback {
+fn feedback(limit: Option<ClientLimit>, sequence: u64) -> Feedback {
     Feedback { limit, validity: limit.map_or(Duration::ZERO, |_| SECOND), sequence }
 }
 
 /// Number of INVITEs sent among 1000 new ones at one moment; each is confirmed at once.
-fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
+fn sent(sender: &mut HopSender, now: Instant, rng: &mut Rng) -> usize {
     (0..1_000)
         .filter(|_| {
             let sent = sender.judge(now, MessageClass::NewInvite, 1.0, rng).is_accept();
@@ -34,12 +34,12 @@ fn sent(sender: &mut Sender, now: Instant, rng: &mut Rng) -> usize {
 #[test]
 fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = Sender::new(Scope::NewRequests);
+    let mut sender = HopSender::new(Scope::NewRequests);
     assert_eq!(sent(&mut sender, at(0), &mut rng), 1_000, "nothing known, nothing held back");
-    sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.0)), 5), &mut rng);
+    sender.on_feedback(at(0), &feedback(Some(ClientLimit::Loss(0.0)), 5), &mut rng);
     assert_eq!(sent(&mut sender, at(999), &mut rng), 0);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1_000, "RFC 7339 §5.7, event 1");
-    sender.on_feedback(at(1_000), &feedback(Some(Limit::Loss(0.0)), 6), &mut rng);
+    sender.on_feedback(at(1_000), &feedback(Some(ClientLimit::Loss(0.0)), 6), &mut rng);
     sender.on_feedback(at(1_001), &feedback(None, 7), &mut rng);
     assert_eq!(sent(&mut sender, at(1_002), &mut rng), 1_000, "event 2");
 }
@@ -47,30 +47,30 @@ fn a_limit_holds_until_its_validity_ends_or_the_server_ends_it() {
 #[test]
 fn values_that_come_out_of_order_are_ignored_unless_the_numbers_began_anew() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = Sender::new(Scope::NewRequests);
+    let mut sender = HopSender::new(Scope::NewRequests);
     let number = 100_000_000;
-    sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.0)), number), &mut rng);
+    sender.on_feedback(at(0), &feedback(Some(ClientLimit::Loss(0.0)), number), &mut rng);
     for tardy in [number, number - 1, number - 3_000_000] {
         sender.on_feedback(at(500), &feedback(None, tardy), &mut rng);
         assert_eq!(sent(&mut sender, at(500), &mut rng), 0, "{tardy}");
     }
     // The same number does not renew the validity (RFC 7339 §5.4).
-    sender.on_feedback(at(900), &feedback(Some(Limit::Loss(0.0)), number), &mut rng);
+    sender.on_feedback(at(900), &feedback(Some(ClientLimit::Loss(0.0)), number), &mut rng);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1_000);
-    sender.on_feedback(at(1_100), &feedback(Some(Limit::Loss(0.0)), number + 1), &mut rng);
+    sender.on_feedback(at(1_100), &feedback(Some(ClientLimit::Loss(0.0)), number + 1), &mut rng);
     sender.on_feedback(at(1_200), &feedback(None, 1), &mut rng);
     assert_eq!(sent(&mut sender, at(1_200), &mut rng), 1_000, "§4.4: an overflow");
     // The end of a control has a number too: feedback sent before it is late.
     sender.on_feedback(at(1_300), &feedback(None, number + 9), &mut rng);
-    sender.on_feedback(at(1_400), &feedback(Some(Limit::Loss(0.0)), number + 8), &mut rng);
+    sender.on_feedback(at(1_400), &feedback(Some(ClientLimit::Loss(0.0)), number + 8), &mut rng);
     assert_eq!(sent(&mut sender, at(1_400), &mut rng), 1_000);
 }
 
 #[test]
 fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = Sender::new(Scope::NewRequests);
-    sender.on_feedback(at(0), &feedback(Some(Limit::Loss(0.5)), 1), &mut rng);
+    let mut sender = HopSender::new(Scope::NewRequests);
+    sender.on_feedback(at(0), &feedback(Some(ClientLimit::Loss(0.5)), 1), &mut rng);
     let mut taken = |own| {
         (0..10_000)
             .filter(|_| sender.judge(at(0), MessageClass::NewInvite, own, &mut rng).is_accept())
@@ -84,8 +84,8 @@ fn at_the_edge_the_smaller_of_the_two_fractions_counts() {
 fn what_a_limit_counts_is_the_scope() {
     let mut rng = Rng::from_seed(1);
     for (scope, expected) in [(Scope::NewRequests, 100), (Scope::AllRequests, 35)] {
-        let mut sender = Sender::new(scope);
-        sender.on_feedback(at(0), &feedback(Some(Limit::Rate(100.0)), 1), &mut rng);
+        let mut sender = HopSender::new(scope);
+        sender.on_feedback(at(0), &feedback(Some(ClientLimit::Rate(100.0)), 1), &mut rng);
         let mut invites = 0_usize;
         for millis in 0..900 {
             let now = at(millis);
@@ -104,13 +104,13 @@ fn what_a_limit_counts_is_the_scope() {
 #[test]
 fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = Sender::new(Scope::NewRequests);
-    let burst = |sender: &mut Sender, rng: &mut Rng| {
+    let mut sender = HopSender::new(Scope::NewRequests);
+    let burst = |sender: &mut HopSender, rng: &mut Rng| {
         (0..1_000).filter(|_| sender.judge(at(1), MessageClass::NewInvite, 1.0, rng).is_accept()).count()
     };
-    sender.on_feedback(at(0), &feedback(Some(Limit::Window(2.0)), 1), &mut rng);
+    sender.on_feedback(at(0), &feedback(Some(ClientLimit::Window(2.0)), 1), &mut rng);
     assert_eq!(burst(&mut sender, &mut rng), 1, "from nothing under way it starts with one");
-    sender.on_feedback(at(1), &feedback(Some(Limit::Window(50.0)), 2), &mut rng);
+    sender.on_feedback(at(1), &feedback(Some(ClientLimit::Window(50.0)), 2), &mut rng);
     let mut under_way = 1;
     let mut bursts = Vec::new();
     for _ in 0..7 {
@@ -119,7 +119,7 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
         bursts.push(under_way);
     }
     assert_eq!(bursts, [2, 4, 8, 16, 32, 50, 50]);
-    sender.on_feedback(at(2), &feedback(Some(Limit::Window(3.0)), 3), &mut rng);
+    sender.on_feedback(at(2), &feedback(Some(ClientLimit::Window(3.0)), 3), &mut rng);
     (0..47).for_each(|_| sender.on_settled(at(2), RequestOutcome::Answered));
     assert_eq!((burst(&mut sender, &mut rng), sender.under_way()), (0, 3), "a smaller one counts at once");
 }
@@ -127,7 +127,7 @@ fn a_window_opens_only_as_fast_as_requests_are_confirmed() {
 #[test]
 fn a_server_that_never_answers_is_left_alone() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = Sender::new(Scope::NewRequests);
+    let mut sender = HopSender::new(Scope::NewRequests);
     (0..3).for_each(|_| sender.on_settled(at(0), RequestOutcome::Silent));
     assert_eq!(sent(&mut sender, at(500), &mut rng), 0);
     assert_eq!(sent(&mut sender, at(1_000), &mut rng), 1, "one probe");
@@ -138,8 +138,10 @@ fn a_server_that_never_answers_is_left_alone() {
 
 #[test]
 fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
-    let mut receiver =
-        Receiver::<u8>::new(Law::Loss(occupancy::OccupancySettings::default()), Scope::NewRequests);
+    let mut receiver = HopReceiver::<u8>::new(
+        ReceiverLaw::Loss(occupancy::OccupancySettings::default()),
+        Scope::NewRequests,
+    );
     let mut last = receiver.feedback();
     assert_eq!((last.limit, last.validity), (None, Duration::ZERO));
     for (second, utilisation) in (1..).zip([1.0, 1.0, 0.9, 0.0]) {
@@ -154,7 +156,7 @@ fn the_receivers_numbers_grow_and_its_control_ends_with_validity_zero() {
 
 #[test]
 fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
-    let mut receiver = Receiver::new(Law::Rate, Scope::NewRequests);
+    let mut receiver = HopReceiver::new(ReceiverLaw::Rate, Scope::NewRequests);
     let busy = HostLoad { utilisation: 1.0, queue: 20, wait: Duration::from_millis(20) };
     let mut shares = Vec::new();
     for period in 1..=300_u64 {
@@ -171,7 +173,7 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
             if period < 200 { 2 } else { 1 },
             "forgotten after 10 s of silence"
         );
-        if let Some(Limit::Rate(rate)) = receiver.feedback().limit {
+        if let Some(ClientLimit::Rate(rate)) = receiver.feedback().limit {
             shares.push(rate);
         }
     }
@@ -180,11 +182,11 @@ fn a_neighbour_that_goes_leaves_its_share_to_the_others() {
 }
 
 /// A server refuses for ten seconds every request that its window lets in; returns the number.
-fn refused(sender: &mut Sender, rng: &mut Rng) -> usize {
+fn refused(sender: &mut HopSender, rng: &mut Rng) -> usize {
     let mut asked = 0;
     for millis in 0..10_000_u64 {
         if millis % 100 == 0 {
-            sender.on_feedback(at(millis), &feedback(Some(Limit::Window(1.0)), millis + 1), rng);
+            sender.on_feedback(at(millis), &feedback(Some(ClientLimit::Window(1.0)), millis + 1), rng);
         }
         // More calls wait than are ever let through, and the 503 comes at once.
         for _ in 0..10 {
@@ -201,12 +203,12 @@ fn refused(sender: &mut Sender, rng: &mut Rng) -> usize {
 #[test]
 fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
     let mut rng = Rng::from_seed(1);
-    let mut sender = Sender::new(Scope::NewRequests);
+    let mut sender = HopSender::new(Scope::NewRequests);
     let asked = refused(&mut sender, &mut rng);
     assert!((10..=16).contains(&asked), "six at first, then one a second: {asked}");
     assert_eq!(sender.under_way(), 0);
     // After a second at most one is let in, and its answer opens the window for good.
-    sender.on_feedback(at(10_000), &feedback(Some(Limit::Window(8.0)), 10_001), &mut rng);
+    sender.on_feedback(at(10_000), &feedback(Some(ClientLimit::Window(8.0)), 10_001), &mut rng);
     let now =
         (10_000..11_001).find(|ms| sender.judge(at(*ms), MessageClass::NewInvite, 1.0, &mut rng).is_accept());
     let now = at(now.expect("a window opens again"));
@@ -215,12 +217,12 @@ fn refusals_do_not_clock_a_window_and_a_closed_window_opens_again() {
 }
 
 /// The three laws as a server runs them.
-fn laws() -> [Law; 3] {
-    [Law::Loss(occupancy::OccupancySettings::default()), Law::Rate, Law::Window]
+fn laws() -> [ReceiverLaw; 3] {
+    [ReceiverLaw::Loss(occupancy::OccupancySettings::default()), ReceiverLaw::Rate, ReceiverLaw::Window]
 }
 
 /// Half a minute of any load and any outcomes between a server and four neighbours.
-fn storm(receiver: &mut Receiver<u8>, senders: &mut [Sender; 4], rng: &mut Rng) {
+fn storm(receiver: &mut HopReceiver<u8>, senders: &mut [HopSender; 4], rng: &mut Rng) {
     for millis in (0..30_000).step_by(10) {
         let now = at(millis);
         for (sender, number) in senders.iter_mut().zip(0..) {
@@ -255,8 +257,8 @@ fn storm(receiver: &mut Receiver<u8>, senders: &mut [Sender; 4], rng: &mut Rng) 
 fn no_law_has_a_dead_end() {
     for (law, seed) in laws().into_iter().flat_map(|law| (0..20).map(move |seed| (law, seed))) {
         let mut rng = Rng::from_seed(seed);
-        let mut receiver = Receiver::new(law, Scope::NewRequests);
-        let mut senders = [0; 4].map(|_| Sender::new(Scope::NewRequests));
+        let mut receiver = HopReceiver::new(law, Scope::NewRequests);
+        let mut senders = [0; 4].map(|_| HopSender::new(Scope::NewRequests));
         storm(&mut receiver, &mut senders, &mut rng);
         // The server is idle, and requests that are let through are answered.
         let mut free = [None; 4];

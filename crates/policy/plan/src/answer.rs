@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::program::{Flow, Program, Solution};
-use crate::topology::Function;
+use crate::topology::PlannedFunction;
 
 /// Plan for a load: the work of each node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -101,8 +101,8 @@ pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight:
         let node = &mut nodes[visits[flow.visit].node];
         let done = |function| does(program, *flow, function);
         node.calls += rate;
-        node.kept += if done(Function::State) { rate } else { 0.0 };
-        node.authenticated += if done(Function::Authentication) { rate } else { 0.0 };
+        node.kept += if done(PlannedFunction::State) { rate } else { 0.0 };
+        node.authenticated += if done(PlannedFunction::Authentication) { rate } else { 0.0 };
         node.utilisation += rate * program.cost(*flow).unwrap_or(0.0);
         let to = visits[flow.visit].next.get(flow.way).map(|way| way.to);
         let same = ways.last().is_some_and(|last| (last.visit, last.to) == (flow.visit, to));
@@ -110,7 +110,7 @@ pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight:
             ways.push(WayPlan { visit: flow.visit, to, kept_before: 0.0, kept_here: 0.0, open: 0.0 });
         }
         let way = ways.last_mut().expect("one was put there");
-        let is_open = |class| is_open(program, class, Function::State);
+        let is_open = |class| is_open(program, class, PlannedFunction::State);
         match (is_open(flow.before), is_open(flow.behind)) {
             (true, true) => way.open += rate,
             (true, false) => way.kept_here += rate,
@@ -141,7 +141,7 @@ fn one_share<'w>(ways: impl Iterator<Item = &'w WayPlan>) -> Option<f64> {
     same.then(|| ((first / SHARE_ERROR).round() * SHARE_ERROR).clamp(0.0, 1.0))
 }
 
-fn empty(node: &crate::Node, bottleneck: bool) -> NodePlan {
+fn empty(node: &crate::PlanNode, bottleneck: bool) -> NodePlan {
     let name = node.name.clone();
     NodePlan {
         name,
@@ -156,14 +156,14 @@ fn empty(node: &crate::Node, bottleneck: bool) -> NodePlan {
 }
 
 /// Whether the node of a flow performs this function for its calls.
-fn does(program: &Program<'_>, flow: Flow, function: Function) -> bool {
+fn does(program: &Program<'_>, flow: Flow, function: PlannedFunction) -> bool {
     let node = &program.topology.nodes[program.topology.visits[flow.visit].node];
     let every = program.does_all() && program.topology.functions().contains(&function);
     (every && node.extra_cost(function).is_some())
         || (is_open(program, flow.before, function) && !is_open(program, flow.behind, function))
 }
 
-fn is_open(program: &Program<'_>, class: usize, function: Function) -> bool {
+fn is_open(program: &Program<'_>, class: usize, function: PlannedFunction) -> bool {
     let bit = program.functions.iter().position(|has| *has == function);
     bit.is_some_and(|bit| class >> bit & 1 == 1)
 }

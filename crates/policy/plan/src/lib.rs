@@ -8,7 +8,7 @@
 //! Two things are more exact than in the paper. Its equation 5 requires only that the total of kept state equals the
 //! number of calls. In a network that forks, this would allow state to be kept twice on one branch and not at all on
 //! another. Here the calls without state are followed along the links. A second function of the same kind,
-//! [`Function::Authentication`], is distributed together with the first (section 7 of the paper names it).
+//! [`PlannedFunction::Authentication`], is distributed together with the first (section 7 of the paper names it).
 //!
 //! ```
 //! use plan::{Node, Routing, Topology, solve};
@@ -29,5 +29,7 @@ mod topology;
 
 pub use answer::{NodePlan, Plan, WayPlan};
 pub use paths::PathPlan;
-pub use program::{PlanError, Rule, solve, solve_with};
-pub use topology::{Function, Link, Node, PATHS_MAX, Routing, Topology, TopologyError, Visit};
+pub use program::{PlanError, StateRule, solve, solve_with};
+pub use topology::{
+    PATHS_MAX, PlanNode, PlannedFunction, Routing, Topology, TopologyError, TopologyLink, Visit,
+};

@@ -17,11 +17,11 @@ use std::fmt;
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, SolveOptions, Variable};
 
 use crate::answer::{Plan, plan};
-use crate::topology::{Function, Routing, Topology};
+use crate::topology::{PlannedFunction, Routing, Topology};
 
 /// Rule for the nodes that keep state and authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum StateRule {
     /// The optimum over all nodes.
     Optimum,
     /// Every node, for every call, as far as it can.
@@ -38,7 +38,7 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanError {
     /// Some calls pass no node that has this function, or none where the rule requires it.
-    NobodyHas(Function),
+    NobodyHas(PlannedFunction),
     /// The solver failed. The cause is extreme numbers (rates more than six orders of magnitude apart) or a bug of the
     /// program, never the network.
     Solver(String),
@@ -47,10 +47,10 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NobodyHas(Function::State) => {
+            Self::NobodyHas(PlannedFunction::State) => {
                 f.write_str("some calls pass no node that could keep their state; give one a `stateful` rate")
             }
-            Self::NobodyHas(Function::Authentication) => f.write_str(
+            Self::NobodyHas(PlannedFunction::Authentication) => f.write_str(
                 "some calls pass no node that could authenticate them; give one an `authenticating` rate",
             ),
             Self::Solver(reason) => {
@@ -67,20 +67,20 @@ impl std::error::Error for PlanError {}
 /// Among several plans for this load, takes the one with the least utilisation of the busiest node that is no
 /// bottleneck.
 pub fn solve(topology: &Topology) -> Result<Plan, PlanError> {
-    solve_with(topology, Rule::Optimum)
+    solve_with(topology, StateRule::Optimum)
 }
 
 /// Computes the largest load of a network under a rule.
-pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
+pub fn solve_with(topology: &Topology, rule: StateRule) -> Result<Plan, PlanError> {
     let program = Program::new(topology, rule);
     let most = program.run(&Goal::Load)?;
     if most.load < LOAD_MIN {
-        let alone = |function: Function| {
+        let alone = |function: PlannedFunction| {
             let reduced = Program { functions: vec![function], ..program.clone() };
             reduced.run(&Goal::Load).is_ok_and(|flows| flows.load < LOAD_MIN)
         };
         let missing = program.functions.iter().copied().find(|function| alone(*function));
-        return Err(PlanError::NobodyHas(missing.unwrap_or(Function::State)));
+        return Err(PlanError::NobodyHas(missing.unwrap_or(PlannedFunction::State)));
     }
     // A little less than the largest load, so that rounding makes no program infeasible.
     let load = most.load * (1.0 - 1e-8);
@@ -121,8 +121,8 @@ pub(crate) type Class = usize;
 #[derive(Clone)]
 pub(crate) struct Program<'t> {
     pub(crate) topology: &'t Topology,
-    rule: Rule,
-    pub(crate) functions: Vec<Function>,
+    rule: StateRule,
+    pub(crate) functions: Vec<PlannedFunction>,
     /// Unit of rates in the program, in calls a second.
     pub(crate) unit: f64,
 }
@@ -146,8 +146,8 @@ pub(crate) struct Solution {
 }
 
 impl<'t> Program<'t> {
-    fn new(topology: &'t Topology, rule: Rule) -> Self {
-        let shared = !matches!(rule, Rule::All | Rule::Nobody);
+    fn new(topology: &'t Topology, rule: StateRule) -> Self {
+        let shared = !matches!(rule, StateRule::All | StateRule::Nobody);
         let functions = if shared { topology.functions().to_vec() } else { Vec::new() };
         let unit = topology.nodes.iter().map(|node| node.stateless).fold(f64::INFINITY, f64::min);
         Self { topology, rule, functions, unit }
@@ -155,7 +155,7 @@ impl<'t> Program<'t> {
 
     /// Whether every node performs every function for every call.
     pub(crate) fn does_all(&self) -> bool {
-        self.rule == Rule::All
+        self.rule == StateRule::All
     }
 
     /// Class of calls with all functions open.
@@ -167,7 +167,7 @@ impl<'t> Program<'t> {
     pub(crate) fn cost(&self, flow: Flow) -> Option<f64> {
         let node = &self.topology.nodes[self.topology.visits[flow.visit].node];
         let mut cost = node.forward_cost();
-        if self.rule == Rule::All {
+        if self.rule == StateRule::All {
             let all = self.topology.functions().iter();
             cost += all.filter_map(|function| node.extra_cost(*function)).sum::<f64>();
         }
@@ -200,9 +200,9 @@ impl<'t> Program<'t> {
             return false;
         }
         match self.rule {
-            Rule::Optimum | Rule::All | Rule::Nobody => true,
-            Rule::First => flow.behind == 0 && (flow.before == 0 || visit.entry > 0.0),
-            Rule::Last => leaves || flow.before == flow.behind,
+            StateRule::Optimum | StateRule::All | StateRule::Nobody => true,
+            StateRule::First => flow.behind == 0 && (flow.before == 0 || visit.entry > 0.0),
+            StateRule::Last => leaves || flow.before == flow.behind,
         }
     }
 

@@ -14,7 +14,7 @@ pub const PATHS_MAX: usize = 1000;
 
 /// Function that one proxy of a path performs for a call, and the others need not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Function {
+pub enum PlannedFunction {
     /// Keeps the state of its transactions or its dialog (paper, section 2).
     State,
     /// Checks the credentials of the caller (paper, section 7).
@@ -23,7 +23,7 @@ pub enum Function {
 
 /// A proxy. Rates are calls a second at full utilisation, above 0 and finite.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct PlanNode {
     /// Name for people.
     pub name: String,
     /// Rate of forwarding alone: `T_SL` of the paper.
@@ -35,7 +35,7 @@ pub struct Node {
     pub authenticating: Option<f64>,
 }
 
-impl Node {
+impl PlanNode {
     /// Creates a node that does not authenticate.
     pub fn new(name: impl Into<String>, stateless: f64, stateful: f64) -> Self {
         Self { name: name.into(), stateless, stateful: Some(stateful), authenticating: None }
@@ -47,10 +47,10 @@ impl Node {
     }
 
     /// Additional seconds for a function; `None` if the node lacks it. `f^SF` of equation 4 is the sum of both.
-    pub fn extra_cost(&self, function: Function) -> Option<f64> {
+    pub fn extra_cost(&self, function: PlannedFunction) -> Option<f64> {
         let rate = match function {
-            Function::State => self.stateful,
-            Function::Authentication => self.authenticating,
+            PlannedFunction::State => self.stateful,
+            PlannedFunction::Authentication => self.authenticating,
         };
         // With equal rates the additional cost is zero in spite of rounding.
         rate.map(|rate| (1.0 / rate - 1.0 / self.stateless).max(0.0))
@@ -76,12 +76,12 @@ pub struct Visit {
     /// Share of all calls that enter the network here.
     pub entry: f64,
     /// Links to the next visits. If the shares add up to less than 1, the rest leaves the network.
-    pub next: Vec<Link>,
+    pub next: Vec<TopologyLink>,
 }
 
 /// A link from a visit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
+pub struct TopologyLink {
     /// Index of the next visit.
     pub to: usize,
     /// Share of the calls that take it; ignored with [`Routing::Free`].
@@ -91,7 +91,7 @@ pub struct Link {
 /// A checked network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<PlanNode>,
     pub(crate) visits: Vec<Visit>,
     pub(crate) routing: Routing,
     pub(crate) authenticated: bool,
@@ -141,7 +141,7 @@ impl std::error::Error for TopologyError {}
 
 impl Topology {
     /// Checks a network. Shares that add up to nearly 1 are normalised.
-    pub fn new(nodes: Vec<Node>, visits: Vec<Visit>, routing: Routing) -> Result<Self, TopologyError> {
+    pub fn new(nodes: Vec<PlanNode>, visits: Vec<Visit>, routing: Routing) -> Result<Self, TopologyError> {
         if nodes.is_empty() || visits.is_empty() {
             return Err(TopologyError::Empty);
         }
@@ -162,7 +162,7 @@ impl Topology {
     /// its own visits, so nodes know the path of every call. This is the program of the paper for several flows; it
     /// needs no order among nodes.
     pub fn of_paths(
-        nodes: Vec<Node>,
+        nodes: Vec<PlanNode>,
         paths: &[(Vec<usize>, f64)],
         routing: Routing,
     ) -> Result<Self, TopologyError> {
@@ -170,7 +170,8 @@ impl Topology {
         for (path, share) in paths {
             for (place, node) in path.iter().enumerate() {
                 let to = visits.len() + 1;
-                let next = if place + 1 < path.len() { vec![Link { to, share: 1.0 }] } else { Vec::new() };
+                let next =
+                    if place + 1 < path.len() { vec![TopologyLink { to, share: 1.0 }] } else { Vec::new() };
                 visits.push(Visit { node: *node, entry: if place == 0 { *share } else { 0.0 }, next });
             }
         }
@@ -184,7 +185,7 @@ impl Topology {
     }
 
     /// All nodes.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[PlanNode] {
         &self.nodes
     }
 
@@ -194,8 +195,12 @@ impl Topology {
     }
 
     /// Functions to distribute.
-    pub(crate) fn functions(&self) -> &'static [Function] {
-        if self.authenticated { &[Function::State, Function::Authentication] } else { &[Function::State] }
+    pub(crate) fn functions(&self) -> &'static [PlannedFunction] {
+        if self.authenticated {
+            &[PlannedFunction::State, PlannedFunction::Authentication]
+        } else {
+            &[PlannedFunction::State]
+        }
     }
 
     /// Share of the calls at a visit that leave the network there.

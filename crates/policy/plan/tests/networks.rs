@@ -1,27 +1,28 @@
 //! The program on networks with a known answer: the paper's, forks, joins, different nodes.
 
 use plan::{
-    Function, Link, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, solve, solve_with,
+    PlanError, PlanNode, PlannedFunction, Routing, StateRule, Topology, TopologyError, TopologyLink, Visit,
+    solve, solve_with,
 };
 use proptest::prelude::*;
 
 /// The paper's server (section 2.2): 5700 calls/s without state, 4700 with.
-fn server(name: &str) -> Node {
-    Node::new(name, 5700.0, 4700.0)
+fn server(name: &str) -> PlanNode {
+    PlanNode::new(name, 5700.0, 4700.0)
 }
 
-fn servers(count: usize) -> Vec<Node> {
+fn servers(count: usize) -> Vec<PlanNode> {
     (0..count).map(|index| server(&format!("S{}", index + 1))).collect()
 }
 
-fn in_series(nodes: Vec<Node>) -> Topology {
+fn in_series(nodes: Vec<PlanNode>) -> Topology {
     let path = (0..nodes.len()).collect();
     Topology::of_paths(nodes, &[(path, 1.0)], Routing::Fixed).expect("a good network")
 }
 
 /// One visit per node, with the nodes that get its calls and their shares.
-fn graph(nodes: Vec<Node>, entries: &[f64], next: &[&[(usize, f64)]], routing: Routing) -> Topology {
-    let ways = |next: &[(usize, f64)]| next.iter().map(|&(to, share)| Link { to, share }).collect();
+fn graph(nodes: Vec<PlanNode>, entries: &[f64], next: &[&[(usize, f64)]], routing: Routing) -> Topology {
+    let ways = |next: &[(usize, f64)]| next.iter().map(|&(to, share)| TopologyLink { to, share }).collect();
     let visits = entries.iter().zip(next).enumerate();
     let visits = visits.map(|(node, (entry, next))| Visit { node, entry: *entry, next: ways(next) });
     Topology::new(nodes, visits.collect(), routing).expect("a good network")
@@ -52,11 +53,11 @@ fn servers_in_series_carry_what_the_paper_computes() {
 /// x_i` calls with state. Together they must keep t (equation 5 of the paper):
 ///
 /// `t = sum(1 / x_i) / (1 + sum(f_i / x_i))`, and at most the smallest `1 / f_i`.
-fn closed_form(nodes: &[Node]) -> Option<f64> {
+fn closed_form(nodes: &[PlanNode]) -> Option<f64> {
     let forwards = nodes.iter().map(|node| node.stateless).reduce(f64::min)?;
     let (mut room, mut taken) = (0.0, 0.0);
     for node in nodes {
-        let extra = node.extra_cost(Function::State)?;
+        let extra = node.extra_cost(PlannedFunction::State)?;
         room += 1.0 / extra;
         taken += node.forward_cost() / extra;
     }
@@ -69,7 +70,7 @@ proptest! {
     fn a_series_of_unlike_nodes_has_the_closed_form(
         rates in prop::collection::vec((100.0..10_000.0_f64, 0.2..1.0_f64), 1..6),
     ) {
-        let nodes: Vec<_> = rates.iter().map(|(rate, part)| Node::new("", *rate, rate * part)).collect();
+        let nodes: Vec<_> = rates.iter().map(|(rate, part)| PlanNode::new("", *rate, rate * part)).collect();
         let expected = closed_form(&nodes).unwrap();
         let load = solve(&in_series(nodes)).unwrap().load;
         prop_assert!((load / expected - 1.0).abs() < 1e-6, "{load}, expected {expected}");
@@ -80,27 +81,27 @@ proptest! {
 fn what_is_set_by_hand_carries_what_its_slowest_server_does() {
     let topology = in_series(servers(2));
     let load = |rule| solve_with(&topology, rule).unwrap().load;
-    near(load(Rule::All), 4700.0);
-    near(load(Rule::First), 4700.0);
-    near(load(Rule::Last), 4700.0);
-    near(load(Rule::Nobody), 5700.0);
+    near(load(StateRule::All), 4700.0);
+    near(load(StateRule::First), 4700.0);
+    near(load(StateRule::Last), 4700.0);
+    near(load(StateRule::Nobody), 5700.0);
 }
 
 #[test]
 fn by_hand_the_others_are_not_used_up() {
-    let plan = solve_with(&in_series(servers(2)), Rule::Last).unwrap();
+    let plan = solve_with(&in_series(servers(2)), StateRule::Last).unwrap();
     assert!(!plan.nodes[0].bottleneck && plan.nodes[1].bottleneck);
     near(plan.nodes[0].utilisation, 4700.0 / 5700.0);
     near(plan.nodes[0].kept, 0.0);
     near(plan.nodes[1].kept, 4700.0);
-    let all = solve_with(&in_series(servers(2)), Rule::All).unwrap();
+    let all = solve_with(&in_series(servers(2)), StateRule::All).unwrap();
     near(all.nodes[0].kept, 4700.0);
 }
 
 #[test]
 fn a_fork_is_as_fast_as_its_slower_branch_and_the_rest_has_room() {
     // S1 sends half of its calls to S2 and half to S3. S2 is slow: it forwards 2000 and keeps 1000.
-    let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), server("S3")];
+    let nodes = vec![server("S1"), PlanNode::new("S2", 2000.0, 1000.0), server("S3")];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
     let plan = solve(&topology).unwrap();
     // S2 is full with calls whose state S1 keeps: 4000 in all. S1 then has a load of 4000/5700 + 2000 * 3.7e-5 = 0.78.
@@ -116,15 +117,15 @@ fn a_fork_is_as_fast_as_its_slower_branch_and_the_rest_has_room() {
 fn equation_5_alone_would_promise_more_than_a_fork_can_keep() {
     // Behind S1, which keeps no state, S2 can keep 1000 a second and S3 many. In total that is enough for 2 * 5000, but
     // S3 cannot keep the state of calls on S2's branch.
-    let first = Node { stateful: None, ..Node::new("S1", 20_000.0, 1.0) };
-    let nodes = vec![first, Node::new("S2", 6000.0, 1000.0), Node::new("S3", 50_000.0, 40_000.0)];
+    let first = PlanNode { stateful: None, ..PlanNode::new("S1", 20_000.0, 1.0) };
+    let nodes = vec![first, PlanNode::new("S2", 6000.0, 1000.0), PlanNode::new("S3", 50_000.0, 40_000.0)];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
     near(solve(&topology).unwrap().load, 2000.0);
 }
 
 #[test]
 fn free_routing_sends_calls_where_there_is_room() {
-    let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), Node::new("S3", 3000.0, 2500.0)];
+    let nodes = vec![server("S1"), PlanNode::new("S2", 2000.0, 1000.0), PlanNode::new("S3", 3000.0, 2500.0)];
     let next: &[&[(usize, f64)]] = &[&[(1, 0.5), (2, 0.5)], &[], &[]];
     let fixed = solve(&graph(nodes.clone(), &[1.0, 0.0, 0.0], next, Routing::Fixed)).unwrap();
     near(fixed.load, 4000.0);
@@ -141,9 +142,9 @@ fn entries_that_share_a_core() {
     // Two edges of 3000 and 1000 calls/s before a core of 4200: each keeps as much as forwarding leaves room for, which
     // is (6000 - 1.5 t) + (4000 - t) + (21000 - 5 t) = t.
     let nodes = vec![
-        Node::new("A", 3000.0, 2000.0),
-        Node::new("B", 1000.0, 800.0),
-        Node::new("core", 4200.0, 3500.0),
+        PlanNode::new("A", 3000.0, 2000.0),
+        PlanNode::new("B", 1000.0, 800.0),
+        PlanNode::new("core", 4200.0, 3500.0),
     ];
     let next: &[&[(usize, f64)]] = &[&[(2, 1.0)], &[(2, 1.0)], &[]];
     let plan = solve(&graph(nodes, &[0.75, 0.25, 0.0], next, Routing::Fixed)).unwrap();
@@ -169,7 +170,7 @@ fn edge_core_edge_without_an_order() {
 
 #[test]
 fn a_path_says_where_its_state_is_kept() {
-    let nodes = vec![server("S1"), Node::new("S2", 2000.0, 1000.0), server("S3")];
+    let nodes = vec![server("S1"), PlanNode::new("S2", 2000.0, 1000.0), server("S3")];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
     let paths = solve(&topology).unwrap().paths(&topology).unwrap();
     assert_eq!(paths.len(), 2);
@@ -185,8 +186,8 @@ fn a_path_says_where_its_state_is_kept() {
 fn to_know_the_whole_path_can_carry_more() {
     let nodes = vec![
         server("S1"),
-        Node { stateful: None, ..server("S2") },
-        Node { stateful: None, ..server("S3") },
+        PlanNode { stateful: None, ..server("S2") },
+        PlanNode { stateful: None, ..server("S3") },
         server("S4"),
     ];
     let next: &[&[(usize, f64)]] = &[&[(1, 1.0)], &[(2, 0.5), (3, 0.5)], &[], &[]];
@@ -212,7 +213,7 @@ fn some_calls_leave_on_the_way() {
 
 #[test]
 fn authentication_is_shared_out_with_state() {
-    let node = |name: &str| Node { authenticating: Some(3000.0), ..server(name) };
+    let node = |name: &str| PlanNode { authenticating: Some(3000.0), ..server(name) };
     let topology = in_series(vec![node("S1"), node("S2")]).authenticated();
     let plan = solve(&topology).unwrap();
     // A call costs two forwardings, and state and authentication once: 2 / (2/5700 + (1/4700 - 1/5700) + (1/3000 -
@@ -225,7 +226,7 @@ fn authentication_is_shared_out_with_state() {
     let both = [(vec![0, 1], 1.0)];
     let free = Topology::of_paths(vec![node("S1"), node("S2")], &both, Routing::Free).unwrap();
     near(solve(&free.authenticated()).unwrap().load, plan.load);
-    let all = solve_with(&topology, Rule::All).unwrap();
+    let all = solve_with(&topology, StateRule::All).unwrap();
     near(all.nodes[1].authenticated, all.load);
 }
 
@@ -238,17 +239,17 @@ fn a_plan_for_less_has_the_same_shares() {
 
 #[test]
 fn who_could_never_keep_is_told() {
-    let none = vec![Node { stateful: None, ..server("S1") }];
-    assert_eq!(solve(&in_series(none)), Err(PlanError::NobodyHas(Function::State)));
+    let none = vec![PlanNode { stateful: None, ..server("S1") }];
+    assert_eq!(solve(&in_series(none)), Err(PlanError::NobodyHas(PlannedFunction::State)));
     let state = in_series(servers(2)).authenticated();
-    assert_eq!(solve(&state), Err(PlanError::NobodyHas(Function::Authentication)));
-    let last = in_series(vec![server("S1"), Node { stateful: None, ..server("S2") }]);
-    assert_eq!(solve_with(&last, Rule::Last), Err(PlanError::NobodyHas(Function::State)));
+    assert_eq!(solve(&state), Err(PlanError::NobodyHas(PlannedFunction::Authentication)));
+    let last = in_series(vec![server("S1"), PlanNode { stateful: None, ..server("S2") }]);
+    assert_eq!(solve_with(&last, StateRule::Last), Err(PlanError::NobodyHas(PlannedFunction::State)));
 }
 
 #[test]
 fn state_that_costs_nothing_is_no_limit() {
-    let nodes = vec![Node::new("S1", 100.0, 100.0), Node::new("S2", 50.0, 40.0)];
+    let nodes = vec![PlanNode::new("S1", 100.0, 100.0), PlanNode::new("S2", 50.0, 40.0)];
     near(solve(&in_series(nodes.clone())).unwrap().load, 50.0);
     near(closed_form(&nodes).unwrap(), 50.0);
 }
@@ -256,22 +257,25 @@ fn state_that_costs_nothing_is_no_limit() {
 /// A slow node beside one that is six orders of magnitude faster.
 #[test]
 fn a_slow_node_is_no_rounding_error() {
-    let nodes = vec![Node::new("fast", 1e6, 9e5), Node::new("slow", 1.0, 0.5)];
+    let nodes = vec![PlanNode::new("fast", 1e6, 9e5), PlanNode::new("slow", 1.0, 0.5)];
     near(solve(&in_series(nodes)).unwrap().load, 1.0);
-    let nodes = vec![Node { stateful: None, ..Node::new("fast", 1e6, 1.0) }, Node::new("slow", 1.0, 0.5)];
+    let nodes =
+        vec![PlanNode { stateful: None, ..PlanNode::new("fast", 1e6, 1.0) }, PlanNode::new("slow", 1.0, 0.5)];
     near(solve(&in_series(nodes)).unwrap().load, 0.5);
 }
 
 #[test]
 fn impossible_networks_are_refused() {
     let one = |node| Topology::of_paths(vec![node], &[(vec![0], 1.0)], Routing::Fixed).unwrap_err();
-    for node in [Node::new("a", 100.0, 101.0), Node::new("a", f64::NAN, 1.0), Node::new("a", 1.0, 0.0)] {
+    for node in
+        [PlanNode::new("a", 100.0, 101.0), PlanNode::new("a", f64::NAN, 1.0), PlanNode::new("a", 1.0, 0.0)]
+    {
         assert_eq!(one(node), TopologyError::Rate(0));
     }
     let visit = |entry, next: &[(usize, f64)]| Visit {
         node: 0,
         entry,
-        next: next.iter().map(|&(to, share)| Link { to, share }).collect(),
+        next: next.iter().map(|&(to, share)| TopologyLink { to, share }).collect(),
     };
     let new = |visits, routing| Topology::new(servers(1), visits, routing).unwrap_err();
     assert_eq!(new(vec![], Routing::Fixed), TopologyError::Empty);
@@ -288,11 +292,11 @@ fn impossible_networks_are_refused() {
 fn a_hundred_nodes_are_solved() {
     for routing in [Routing::Fixed, Routing::Free] {
         let rate = |index: usize| 1000.0 + (index * 7919 % 1000) as f64;
-        let nodes = (0..100).map(|index| Node::new(format!("n{index}"), rate(index), rate(index) * 0.8));
+        let nodes = (0..100).map(|index| PlanNode::new(format!("n{index}"), rate(index), rate(index) * 0.8));
         let visits = (0..100).map(|index| {
             let (layer, place) = (index / 10, index % 10);
-            let ways =
-                (0..3).map(|way| Link { to: (layer + 1) * 10 + (place + way * 3) % 10, share: 1.0 / 3.0 });
+            let ways = (0..3)
+                .map(|way| TopologyLink { to: (layer + 1) * 10 + (place + way * 3) % 10, share: 1.0 / 3.0 });
             let next = if layer < 9 { ways.collect() } else { Vec::new() };
             Visit { node: index, entry: if layer == 0 { 0.1 } else { 0.0 }, next }
         });

@@ -1,6 +1,6 @@
 //! The program against two answers found without it, on small random networks.
 
-use plan::{Function, Link, Node, Plan, Routing, Topology, Visit, solve};
+use plan::{Plan, PlanNode, PlannedFunction, Routing, Topology, TopologyLink, Visit, solve};
 use proptest::prelude::*;
 
 /// Visits are in order: links lead to later visits only.
@@ -15,13 +15,13 @@ fn topologies() -> impl Strategy<Value = Topology> {
             let sum: u32 = entries.iter().sum();
             let nodes = rates.iter().enumerate();
             let nodes =
-                nodes.map(|(at, (rate, part))| Node::new(at.to_string(), *rate, rate * part)).collect();
+                nodes.map(|(at, (rate, part))| PlanNode::new(at.to_string(), *rate, rate * part)).collect();
             let visits = weights.iter().enumerate().map(|(at, weights)| {
                 // The last weight is that of the exit.
                 let all: u32 = weights[at + 1..].iter().sum();
                 let share = |to: usize| f64::from(weights[to]) / f64::from(all);
                 let next = (at + 1..rates.len()).filter(|to| all > 0 && weights[*to] > 0);
-                let next = next.map(|to| Link { to, share: share(to) }).collect();
+                let next = next.map(|to| TopologyLink { to, share: share(to) }).collect();
                 Visit { node: at, entry: f64::from(entries[at]) / f64::from(sum), next }
             });
             Topology::new(nodes, visits.collect(), Routing::Fixed).expect("a good network")
@@ -29,8 +29,8 @@ fn topologies() -> impl Strategy<Value = Topology> {
     })
 }
 
-fn extra(node: &Node) -> f64 {
-    node.extra_cost(Function::State).expect("each keeps state")
+fn extra(node: &PlanNode) -> f64 {
+    node.extra_cost(PlannedFunction::State).expect("each keeps state")
 }
 
 /// Calls of each node at a load of 1.

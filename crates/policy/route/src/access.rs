@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Response to a sender that is not admitted, or exceeds its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Refusal {
+pub enum AccessRefusal {
     /// 403 (RFC 3261 §21.4.4): trying again is pointless.
     #[default]
     Forbidden,
@@ -24,13 +24,13 @@ pub struct Access {
     networks: NetworkIndex<bool>,
     admits_others: bool,
     /// Response to refused senders.
-    pub refusal: Refusal,
+    pub refusal: AccessRefusal,
 }
 
 impl Default for Access {
     /// Admits everyone.
     fn default() -> Self {
-        Self { networks: NetworkIndex::default(), admits_others: true, refusal: Refusal::default() }
+        Self { networks: NetworkIndex::default(), admits_others: true, refusal: AccessRefusal::default() }
     }
 }
 
@@ -39,7 +39,7 @@ impl Access {
     ///
     /// # Errors
     /// Returns a network that is in both lists.
-    pub fn new(allow: &[Network], deny: &[Network], refusal: Refusal) -> Result<Self, Network> {
+    pub fn new(allow: &[Network], deny: &[Network], refusal: AccessRefusal) -> Result<Self, Network> {
         if let Some(both) = allow.iter().find(|network| deny.contains(network)) {
             return Err(*both);
         }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_smallest_network_decides() {
         let access =
-            |allow, deny| Access::new(&networks(allow), &networks(deny), Refusal::default()).unwrap();
+            |allow, deny| Access::new(&networks(allow), &networks(deny), AccessRefusal::default()).unwrap();
         let admits = |access: &Access, ip: &str| access.admits(ip.parse().unwrap());
         assert!(access(&[], &[]).is_open() && admits(&Access::default(), "192.0.2.1"));
         let some = access(&["10.0.0.0/8", "2001:db8::/32"], &["10.9.0.0/16"]);
@@ -92,7 +92,8 @@ mod tests {
         let entry = |ip: &str| hole.entry(ip.parse().unwrap()).map(|network| network.to_string());
         assert_eq!(entry("192.0.2.7").as_deref(), Some("192.0.2.7/32"));
         assert_eq!((entry("192.0.2.8").as_deref(), entry("2001:db8::1")), (Some("192.0.2.0/24"), None));
-        let both = Access::new(&networks(&["10.0.0.0/8"]), &networks(&["10.0.0.0/8"]), Refusal::default());
+        let both =
+            Access::new(&networks(&["10.0.0.0/8"]), &networks(&["10.0.0.0/8"]), AccessRefusal::default());
         assert_eq!(both.unwrap_err(), networks(&["10.0.0.0/8"])[0]);
     }
 
@@ -118,7 +119,7 @@ mod tests {
                 (0, 0) => allow.is_empty(),
                 (allowed, denied) => allowed > denied,
             };
-            let access = Access::new(&allow, &deny, Refusal::Silence).unwrap();
+            let access = Access::new(&allow, &deny, AccessRefusal::Silence).unwrap();
             prop_assert_eq!(access.admits(ip(at)), expected);
         }
     }

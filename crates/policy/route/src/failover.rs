@@ -5,7 +5,7 @@ use core::time::Duration;
 
 /// Outcome that may make a target try its next pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum FailoverCause {
     /// No member of the pool takes calls, so nothing was sent; or an ICMP error shows that a member did not get the
     /// request.
     NoneAlive,
@@ -17,7 +17,7 @@ pub enum Outcome {
     Timeout,
 }
 
-impl Outcome {
+impl FailoverCause {
     /// All outcomes.
     pub const ALL: [Self; 4] = [Self::NoneAlive, Self::Full, Self::Unavailable, Self::Timeout];
 
@@ -42,7 +42,7 @@ pub struct Failover {
 
 impl Failover {
     /// Tries the next pool after these outcomes only.
-    pub fn on(outcomes: &[Outcome]) -> Self {
+    pub fn on(outcomes: &[FailoverCause]) -> Self {
         let mut on = [false; 4];
         for outcome in outcomes {
             on[*outcome as usize] = true;
@@ -51,7 +51,7 @@ impl Failover {
     }
 
     /// Whether the next pool is tried after this outcome, when a request was already sent to `sent` pools.
-    pub fn goes_on(&self, outcome: Outcome, sent: u8) -> bool {
+    pub fn goes_on(&self, outcome: FailoverCause, sent: u8) -> bool {
         self.on[outcome as usize] && sent < self.attempts
     }
 }
@@ -69,10 +69,13 @@ mod tests {
 
     #[test]
     fn only_named_outcomes_go_on_and_not_for_ever() {
-        let failover = Failover { attempts: 2, ..Failover::on(&[Outcome::NoneAlive, Outcome::Timeout]) };
-        assert!(failover.goes_on(Outcome::NoneAlive, 0) && failover.goes_on(Outcome::Timeout, 1));
-        assert!(!failover.goes_on(Outcome::Full, 0) && !failover.goes_on(Outcome::Unavailable, 1));
-        assert!(!failover.goes_on(Outcome::Timeout, 2));
-        assert!(Outcome::ALL.into_iter().all(|outcome| Failover::default().goes_on(outcome, 1)));
+        let failover =
+            Failover { attempts: 2, ..Failover::on(&[FailoverCause::NoneAlive, FailoverCause::Timeout]) };
+        assert!(failover.goes_on(FailoverCause::NoneAlive, 0) && failover.goes_on(FailoverCause::Timeout, 1));
+        assert!(
+            !failover.goes_on(FailoverCause::Full, 0) && !failover.goes_on(FailoverCause::Unavailable, 1)
+        );
+        assert!(!failover.goes_on(FailoverCause::Timeout, 2));
+        assert!(FailoverCause::ALL.into_iter().all(|outcome| Failover::default().goes_on(outcome, 1)));
     }
 }

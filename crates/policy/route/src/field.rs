@@ -2,7 +2,7 @@
 
 /// A URI of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Place {
+pub enum UriPlace {
     /// The Request-URI.
     RequestUri,
     /// URI in From.
@@ -25,7 +25,7 @@ pub enum Part {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Field {
     /// A part of a URI.
-    Uri(Place, Part),
+    Uri(UriPlace, Part),
     /// Values of a header field, given by its long name; the compact form is found too. A condition holds if one value
     /// matches. Each line is one value; a comma-separated list is not split. Compared in any case (RFC 3261 §7.3.1).
     Header(String),
@@ -49,7 +49,7 @@ impl Field {
 /// Like [`Field`], with the name of a header field replaced by its index in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
-    Uri(Place, Part),
+    Uri(UriPlace, Part),
     Header(u16),
 }
 

@@ -1,6 +1,6 @@
 //! Parts of a request that conditions test. Each is parsed when first needed.
 
-use crate::field::{Key, Part, Place};
+use crate::field::{Key, Part, UriPlace};
 use crate::header_names::HeaderNames;
 use crate::tel::TelUri;
 use base::Flow;
@@ -126,14 +126,14 @@ impl<'q, 'm> Reader<'q, 'm> {
         }
     }
 
-    fn parts(&self, place: Place) -> &Parts<'m> {
+    fn parts(&self, place: UriPlace) -> &Parts<'m> {
         let message = self.query.message;
         self.parts[place as usize].get_or_init(|| match place {
-            Place::RequestUri => Parts::of(self.query.uri),
-            Place::From => {
+            UriPlace::RequestUri => Parts::of(self.query.uri),
+            UriPlace::From => {
                 NameAddr::parse(message.from()).map_or_else(Parts::default, |from| Parts::of(from.uri))
             }
-            Place::To => NameAddr::parse(message.to()).map_or_else(Parts::default, |to| Parts::of(to.uri)),
+            UriPlace::To => NameAddr::parse(message.to()).map_or_else(Parts::default, |to| Parts::of(to.uri)),
         })
     }
 

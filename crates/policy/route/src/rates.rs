@@ -1,6 +1,6 @@
 //! Limits of new requests per source, in fixed memory.
 
-use crate::{Access, Network, Refusal};
+use crate::{Access, AccessRefusal, Network};
 use base::{Bucket, Instant, Rate};
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
@@ -27,7 +27,7 @@ pub struct RateSettings {
     /// Networks without a limit, such as those of carriers.
     pub exempt: Vec<Network>,
     /// Response to senders above their limit.
-    pub refusal: Refusal,
+    pub refusal: AccessRefusal,
     /// Whether retransmissions count too, so that they need not be recognised: for limits that only a flood reaches.
     pub counts_copies: bool,
 }
@@ -158,7 +158,7 @@ impl RateLimits {
     ///
     /// # Errors
     /// Returns the response to the sender.
-    pub fn pass(&mut self, now: Instant, ip: IpAddr) -> Result<(), Refusal> {
+    pub fn pass(&mut self, now: Instant, ip: IpAddr) -> Result<(), AccessRefusal> {
         if !self.exempt.is_open() && self.exempt.admits(ip) {
             return Ok(());
         }
@@ -193,13 +193,13 @@ impl RateLimits {
     }
 
     /// Response to a refused sender.
-    pub fn refusal(&self) -> Refusal {
+    pub fn refusal(&self) -> AccessRefusal {
         self.settings.refusal
     }
 }
 
 fn exempt(settings: &RateSettings) -> Access {
-    Access::new(&settings.exempt, &[], Refusal::default()).expect("nothing is in both lists")
+    Access::new(&settings.exempt, &[], AccessRefusal::default()).expect("nothing is in both lists")
 }
 
 #[cfg(test)]
@@ -239,12 +239,12 @@ mod tests {
     #[test]
     fn some_have_no_limit_and_a_refusal_is_as_told() {
         let exempt = vec!["10.0.0.0/8".parse().unwrap()];
-        let settings = RateSettings { exempt, refusal: Refusal::Silence, ..settings() };
+        let settings = RateSettings { exempt, refusal: AccessRefusal::Silence, ..settings() };
         let mut limits = RateLimits::new(settings, [1, 2]);
         assert_eq!(passes(&mut limits, 0, "10.1.2.3", 1_000), 1_000);
         passes(&mut limits, 0, "192.0.2.1", 10);
         let ip = "192.0.2.1".parse().unwrap();
-        assert_eq!(limits.pass(Instant::ZERO, ip), Err(Refusal::Silence));
+        assert_eq!(limits.pass(Instant::ZERO, ip), Err(AccessRefusal::Silence));
         let mut none = RateLimits::new(RateSettings::default(), [1, 2]);
         assert_eq!(passes(&mut none, 0, "192.0.2.1", 1_000), 1_000);
     }

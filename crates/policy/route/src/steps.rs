@@ -6,7 +6,7 @@ use wire::{Message, SipUri};
 /// One edit of a request. `before` and `after` are the Request-URI, or the values of a header field. Both are `None` if
 /// the edit does not change this request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Step {
+pub struct EditStep {
     /// Action in the words of the configuration.
     pub action: String,
     /// Old text; `None` if there was none.
@@ -17,13 +17,13 @@ pub struct Step {
 
 impl Actions {
     /// Edits of this request, in order. `uri` is its Request-URI; `here` is as for [`Actions::uri`].
-    pub fn steps(&self, message: &Message<'_>, uri: &[u8], here: &str) -> Vec<Step> {
+    pub fn steps(&self, message: &Message<'_>, uri: &[u8], here: &str) -> Vec<EditStep> {
         let mut steps = self.uri_steps(uri, here);
         steps.extend(self.header_steps(message));
         steps
     }
 
-    fn uri_steps(&self, uri: &[u8], here: &str) -> Vec<Step> {
+    fn uri_steps(&self, uri: &[u8], here: &str) -> Vec<EditStep> {
         let mut steps = Vec::new();
         let (mut so_far, mut before) = (Self::default(), uri.to_vec());
         let mut add = |action: String, so_far: &Self| {
@@ -31,11 +31,11 @@ impl Actions {
             if !so_far.uri(uri, here, &mut after) {
                 uri.clone_into(&mut after);
             }
-            let step = Step { action, ..Step::default() };
+            let step = EditStep { action, ..EditStep::default() };
             steps.push(if after == before {
                 step
             } else {
-                Step { before: Some(text(&before)), after: Some(text(&after)), ..step }
+                EditStep { before: Some(text(&before)), after: Some(text(&after)), ..step }
             });
             before = after;
         };
@@ -66,7 +66,7 @@ impl Actions {
         steps
     }
 
-    fn header_steps(&self, message: &Message<'_>) -> Vec<Step> {
+    fn header_steps(&self, message: &Message<'_>) -> Vec<EditStep> {
         let values = |name: &str| {
             let fields = message.fields_beginning(|_| true).filter(|(field, _)| wire::is_header(field, name));
             let values: Vec<_> = fields.map(|(_, value)| text(value)).collect();
@@ -74,7 +74,7 @@ impl Actions {
         };
         let is_set = |name: &String| self.added.iter().any(|(added, _)| added == name);
         let removed = self.removed.iter().filter(|name| !is_set(name));
-        let removed = removed.map(|name| Step {
+        let removed = removed.map(|name| EditStep {
             action: format!("remove_header {name}"),
             before: values(name),
             after: None,
@@ -87,7 +87,7 @@ impl Actions {
                 Some(before) if !is_set => format!("{before}, {value}"),
                 _ => value.clone(),
             };
-            Step { action: format!("{verb} {name}: {value}"), before, after: Some(after) }
+            EditStep { action: format!("{verb} {name}: {value}"), before, after: Some(after) }
         });
         removed.chain(added).collect()
     }
@@ -110,7 +110,7 @@ mod tests {
         );
         let message = wire::scan(text.as_bytes()).unwrap();
         let none = || "-".to_owned();
-        let line = |step: Step| {
+        let line = |step: EditStep| {
             format!(
                 "{}: {} > {}",
                 step.action,

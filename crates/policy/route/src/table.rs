@@ -7,7 +7,7 @@ use crate::index::{TextIndex, Wanted};
 use crate::network::NetworkIndex;
 use crate::query::{Query, Reader};
 use crate::rule::{MethodName, is_listener};
-use crate::{Conditions, Network, Origin, Pattern, Refusal, Rule, Target};
+use crate::{AccessRefusal, Conditions, Network, Origin, Pattern, Rule, Target};
 use core::fmt;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -107,7 +107,7 @@ impl Table {
         });
         let asks_for_hosts = rules.iter().any(|rule| !rule.conditions.hosts.is_empty());
         let is_silent =
-            |rule: &Rule| rule.target == Target::Silence || rule.access.refusal == Refusal::Silence;
+            |rule: &Rule| rule.target == Target::Silence || rule.access.refusal == AccessRefusal::Silence;
         let may_be_silent = rules.iter().any(is_silent);
         Self { rules, compiled, names, texts, values, networks, others, asks_for_hosts, may_be_silent }
     }

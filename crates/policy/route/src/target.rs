@@ -24,14 +24,14 @@ pub enum Target {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pools {
     /// At least one pool.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<TargetPool>,
     /// Rules for trying the next pool.
     pub failover: Failover,
 }
 
 /// A pool of a target.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Choice {
+pub struct TargetPool {
     /// Number of the pool, assigned by the creator of the table.
     pub pool: u16,
     /// Pools with the lowest number come first, as with SRV records (RFC 2782).
@@ -43,7 +43,7 @@ pub struct Choice {
 impl Pools {
     /// A single pool that gets all requests.
     pub fn one(pool: u16) -> Self {
-        Self { choices: vec![Choice { pool, priority: 1, weight: 1.0 }], failover: Failover::default() }
+        Self { choices: vec![TargetPool { pool, priority: 1, weight: 1.0 }], failover: Failover::default() }
     }
 
     /// Order in which the pools are tried for a call.
@@ -52,7 +52,7 @@ impl Pools {
     /// rendezvous, as in policy `hash`). A repeated request therefore takes the same order on another thread or in
     /// another process, whatever the pool numbers there. A change of one weight moves few calls.
     pub fn order(&self, call: u128) -> impl Iterator<Item = u16> + use<> {
-        let drawn = |place: u16, choice: &Choice| -choice.weight / draw(call, place).ln();
+        let drawn = |place: u16, choice: &TargetPool| -choice.weight / draw(call, place).ln();
         let places = (0..).zip(&self.choices);
         let mut all: Vec<_> =
             places.map(|(place, choice)| (choice.priority, drawn(place, choice), choice.pool)).collect();
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn pools(choices: &[(u16, u16, f64)]) -> Pools {
-        let choice = |&(pool, priority, weight): &_| Choice { pool, priority, weight };
+        let choice = |&(pool, priority, weight): &_| TargetPool { pool, priority, weight };
         Pools { choices: choices.iter().map(choice).collect(), failover: Failover::default() }
     }
 

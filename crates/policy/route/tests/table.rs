@@ -5,7 +5,7 @@ mod common;
 
 use common::{Call, naive, query, rule, rules};
 use proptest::prelude::*;
-use route::{Conditions, Field, MethodName, Origin, Part, Pattern, Place, Query, Reason, Rule, Table};
+use route::{Conditions, Field, MethodName, Origin, Part, Pattern, Query, Reason, Rule, Table, UriPlace};
 use std::net::SocketAddr;
 
 const LISTENERS: [&str; 3] = ["192.0.2.1:5060", "192.0.2.1:5070", "[2001:db8::1]:5060"];
@@ -34,11 +34,11 @@ fn text(field: Field, pattern: Pattern) -> Conditions {
 }
 
 fn user(pattern: Pattern) -> Conditions {
-    text(Field::Uri(Place::RequestUri, Part::User), pattern)
+    text(Field::Uri(UriPlace::RequestUri, Part::User), pattern)
 }
 
 fn host(name: &str) -> Conditions {
-    text(Field::Uri(Place::RequestUri, Part::Host), Pattern::Exact(name.into()))
+    text(Field::Uri(UriPlace::RequestUri, Part::Host), Pattern::Exact(name.into()))
 }
 
 fn to(uri: &str) -> Call {
@@ -114,7 +114,7 @@ fn hosts_are_compared_in_any_case_and_addresses_in_any_spelling() {
         host("Example.COM."),
         host("[2001:DB8:0::2]"),
         host("10.0.0.1"),
-        text(Field::Uri(Place::RequestUri, Part::Host), Pattern::Suffix(b".example.com".to_vec())),
+        text(Field::Uri(UriPlace::RequestUri, Part::Host), Pattern::Suffix(b".example.com".to_vec())),
     ]);
     for (uri, rule) in [
         ("sip:example.com", Some(0)),

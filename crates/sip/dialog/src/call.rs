@@ -20,7 +20,7 @@ pub(crate) const SHORTEST_SESSION: Duration = Duration::from_secs(90);
 
 /// Party that has acted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum DialogParty {
     /// Sender of the INVITE.
     Caller,
     /// Sender of the 2xx.
@@ -29,7 +29,7 @@ pub enum Side {
     Proxy,
 }
 
-impl Side {
+impl DialogParty {
     /// Name in a record.
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ pub(crate) enum Phase {
     /// After a BYE without a response so far, or with a challenge only.
     Ending {
         /// Sender of the BYE.
-        by: Side,
+        by: DialogParty,
         /// Time of the BYE.
         since: Instant,
         /// Status to write if no response follows: 408, or that of the challenge.
@@ -97,7 +97,7 @@ pub(crate) enum Phase {
 pub(crate) struct End {
     pub(crate) at: Instant,
     /// `None`: neither side signalled the end.
-    pub(crate) by: Option<Side>,
+    pub(crate) by: Option<DialogParty>,
     pub(crate) cause: Cause,
     /// Status of the final response to the BYE; 0 if there was none.
     pub(crate) bye_status: u16,
@@ -123,7 +123,7 @@ pub enum Proof {
 
 /// Addressing of both sides of a dialog, beyond this proxy, for a BYE to them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Ends {
+pub struct DialogEnds {
     /// From and To of the 2xx to the INVITE, as written.
     pub from_and_to: [Box<[u8]>; 2],
     /// Contacts of the caller and of the callee.
@@ -134,12 +134,12 @@ pub struct Ends {
     pub flows: [Option<Flow>; 2],
 }
 
-impl Ends {
+impl DialogEnds {
     /// Index of a side in these arrays.
-    pub const fn index(side: Side) -> usize {
+    pub const fn index(side: DialogParty) -> usize {
         match side {
-            Side::Caller | Side::Proxy => 0,
-            Side::Callee => 1,
+            DialogParty::Caller | DialogParty::Proxy => 0,
+            DialogParty::Callee => 1,
         }
     }
 
@@ -166,7 +166,7 @@ pub(crate) struct Dialog {
     /// Time at which one side last accepted a request of the other, which shows that both continue it.
     pub(crate) alive: Instant,
     pub(crate) reason: Box<[u8]>,
-    pub(crate) ends: Option<Box<Ends>>,
+    pub(crate) ends: Option<Box<DialogEnds>>,
     /// Parties, if it was created by another INVITE with the same key.
     pub(crate) about: Option<Box<About>>,
     /// Last CSeq numbers of caller and callee.
@@ -199,8 +199,8 @@ impl Dialog {
     }
 
     /// Whether a request with this evidence goes to that side of this dialog, and to no third party.
-    pub(crate) fn is_led(&self, to: Side, proof: Proof) -> bool {
-        match (proof, self.ways[Ends::index(to)]) {
+    pub(crate) fn is_led(&self, to: DialogParty, proof: Proof) -> bool {
+        match (proof, self.ways[DialogEnds::index(to)]) {
             (Proof::Token(way), Some(known)) => way == known,
             // The token has named the host in its Request-URI.
             (Proof::Token(way), None) => way.routes == 0,
@@ -248,7 +248,7 @@ pub(crate) struct Call {
     /// Time of the last message of its INVITE.
     pub(crate) heard: Instant,
     /// Side that cancelled it before it was answered.
-    pub(crate) cancelled: Option<Side>,
+    pub(crate) cancelled: Option<DialogParty>,
     pub(crate) cancel_reason: Box<[u8]>,
     /// Number of passes of its INVITE without a final response.
     pub(crate) passes: u16,
@@ -341,7 +341,7 @@ impl Call {
         &self,
         dialog: &Dialog,
         (event, ended): (RecordEvent, Instant),
-        (by, cause, bye_status): (Option<Side>, Option<Cause>, u16),
+        (by, cause, bye_status): (Option<DialogParty>, Option<Cause>, u16),
         is_final: bool,
     ) -> CallRecord {
         CallRecord {

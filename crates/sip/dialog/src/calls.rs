@@ -9,7 +9,7 @@ mod room;
 mod within;
 
 use crate::about::About;
-use crate::call::{Call, Dialog, DialogPath, Ends, Phase, SHORTEST_SESSION, Side, Standing};
+use crate::call::{Call, Dialog, DialogEnds, DialogParty, DialogPath, Phase, SHORTEST_SESSION, Standing};
 use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 use crate::settings::CallSettings;
 use base::{Instant, Recent, Slab, TimerWheel};
@@ -52,7 +52,7 @@ pub struct HangUp {
     /// Call-ID of the dialog.
     pub call_id: Box<[u8]>,
     /// Addressing of its sides.
-    pub ends: Ends,
+    pub ends: DialogEnds,
     /// Last CSeq numbers of caller and callee.
     pub cseq: [u32; 2],
 }
@@ -83,7 +83,7 @@ pub enum Heard {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardedBye {
     /// Sender.
-    pub by: Side,
+    pub by: DialogParty,
     /// Time of receipt.
     pub since: Instant,
     /// Whether it went to the other side of the dialog, and to no third party.
@@ -241,7 +241,7 @@ impl Calls {
         (tag, peer, ways): (&[u8], SocketAddr, [Option<DialogPath>; 2]),
         invited: Option<&Invited>,
         session: Option<Duration>,
-        ends: impl FnOnce() -> Option<Ends>,
+        ends: impl FnOnce() -> Option<DialogEnds>,
     ) {
         let Some(at) = self.find(key.call) else { return };
         let wants_ends = self.settings.longest.is_some();
@@ -308,7 +308,7 @@ impl Calls {
     }
 
     /// Reports a CANCEL of the INVITE, or a BYE before it was answered.
-    pub fn cancelled(&mut self, call: u64, by: Side, reason: &[u8]) {
+    pub fn cancelled(&mut self, call: u64, by: DialogParty, reason: &[u8]) {
         let Some(at) = self.find(call) else { return };
         let call = &mut self.table[at];
         if call.passes > 0 && call.cancelled.is_none() {
@@ -413,8 +413,8 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
 fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<SocketAddr>, &[u8])) -> CallRecord {
     let (by, cause, reason) = match call.cancelled {
         Some(by) => (by, Cause::Cancelled, &call.cancel_reason[..]),
-        None if peer.is_some() => (Side::Callee, Cause::Refused, cut(reason)),
-        None => (Side::Proxy, Cause::Refused, cut(reason)),
+        None if peer.is_some() => (DialogParty::Callee, Cause::Refused, cut(reason)),
+        None => (DialogParty::Proxy, Cause::Refused, cut(reason)),
     };
     CallRecord {
         event: RecordEvent::Ended,

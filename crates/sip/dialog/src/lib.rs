@@ -36,7 +36,7 @@ pub mod session_timer;
 mod settings;
 
 pub use about::About;
-pub use call::{DialogPath, Ends, Proof, Side};
+pub use call::{DialogEnds, DialogParty, DialogPath, Proof};
 pub use calls::{CallCounts, CallEvent, Calls, CallsFull, DialogKey, ForwardedBye, HangUp, Heard, Invited};
 pub use record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 pub use settings::CallSettings;

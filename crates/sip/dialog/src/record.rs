@@ -1,7 +1,7 @@
 //! Records of calls.
 
 use crate::about::About;
-use crate::call::Side;
+use crate::call::DialogParty;
 use base::Instant;
 use std::net::SocketAddr;
 
@@ -90,7 +90,7 @@ pub struct CallRecord {
     /// Final response to its BYE; 408 if none came, 0 without BYE.
     pub bye_status: u16,
     /// Side that ended it; `None` if neither did.
-    pub by: Option<Side>,
+    pub by: Option<DialogParty>,
     /// Cause of the end; `None` while it is active.
     pub cause: Option<Cause>,
     /// Text of the Reason of the BYE, the CANCEL or the failure (RFC 3326), if any; truncated.

@@ -90,7 +90,7 @@ impl SessionTimer {
 
 /// Change of a 2xx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Answered {
+pub struct ResponseEdit {
     /// Seconds of the added `Session-Expires: N;refresher=uac`, with `timer` in Require ([8.2-2], [8.2-3]).
     pub insert: Option<u32>,
     /// Seconds until the session ends unless it is refreshed; `None`: it has no end.
@@ -99,14 +99,14 @@ pub struct Answered {
 
 impl Kept {
     /// Change of a 2xx with this Session-Expires.
-    pub fn response(self, expires: Option<u32>) -> Answered {
+    pub fn response(self, expires: Option<u32>) -> ResponseEdit {
         match (expires, self.expires) {
             // [8.2-4] The response's interval holds, and is not changed.
-            (Some(_), _) => Answered { insert: None, interval: expires },
+            (Some(_), _) => ResponseEdit { insert: None, interval: expires },
             // [8.2-2] The UAS does not support timers, but the UAC does.
-            (None, Some(kept)) if self.supports => Answered { insert: Some(kept), interval: Some(kept) },
+            (None, Some(kept)) if self.supports => ResponseEdit { insert: Some(kept), interval: Some(kept) },
             // [8.2-1] Neither side supports timers.
-            (None, _) => Answered::default(),
+            (None, _) => ResponseEdit::default(),
         }
     }
 }
@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn the_answer_says_when_the_session_ends() {
         let kept = |supports| Kept { expires: Some(1800), supports };
-        assert_eq!(kept(true).response(Some(600)), Answered { insert: None, interval: Some(600) });
-        assert_eq!(kept(true).response(None), Answered { insert: Some(1800), interval: Some(1800) });
-        assert_eq!(kept(false).response(None), Answered::default());
-        assert_eq!(Kept { expires: None, supports: true }.response(None), Answered::default());
+        assert_eq!(kept(true).response(Some(600)), ResponseEdit { insert: None, interval: Some(600) });
+        assert_eq!(kept(true).response(None), ResponseEdit { insert: Some(1800), interval: Some(1800) });
+        assert_eq!(kept(false).response(None), ResponseEdit::default());
+        assert_eq!(Kept { expires: None, supports: true }.response(None), ResponseEdit::default());
     }
 
     proptest! {

@@ -44,7 +44,7 @@ impl Algorithm {
     }
 
     /// Hash of the parts, joined by colons: `H(a:b:c)`.
-    pub fn hash(self, parts: &[&[u8]]) -> Hash {
+    pub fn hash(self, parts: &[&[u8]]) -> SecretHash {
         match self {
             Self::Md5 => join::<Md5>(self, parts),
             Self::Sha256 => join::<Sha256>(self, parts),
@@ -53,7 +53,7 @@ impl Algorithm {
     }
 }
 
-fn join<D: Digest>(algorithm: Algorithm, parts: &[&[u8]]) -> Hash {
+fn join<D: Digest>(algorithm: Algorithm, parts: &[&[u8]]) -> SecretHash {
     let mut hasher = D::new();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
@@ -64,19 +64,19 @@ fn join<D: Digest>(algorithm: Algorithm, parts: &[&[u8]]) -> Hash {
     let mut bytes = [0; 32];
     let result = hasher.finalize();
     bytes[..result.len()].copy_from_slice(&result);
-    Hash { algorithm, bytes }
+    SecretHash { algorithm, bytes }
 }
 
 /// Hash value. Compared only in constant time, and never printed, since the hash of a password is as good as the
 /// password.
 #[derive(Clone, Copy)]
-pub struct Hash {
+pub struct SecretHash {
     algorithm: Algorithm,
     /// Zero beyond the length of the hash.
     bytes: [u8; 32],
 }
 
-impl Hash {
+impl SecretHash {
     /// Reads exactly as many hexadecimal digits as the algorithm has. Upper-case digits are accepted too, although RFC
     /// 8760 §2.2 requires lower case.
     pub fn from_hex(algorithm: Algorithm, digits: &[u8]) -> Option<Self> {
@@ -106,7 +106,7 @@ impl Hash {
     }
 }
 
-impl core::fmt::Debug for Hash {
+impl core::fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Hash({})", self.algorithm.name())
     }
@@ -137,7 +137,7 @@ pub(crate) fn read_hex(digits: &[u8], out: &mut [u8]) -> Option<()> {
 mod tests {
     use super::*;
 
-    fn hex(hash: Hash) -> String {
+    fn hex(hash: SecretHash) -> String {
         String::from_utf8(hash.hex()).unwrap()
     }
 
@@ -160,9 +160,10 @@ mod tests {
     fn hexadecimal_digits_are_read_strictly() {
         let hash = Algorithm::Md5.hash(&[b"x"]);
         let text = hash.hex();
-        assert!(Hash::from_hex(Algorithm::Md5, &text).is_some_and(|read| read.is(&hash)));
+        assert!(SecretHash::from_hex(Algorithm::Md5, &text).is_some_and(|read| read.is(&hash)));
         assert!(
-            Hash::from_hex(Algorithm::Md5, &text.to_ascii_uppercase()).is_some_and(|read| read.is(&hash))
+            SecretHash::from_hex(Algorithm::Md5, &text.to_ascii_uppercase())
+                .is_some_and(|read| read.is(&hash))
         );
         for bad in [
             &text[..31],
@@ -170,9 +171,9 @@ mod tests {
             b"g41d8cd98f00b204e9800998ecf8427e",
             &[text.clone(), text.clone()].concat(),
         ] {
-            assert!(Hash::from_hex(Algorithm::Md5, bad).is_none());
+            assert!(SecretHash::from_hex(Algorithm::Md5, bad).is_none());
         }
-        assert!(Hash::from_hex(Algorithm::Sha256, &text).is_none());
+        assert!(SecretHash::from_hex(Algorithm::Sha256, &text).is_none());
         assert_eq!(format!("{hash:?}"), "Hash(MD5)");
     }
 

@@ -1,7 +1,9 @@
 //! Server side of digest authentication: examine, settle, challenge.
 
 use crate::claim::Form;
-use crate::{Algorithm, Bans, Claim, Judgement, NonceState, Nonces, Offer, Place, Replays, Secret, UriRule};
+use crate::{
+    Algorithm, Bans, Claim, ClientLocation, Judgement, NonceState, Nonces, Offer, Replays, Secret, UriRule,
+};
 use base::{Instant, UnixTime};
 use std::net::IpAddr;
 use wire::{AuthText, Challenge, Credentials};
@@ -43,7 +45,7 @@ impl Role {
 
 /// Settings of authentication.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct AuthSettings {
     /// Realm of the users (RFC 3261 §22.1: globally unique, with a host or domain name in it).
     pub realm: Box<[u8]>,
     /// Algorithms to offer.
@@ -57,7 +59,7 @@ pub struct Settings {
     pub opaque: Box<[u8]>,
 }
 
-impl Settings {
+impl AuthSettings {
     /// All algorithms for this realm, with `qop` required.
     pub fn new(realm: &[u8]) -> Self {
         let (offer, uri, opaque) = (Offer::default(), UriRule::default(), Box::default());
@@ -67,13 +69,13 @@ impl Settings {
 
 /// Data of a request that are known before its credentials are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request<'a> {
+pub struct AuthRequest<'a> {
     /// Method as written.
     pub method: &'a [u8],
     /// The Request-URI.
     pub uri: &'a [u8],
     /// Location of the client.
-    pub place: Place,
+    pub place: ClientLocation,
 }
 
 /// Result of examining a request.
@@ -85,19 +87,19 @@ pub enum Examined {
     /// exactly one of them, once.
     Claim(Claim),
     /// Send this response.
-    Refused(Refusal),
+    Refused(AuthRefusal),
     /// The nonce is from another issuer that uses one of our keys, and only this issuer can check it. If the request
-    /// cannot be passed to the issuer, answer [`Refusal::Challenge`] with `stale`.
+    /// cannot be passed to the issuer, answer [`AuthRefusal::Challenge`] with `stale`.
     OfAnother,
     /// This user has no attempt left at this location. If [`Authenticator::may_ask`] allows it, look up the user's
     /// bindings. If one of them came from there, call [`Authenticator::learn`] and examine again. Else send this
     /// response.
-    Limited(Refusal, Box<[u8]>),
+    Limited(AuthRefusal, Box<[u8]>),
 }
 
 /// Response to a refused request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum AuthRefusal {
     /// 401 or 407 with [`Authenticator::challenges`].
     Challenge {
         /// Whether the client may try again with the same password.
@@ -111,7 +113,7 @@ pub enum Refusal {
 
 /// Result of verifying a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum CredentialVerdict {
     /// The request is from this user.
     Genuine {
         /// User name as written.
@@ -135,7 +137,7 @@ const VALUES_MAX: usize = 8;
 /// Authentication of requests for one realm, in one shard.
 #[derive(Clone)]
 pub struct Authenticator {
-    settings: Settings,
+    settings: AuthSettings,
     nonces: Nonces,
     replays: Replays,
     bans: Bans,
@@ -145,17 +147,17 @@ pub struct Authenticator {
 
 impl Authenticator {
     /// Makes an authenticator from its parts.
-    pub fn new(settings: Settings, nonces: Nonces, replays: Replays, bans: Bans) -> Self {
+    pub fn new(settings: AuthSettings, nonces: Nonces, replays: Replays, bans: Bans) -> Self {
         Self { settings, nonces, replays, bans, untold: None }
     }
 
     /// Settings of authentication.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &AuthSettings {
         &self.settings
     }
 
     /// Changes the settings; nonces stay valid.
-    pub fn configure(&mut self, settings: Settings) {
+    pub fn configure(&mut self, settings: AuthSettings) {
         self.settings = settings;
     }
 
@@ -177,7 +179,7 @@ impl Authenticator {
         &mut self,
         now: Instant,
         date: UnixTime,
-        request: Request<'_>,
+        request: AuthRequest<'_>,
         values: impl IntoIterator<Item = &'v [u8]>,
     ) -> Examined {
         if matches!(request.method, b"ACK" | b"CANCEL") {
@@ -215,27 +217,27 @@ impl Authenticator {
                 Err(refusal) => Examined::Limited(refusal, form.user.into()),
             };
         }
-        if of_another { Examined::OfAnother } else { Examined::Refused(Refusal::Challenge { stale }) }
+        if of_another { Examined::OfAnother } else { Examined::Refused(AuthRefusal::Challenge { stale }) }
     }
 
     /// Verifies a claim. `None` is for an unknown user: it takes as long as any other and counts as a wrong password,
     /// so that neither the time nor a ban reveals names.
-    pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> Verdict {
+    pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> CredentialVerdict {
         match claim.holds(secret) {
             None => {
                 self.untold = Some(self.bans.failed(claim.attempt));
-                Verdict::Unusable
+                CredentialVerdict::Unusable
             }
             Some(false) => {
                 self.untold = Some(self.bans.failed(claim.attempt));
-                Verdict::Wrong
+                CredentialVerdict::Wrong
             }
             Some(true) => {
                 self.untold = self.bans.succeeded(claim.attempt);
                 if self.replays.record(date, self.nonces.lifetime(), claim.nonce, claim.count) {
-                    Verdict::Genuine { user: claim.user.clone(), realm: claim.realm.clone() }
+                    CredentialVerdict::Genuine { user: claim.user.clone(), realm: claim.realm.clone() }
                 } else {
-                    Verdict::Replayed
+                    CredentialVerdict::Replayed
                 }
             }
         }
@@ -252,7 +254,7 @@ impl Authenticator {
     }
 
     /// Whether the bindings of a user without attempts left may be looked up for this location now.
-    pub fn may_ask(&mut self, now: Instant, place: Place) -> bool {
+    pub fn may_ask(&mut self, now: Instant, place: ClientLocation) -> bool {
         self.bans.may_ask(now, place)
     }
 

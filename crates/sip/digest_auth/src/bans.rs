@@ -1,6 +1,6 @@
 //! Limits to password guessing: wrong answers of a source and for a user.
 
-use crate::Refusal;
+use crate::AuthRefusal;
 use crate::nonce::address;
 use base::{Buckets, Instant, Rate, Recent};
 use core::hash::Hasher;
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 /// Limit of wrong answers: a number at once, and one more after each interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limit {
+pub struct AttemptLimit {
     /// Wrong answers at once; at least 1.
     pub failures: u32,
     /// Interval after which one more is allowed; whole seconds, at least one, at most 18 hours.
@@ -20,7 +20,7 @@ pub struct Limit {
     pub at_once: u32,
 }
 
-impl Limit {
+impl AttemptLimit {
     /// Cost of a failure: the seconds until the next one is allowed. One unit is refilled each second.
     fn cost(self) -> u32 {
         u32::try_from(self.every.as_secs()).unwrap_or(u32::MAX).clamp(1, 1 << 16)
@@ -41,15 +41,15 @@ impl Limit {
 pub struct BanSettings {
     /// For a user at a source where the user is not known. It is used up first: a client that repeats a wrong password
     /// costs its neighbours behind the same source no more than this.
-    pub pair: Limit,
+    pub pair: AttemptLimit,
     /// For a source: an IPv4 address, or the first 64 bits of an IPv6 address, as a host chooses the rest.
-    pub source: Limit,
+    pub source: AttemptLimit,
     /// For the first 48 bits of an IPv6 address, the network of a provider's customer: 65,536 sources of one owner.
-    pub network: Limit,
+    pub network: AttemptLimit,
     /// For a user, at all sources together where the user is not known.
-    pub user: Limit,
+    pub user: AttemptLimit,
     /// For a user at a source where the user is known from an earlier right answer.
-    pub known: Limit,
+    pub known: AttemptLimit,
 }
 
 impl Default for BanSettings {
@@ -58,7 +58,8 @@ impl Default for BanSettings {
     /// Twenty at a known location, and one more every ten seconds. Look-ups at once: a hundred for a source, ten for a
     /// user.
     fn default() -> Self {
-        let limit = |failures, secs, at_once| Limit { failures, every: Duration::from_secs(secs), at_once };
+        let limit =
+            |failures, secs, at_once| AttemptLimit { failures, every: Duration::from_secs(secs), at_once };
         Self {
             pair: limit(10, 60, 10),
             source: limit(50, 12, 100),
@@ -75,7 +76,7 @@ impl BanSettings {
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
-        let share = |limit: Limit| Limit { at_once: limit.at_once.div_ceil(shards), ..limit };
+        let share = |limit: AttemptLimit| AttemptLimit { at_once: limit.at_once.div_ceil(shards), ..limit };
         Self {
             pair: share(self.pair),
             source: share(self.source),
@@ -97,21 +98,21 @@ const ASKED: Rate = Rate { per_second: 10, burst: 100 };
 
 /// Location of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ClientLocation {
     /// Address of the client, or of the proxy in front of it if no more is known.
     pub address: IpAddr,
     /// Trusted proxy that the request came through, if any.
     pub edge: Option<IpAddr>,
 }
 
-impl From<IpAddr> for Place {
+impl From<IpAddr> for ClientLocation {
     /// Location of a client without a proxy in front of it.
     fn from(address: IpAddr) -> Self {
         Self { address, edge: None }
     }
 }
 
-impl Place {
+impl ClientLocation {
     /// Whether the clients at this address cannot be distinguished.
     fn is_shared(self) -> bool {
         self.edge == Some(self.address)
@@ -139,7 +140,7 @@ impl Place {
 /// - Simultaneous look-ups may exceed a limit by at most `at_once`; all of them count, so the next attempt is delayed.
 ///   The shards of a process tell each other of wrong answers and of new pairs ([`Judgement`]), so these numbers hold
 ///   for a process. Several processes count separately, and a restart begins with full buckets.
-/// - Clients behind a trusted proxy are distinguished by the address that the proxy saw ([`Place`]). If the proxy does
+/// - Clients behind a trusted proxy are distinguished by the address that the proxy saw ([`ClientLocation`]). If the proxy does
 ///   not name it, its address has no limit of its own: each pair and each user have theirs. A binding through the proxy
 ///   makes its user known only at the proxy as a whole. Attempts through it count for their pair and source as at
 ///   unknown locations, and for the user in a bucket of the proxy, so that guesses elsewhere do not lock the user out.
@@ -179,7 +180,7 @@ struct Row {
 struct Counted {
     kind: Kind,
     hash: u64,
-    limit: Limit,
+    limit: AttemptLimit,
 }
 
 /// Location where a user is known, with the keyed hash of the pair.
@@ -234,7 +235,12 @@ impl Bans {
     }
 
     /// Starts an attempt, unless there were too many wrong ones, or too many are in progress.
-    pub(crate) fn attempt(&mut self, now: Instant, place: Place, user: &[u8]) -> Result<Try, Refusal> {
+    pub(crate) fn attempt(
+        &mut self,
+        now: Instant,
+        place: ClientLocation,
+        user: &[u8],
+    ) -> Result<Try, AuthRefusal> {
         let pair = self.pair(place.address, user);
         let at_edge = place.edge.map(|edge| self.pair(edge, user));
         let known = if self.known.get_mut(&pair).is_some() {
@@ -264,7 +270,7 @@ impl Bans {
 
     /// Whether the bindings of a user may be looked up for a client without attempts left. Limited, so that a flood of
     /// such requests costs few look-ups.
-    pub(crate) fn may_ask(&mut self, now: Instant, place: Place) -> bool {
+    pub(crate) fn may_ask(&mut self, now: Instant, place: ClientLocation) -> bool {
         let source = self.hash(0, &prefix(place.edge.unwrap_or(place.address), 8), b"");
         let bucket = self.asked.of(source);
         let may = bucket.has_some(now, ASKED);
@@ -316,13 +322,13 @@ impl Bans {
         hasher.finish()
     }
 
-    fn begin(&mut self, attempt: Try) -> Result<Try, Refusal> {
+    fn begin(&mut self, attempt: Try) -> Result<Try, AuthRefusal> {
         let (now, counted) = (attempt.since, self.counted(attempt));
         if !counted.clone().all(|one| self.failures(one).has_some(now, one.limit.failures())) {
-            return Err(Refusal::Banned);
+            return Err(AuthRefusal::Banned);
         }
         if !counted.clone().all(|one| self.under_way(one).has_some(now, one.limit.under_way())) {
-            return Err(Refusal::Busy);
+            return Err(AuthRefusal::Busy);
         }
         for one in counted {
             self.under_way(one).take(now, one.limit.under_way(), 1);
@@ -496,7 +502,7 @@ mod tests {
         let mut bans = bans();
         let mut begin = |n: u32| bans.attempt(at(0), ip(1).into(), format!("user-{n}").as_bytes());
         let tries: Vec<_> = (0..100).map(|n| begin(n).expect("none was wrong")).collect();
-        assert_eq!(begin(100), Err(Refusal::Busy));
+        assert_eq!(begin(100), Err(AuthRefusal::Busy));
         for attempt in tries {
             bans.succeeded(attempt);
         }
@@ -567,9 +573,9 @@ mod tests {
     /// Clients behind a proxy that names their addresses, and behind one that does not.
     #[test]
     fn clients_behind_an_edge_are_not_one_source() {
-        let place = |n| Place { address: ip(n), edge: Some(ip(1)) };
+        let place = |n| ClientLocation { address: ip(n), edge: Some(ip(1)) };
         let mut bans = bans();
-        let mut guess = |place: Place, user: &str| {
+        let mut guess = |place: ClientLocation, user: &str| {
             let attempt = bans.attempt(at(0), place, user.as_bytes());
             attempt.map(|attempt| bans.failed(attempt)).is_ok()
         };
@@ -590,7 +596,7 @@ mod tests {
     /// through it has no more attempts than elsewhere, and does not lock the user out.
     #[test]
     fn guesses_through_the_edge_of_a_user_are_limited() {
-        let behind = |n| Place { address: ip(n), edge: Some(ip(1)) };
+        let behind = |n| ClientLocation { address: ip(n), edge: Some(ip(1)) };
         let guess = |bans: &mut Bans, secs, client, tries: usize| {
             let mut is_looked_at = || {
                 let attempt = bans.attempt(at(secs), behind(client), b"alice");
@@ -631,8 +637,8 @@ mod tests {
         assert!(!right(&mut bans, 0, ip(1), "alice"));
         bans.learn(ip(1), b"alice");
         assert!(right(&mut bans, 0, ip(1), "alice"));
-        let behind = Place { address: ip(7), edge: Some(ip(2)) };
-        assert_eq!(bans.attempt(at(0), behind, b"alice"), Err(Refusal::Banned));
+        let behind = ClientLocation { address: ip(7), edge: Some(ip(2)) };
+        assert_eq!(bans.attempt(at(0), behind, b"alice"), Err(AuthRefusal::Banned));
         bans.learn(ip(2), b"alice");
         let attempt = bans.attempt(at(0), behind, b"alice").expect("known at the edge");
         assert!(

@@ -1,7 +1,7 @@
 //! Claims: credentials whose user must be looked up.
 
 use crate::bans::Try;
-use crate::{Algorithm, Hash, Nonce, Secret};
+use crate::{Algorithm, Nonce, Secret, SecretHash};
 use wire::{Credentials, Host, Scheme, SipUri, unescape};
 
 /// Longest user name and client nonce that are accepted, in bytes. Outsiders choose both, and both are kept during a
@@ -74,7 +74,7 @@ pub struct Claim {
     /// Count of uses of the nonce; 1 without `qop`.
     pub(crate) count: u32,
     pub(crate) attempt: Try,
-    response: Hash,
+    response: SecretHash,
     /// Text after the hash of `A1` in the digest.
     rest: Box<[u8]>,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Form<'c> {
     /// With `qop=auth`: the client's nonce and the digits of the count.
     protection: Option<(&'c [u8], &'c [u8])>,
     pub(crate) count: u32,
-    response: Hash,
+    response: SecretHash,
 }
 
 impl<'c> Form<'c> {
@@ -120,7 +120,7 @@ impl<'c> Form<'c> {
         if protection.is_none() && !(credentials.qop.is_none() && without_qop) {
             return None;
         }
-        let response = Hash::from_hex(algorithm, credentials.response.raw())?;
+        let response = SecretHash::from_hex(algorithm, credentials.response.raw())?;
         Some(Self { credentials, algorithm, user, protection, count, response })
     }
 

@@ -47,9 +47,11 @@ mod offer;
 mod replay;
 mod secret;
 
-pub use algorithm::{Algorithm, Hash};
-pub use authenticator::{Authenticator, Examined, Refusal, Request, Role, Settings, Verdict};
-pub use bans::{BanSettings, Bans, Judgement, Limit, Place};
+pub use algorithm::{Algorithm, SecretHash};
+pub use authenticator::{
+    AuthRefusal, AuthRequest, AuthSettings, Authenticator, CredentialVerdict, Examined, Role,
+};
+pub use bans::{AttemptLimit, BanSettings, Bans, ClientLocation, Judgement};
 pub use claim::{Claim, Needs, UriRule};
 pub use nonce::{Nonce, NonceKey, NonceKeys, NonceScope, NonceSettings, NonceState, Nonces};
 pub use offer::{Offer, OfferError};

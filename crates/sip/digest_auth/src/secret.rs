@@ -1,6 +1,6 @@
 //! Secrets of users: a password, or its hash.
 
-use crate::Hash;
+use crate::SecretHash;
 
 /// Secret to verify a user's claim. It must belong exactly to the requested user name: a database that finds `alice`
 /// for `ALICE` would make two users of one.
@@ -9,7 +9,7 @@ pub enum Secret {
     /// The password; serves every algorithm.
     Clear(Box<[u8]>),
     /// `H(user:realm:password)`, the hash of `A1` in RFC 7616 §3.4.2; serves the algorithm that made it.
-    Ha1(Hash),
+    Ha1(SecretHash),
 }
 
 impl core::fmt::Debug for Secret {

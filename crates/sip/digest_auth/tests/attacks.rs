@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::*;
 use digest_auth::{
-    Algorithm, Authenticator, BanSettings, Bans, NonceKey, Nonces, Offer, Replays, Settings, UriRule,
+    Algorithm, AuthSettings, Authenticator, BanSettings, Bans, NonceKey, Nonces, Offer, Replays, UriRule,
 };
 use std::net::IpAddr;
 
@@ -53,14 +53,14 @@ fn a_copy_that_comes_while_the_database_is_asked_is_refused() {
     let verdicts: Vec<_> =
         claims.iter().map(|claim| server.settle(at(2).1, claim, secret_of(claim).as_ref())).collect();
     assert_eq!(End::Judged(verdicts[0].clone()), genuine());
-    assert_eq!(verdicts[1], digest_auth::Verdict::Replayed);
+    assert_eq!(verdicts[1], digest_auth::CredentialVerdict::Replayed);
 }
 
 #[test]
 fn nonces_of_others_are_refused() {
     let with = |key: NonceKey, issuer: u32| {
         let nonces = Nonces::new(key.into(), issuer, NONCES);
-        let settings = Settings::new(REALM.as_bytes());
+        let settings = AuthSettings::new(REALM.as_bytes());
         Authenticator::new(settings, nonces, Replays::new(10), Bans::new(BanSettings::default(), [1, 2]))
     };
     let foreign = NonceKey { key: [7; 16], ..KEY };
@@ -104,7 +104,8 @@ fn a_digest_is_good_for_its_request_alone() {
 fn where_the_request_uri_is_changed_on_the_way_hosts_can_be_named() {
     // [22.4-3] [2.6-6]
     let hosts = vec![(*b"example.com").into(), (*b"192.0.2.7").into()];
-    let mut server = server(Settings { uri: UriRule::Hosts(hosts), ..Settings::new(REALM.as_bytes()) });
+    let mut server =
+        server(AuthSettings { uri: UriRule::Hosts(hosts), ..AuthSettings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
     let moved = |count, digest_uri: &str| Sent {
         uri: "sip:10.0.0.1".into(),
@@ -123,7 +124,7 @@ fn where_the_request_uri_is_changed_on_the_way_hosts_can_be_named() {
 fn no_weaker_algorithm_than_was_offered_is_taken() {
     let offered = vec![Algorithm::Sha512_256, Algorithm::Sha256];
     let mut server =
-        server(Settings { offer: Offer::new(offered).unwrap(), ..Settings::new(REALM.as_bytes()) });
+        server(AuthSettings { offer: Offer::new(offered).unwrap(), ..AuthSettings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
     // An attacker on the path has told the client that only MD5 is accepted, and the client has answered with it.
     for algorithm in [Some(Algorithm::Md5), None] {
@@ -179,7 +180,8 @@ fn without_qop_nothing_is_taken_unless_told() {
         assert_ne!(changed, value);
         assert_eq!(receive_value(&mut server, 1, &sent, changed.as_bytes()), REFUSED, "{to}");
     }
-    let mut server = common::server(Settings { without_qop: true, ..Settings::new(REALM.as_bytes()) });
+    let mut server =
+        common::server(AuthSettings { without_qop: true, ..AuthSettings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
     let bare = Sent { qop: None, ..sent.clone() };
     assert_eq!(receive(&mut server, 1, &bare), genuine());

@@ -2,14 +2,14 @@
 
 use crate::common;
 use crate::common::{REALM, at, challenged, examine, home, server, usual};
-use digest_auth::{Algorithm, Examined, Refusal, Role, Settings};
+use digest_auth::{Algorithm, AuthRefusal, AuthSettings, Examined, Role};
 use wire::{AuthText, Challenge};
 
 #[test]
 fn challenges_come_in_the_order_of_preference() {
     // [22.2-1] [22.3-1] [2.3-1] [2.3-2] [22.4-6] [2.6-9]
     let opaque = (*b"5ccc\"x").into();
-    let mut server = server(Settings { opaque, ..Settings::new(b"a \"b\"") });
+    let mut server = server(AuthSettings { opaque, ..AuthSettings::new(b"a \"b\"") });
     let values = server.challenges(at(0).1, home(), true);
     let read: Vec<_> = values.iter().map(|value| Challenge::parse(value).unwrap()).collect();
     let names: Vec<_> = read.iter().map(|c| c.algorithm.as_ref().unwrap().raw()).collect();
@@ -48,7 +48,7 @@ fn ack_and_cancel_are_not_challenged() {
     // Methods are case-sensitive: this is another one.
     sent.method = "ack".into();
     let examined = examine(&mut server, 1, &sent, &[]);
-    assert!(matches!(examined, Examined::Refused(Refusal::Challenge { stale: false })));
+    assert!(matches!(examined, Examined::Refused(AuthRefusal::Challenge { stale: false })));
 }
 
 #[test]
@@ -65,7 +65,8 @@ fn a_client_that_knows_only_md5_gets_in_where_it_is_offered() {
 
 #[test]
 fn a_foreign_opaque_is_stale() {
-    let mut server = server(Settings { opaque: (*b"5ccc").into(), ..Settings::new(REALM.as_bytes()) });
+    let mut server =
+        server(AuthSettings { opaque: (*b"5ccc").into(), ..AuthSettings::new(REALM.as_bytes()) });
     let sent = challenged(&mut server, 0, home());
     let mut value = sent.value();
     value.extend_from_slice(b", opaque=\"6ddd\"");

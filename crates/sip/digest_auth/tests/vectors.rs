@@ -1,10 +1,10 @@
 //! Digests computed by other implementations.
 
 use crate::common::{REALM, Sent, at, challenged, examine, home, server, usual};
-use digest_auth::{Algorithm, Examined, Hash, Offer, Secret, Settings, Verdict};
+use digest_auth::{Algorithm, AuthSettings, CredentialVerdict, Examined, Offer, Secret, SecretHash};
 
 /// Digest composed as in RFC 7616 §3.4.1.
-fn response(algorithm: Algorithm, ha1: &Hash, parts: [&str; 4], method_and_uri: [&str; 2]) -> String {
+fn response(algorithm: Algorithm, ha1: &SecretHash, parts: [&str; 4], method_and_uri: [&str; 2]) -> String {
     let ha2 = algorithm.hash(&method_and_uri.map(str::as_bytes)).hex();
     let [nonce, count, cnonce, qop] = parts.map(str::as_bytes);
     let hash = algorithm.hash(&[&ha1.hex(), nonce, count, cnonce, qop, &ha2]);
@@ -59,27 +59,30 @@ fn digests_of_hashlib() {
 #[test]
 fn passwords_and_their_hashes_serve() {
     for algorithm in Algorithm::ALL {
-        let mut server = server(Settings {
+        let mut server = server(AuthSettings {
             offer: Offer::new(vec![algorithm]).unwrap(),
-            ..Settings::new(REALM.as_bytes())
+            ..AuthSettings::new(REALM.as_bytes())
         });
         let ha1 = algorithm.hash(&[b"alice", REALM.as_bytes(), b"open sesame"]);
-        let kept = Hash::from_hex(algorithm, &ha1.hex()).unwrap();
+        let kept = SecretHash::from_hex(algorithm, &ha1.hex()).unwrap();
         let mut sent = challenged(&mut server, 0, home());
         for secret in [Secret::Clear((*b"open sesame").into()), Secret::Ha1(kept)] {
             let value = sent.value();
             let Examined::Claim(claim) = examine(&mut server, 1, &sent, &[&value]) else { panic!() };
             let verdict = server.settle(at(1).1, &claim, Some(&secret));
-            assert!(matches!(verdict, Verdict::Genuine { .. }));
+            assert!(matches!(verdict, CredentialVerdict::Genuine { .. }));
             sent.count += 1;
         }
         let value = Sent { count: 9, ..sent.clone() }.value();
         let Examined::Claim(claim) = examine(&mut server, 1, &sent, &[&value]) else { panic!() };
         let others = Algorithm::ALL.into_iter().find(|other| *other != algorithm).unwrap();
         let unusable = Secret::Ha1(others.hash(&[b"alice", REALM.as_bytes(), b"open sesame"]));
-        assert_eq!(server.settle(at(1).1, &claim, Some(&unusable)), Verdict::Unusable);
-        assert_eq!(server.settle(at(1).1, &claim, Some(&Secret::Clear((*b"").into()))), Verdict::Wrong);
-        assert_eq!(server.settle(at(1).1, &claim, None), Verdict::Wrong);
+        assert_eq!(server.settle(at(1).1, &claim, Some(&unusable)), CredentialVerdict::Unusable);
+        assert_eq!(
+            server.settle(at(1).1, &claim, Some(&Secret::Clear((*b"").into()))),
+            CredentialVerdict::Wrong
+        );
+        assert_eq!(server.settle(at(1).1, &claim, None), CredentialVerdict::Wrong);
     }
 }
 
@@ -90,6 +93,6 @@ fn nobody_has_the_empty_password() {
     let sent = Sent { password: String::new(), ..challenged(&mut server, 0, home()) };
     let value = sent.value();
     let Examined::Claim(claim) = examine(&mut server, 1, &sent, &[&value]) else { panic!() };
-    assert_eq!(server.settle(at(1).1, &claim, None), Verdict::Wrong);
+    assert_eq!(server.settle(at(1).1, &claim, None), CredentialVerdict::Wrong);
     assert!(!format!("{:?}", Secret::Clear((*b"open sesame").into())).contains("sesame"));
 }

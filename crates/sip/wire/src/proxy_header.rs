@@ -33,13 +33,13 @@ pub enum Read {
         /// Ends of the client's connection. `None`: the connection is the load balancer's own (LOCAL), or the header
         /// names no addresses (UNKNOWN, UNSPEC, datagrams, Unix sockets). The addresses of the connection are then
         /// used.
-        ends: Option<Ends>,
+        ends: Option<ConnectionEnds>,
     },
 }
 
 /// Ends of the connection from a client to the load balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub struct ConnectionEnds {
     /// Address of the client.
     pub source: SocketAddr,
     /// Address that the client connected to.
@@ -48,7 +48,7 @@ pub struct Ends {
 
 /// Reason to close the connection (section 2: a header that violates the specification).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
+pub enum ProxyHeaderError {
     /// The bytes begin like a header of neither version.
     Missing,
     /// Longer than [`V1_MAX`] or [`V2_MAX`].
@@ -57,7 +57,7 @@ pub enum Fault {
     Malformed(&'static str),
 }
 
-impl Fault {
+impl ProxyHeaderError {
     /// A label for the log.
     pub fn reason(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProxyHeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("the connection does not begin with a PROXY header"),
@@ -81,37 +81,37 @@ impl fmt::Display for Fault {
     }
 }
 
-impl core::error::Error for Fault {}
+impl core::error::Error for ProxyHeaderError {}
 
 /// Reads the header at the start of a connection; `bytes` are all bytes received so far.
 ///
 /// # Errors As soon as the bytes cannot become a header.
-pub fn read(bytes: &[u8]) -> Result<Read, Fault> {
+pub fn read(bytes: &[u8]) -> Result<Read, ProxyHeaderError> {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(byte, expected)| byte == expected);
     if begins(V2_SIGNATURE) {
         read_v2(bytes)
     } else if begins(V1_PREFIX) {
         read_v1(bytes)
     } else {
-        Err(Fault::Missing)
+        Err(ProxyHeaderError::Missing)
     }
 }
 
 /// Section 2.1: one line of text.
-fn read_v1(bytes: &[u8]) -> Result<Read, Fault> {
+fn read_v1(bytes: &[u8]) -> Result<Read, ProxyHeaderError> {
     let bytes = &bytes[..bytes.len().min(V1_MAX)];
-    let more = if bytes.len() == V1_MAX { Err(Fault::TooLong) } else { Ok(Read::More) };
+    let more = if bytes.len() == V1_MAX { Err(ProxyHeaderError::TooLong) } else { Ok(Read::More) };
     let Some(end) = memchr::memchr2(b'\r', b'\n', bytes) else { return more };
     match bytes[end..] {
         [b'\r', b'\n', ..] => {}
         [b'\r'] => return more,
-        _ => return Err(Fault::Malformed("the line does not end with CRLF")),
+        _ => return Err(ProxyHeaderError::Malformed("the line does not end with CRLF")),
     }
     Ok(Read::Whole { length: end + 2, ends: v1_ends(&bytes[V1_PREFIX.len()..end])? })
 }
 
 /// Reads the text after `PROXY `.
-fn v1_ends(text: &[u8]) -> Result<Option<Ends>, Fault> {
+fn v1_ends(text: &[u8]) -> Result<Option<ConnectionEnds>, ProxyHeaderError> {
     let mut words = text.split(|&byte| byte == b' ').map(|word| str::from_utf8(word).unwrap_or_default());
     let mut word = || words.next().unwrap_or_default();
     let address: fn(&str) -> Option<IpAddr> = match word() {
@@ -119,16 +119,16 @@ fn v1_ends(text: &[u8]) -> Result<Option<Ends>, Fault> {
         "TCP6" => |text| Ipv6Addr::from_str(text).ok().map(IpAddr::V6),
         // The rest must be ignored.
         "UNKNOWN" => return Ok(None),
-        _ => return Err(Fault::Malformed("neither TCP4 nor TCP6 nor UNKNOWN")),
+        _ => return Err(ProxyHeaderError::Malformed("neither TCP4 nor TCP6 nor UNKNOWN")),
     };
     let (source, destination, source_port, destination_port) = (word(), word(), word(), word());
     if words.next().is_some() {
-        return Err(Fault::Malformed("more than two addresses and two ports"));
+        return Err(ProxyHeaderError::Malformed("more than two addresses and two ports"));
     }
     let end = |ip, number| Some(SocketAddr::new(address(ip)?, port(number)?));
     match (end(source, source_port), end(destination, destination_port)) {
-        (Some(source), Some(destination)) => Ok(Some(Ends { source, destination })),
-        _ => Err(Fault::Malformed("an address or port is not one")),
+        (Some(source), Some(destination)) => Ok(Some(ConnectionEnds { source, destination })),
+        _ => Err(ProxyHeaderError::Malformed("an address or port is not one")),
     }
 }
 
@@ -139,17 +139,17 @@ fn port(text: &str) -> Option<u16> {
 }
 
 /// Section 2.2: sixteen bytes, and as many more as their last two say.
-fn read_v2(bytes: &[u8]) -> Result<Read, Fault> {
+fn read_v2(bytes: &[u8]) -> Result<Read, ProxyHeaderError> {
     let is_local = match bytes.get(12) {
         None => return Ok(Read::More),
         Some(0x20) => true,
         Some(0x21) => false,
-        Some(_) => return Err(Fault::Malformed("a version other than 2, or an unknown command")),
+        Some(_) => return Err(ProxyHeaderError::Malformed("a version other than 2, or an unknown command")),
     };
     let Some(&[kind, high, low]) = bytes.get(13..V2_FIXED) else { return Ok(Read::More) };
     let length = V2_FIXED + usize::from(u16::from_be_bytes([high, low]));
     if length > V2_MAX {
-        return Err(Fault::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
     let Some(block) = bytes.get(V2_FIXED..length) else { return Ok(Read::More) };
     // With LOCAL the family is ignored, too.
@@ -158,19 +158,19 @@ fn read_v2(bytes: &[u8]) -> Result<Read, Fault> {
 }
 
 /// Reads the ends from a block of addresses. Bytes after the addresses are skipped.
-fn v2_ends(kind: u8, block: &[u8]) -> Result<Option<Ends>, Fault> {
-    let short = Fault::Malformed("the length is too short for the addresses");
+fn v2_ends(kind: u8, block: &[u8]) -> Result<Option<ConnectionEnds>, ProxyHeaderError> {
+    let short = ProxyHeaderError::Malformed("the length is too short for the addresses");
     let ends = match kind {
         0x11 => ends::<4>(block).ok_or(short)?,
         0x21 => ends::<16>(block).ok_or(short)?,
         _ if kind >> 4 <= 3 && kind & 15 <= 2 => return Ok(None),
-        _ => return Err(Fault::Malformed("an unknown address family or protocol")),
+        _ => return Err(ProxyHeaderError::Malformed("an unknown address family or protocol")),
     };
     Ok(Some(ends))
 }
 
 /// Two addresses of `N` bytes, then two ports.
-fn ends<const N: usize>(block: &[u8]) -> Option<Ends>
+fn ends<const N: usize>(block: &[u8]) -> Option<ConnectionEnds>
 where
     IpAddr: From<[u8; N]>,
 {
@@ -179,7 +179,7 @@ where
     let (source_port, rest) = rest.split_first_chunk::<2>()?;
     let (destination_port, _) = rest.split_first_chunk::<2>()?;
     let end = |ip: &[u8; N], port: &[u8; 2]| SocketAddr::new((*ip).into(), u16::from_be_bytes(*port));
-    Some(Ends { source: end(source, source_port), destination: end(destination, destination_port) })
+    Some(ConnectionEnds { source: end(source, source_port), destination: end(destination, destination_port) })
 }
 
 #[cfg(test)]
@@ -205,15 +205,15 @@ mod tests {
         format!("PROXY TCP{family} {from} {to} {} {}\r\n", source.port(), destination.port()).into_bytes()
     }
 
-    fn ends_of_one_family() -> impl Strategy<Value = Ends> {
+    fn ends_of_one_family() -> impl Strategy<Value = ConnectionEnds> {
         let address = |ip: BoxedStrategy<IpAddr>| (ip, any::<u16>()).prop_map(SocketAddr::from);
         let v4 = || any::<[u8; 4]>().prop_map(IpAddr::from).boxed();
         let v6 = || any::<[u8; 16]>().prop_map(IpAddr::from).boxed();
         prop_oneof![(address(v4()), address(v4())), (address(v6()), address(v6()))]
-            .prop_map(|(source, destination)| Ends { source, destination })
+            .prop_map(|(source, destination)| ConnectionEnds { source, destination })
     }
 
-    fn read_line(line: &str) -> Result<Read, Fault> {
+    fn read_line(line: &str) -> Result<Read, ProxyHeaderError> {
         read(format!("PROXY {line}\r\nINVITE").as_bytes())
     }
 
@@ -236,13 +236,13 @@ mod tests {
     }
 
     fn malformed(bytes: &[u8]) -> bool {
-        matches!(read(bytes), Err(Fault::Malformed(_)))
+        matches!(read(bytes), Err(ProxyHeaderError::Malformed(_)))
     }
 
     #[test]
     fn example_of_the_specification() {
         let read = read(b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\nGET / HTTP/1.1\r\n");
-        let ends = Ends {
+        let ends = ConnectionEnds {
             source: "192.168.0.1:56324".parse().expect("an address"),
             destination: "192.168.0.11:443".parse().expect("an address"),
         };
@@ -284,7 +284,7 @@ mod tests {
             "unknown",
             "",
         ] {
-            assert!(matches!(read_line(line), Err(Fault::Malformed(_))), "{line}");
+            assert!(matches!(read_line(line), Err(ProxyHeaderError::Malformed(_))), "{line}");
         }
         assert!(malformed(b"PROXY UNKNOWN\n"));
         assert!(malformed(b"PROXY UNKNOWN\r\r\n"));
@@ -296,7 +296,7 @@ mod tests {
         for bytes in
             [&b"INVITE sip:b@x SIP/2.0\r\n"[..], b"\x16\x03\x01", b"PROXY\t", b"proxy ", b"\r\n\r\nI"]
         {
-            assert_eq!(read(bytes), Err(Fault::Missing), "{}", bytes.escape_ascii());
+            assert_eq!(read(bytes), Err(ProxyHeaderError::Missing), "{}", bytes.escape_ascii());
         }
         let signed = |rest: &[u8]| [V2_SIGNATURE, rest].concat();
         assert!(malformed(&signed(&[0x11])), "version 1");
@@ -314,10 +314,13 @@ mod tests {
         let line = |rest: usize| format!("PROXY UNKNOWN {}\r\n", "f".repeat(rest));
         let longest = V1_MAX - line(0).len();
         assert_eq!(read(line(longest).as_bytes()), Ok(Read::Whole { length: V1_MAX, ends: None }));
-        assert_eq!(read(line(longest + 1).as_bytes()), Err(Fault::TooLong));
+        assert_eq!(read(line(longest + 1).as_bytes()), Err(ProxyHeaderError::TooLong));
         let block = |length: usize| [V2_SIGNATURE, &[0x20, 0], &(length as u16).to_be_bytes()].concat();
         assert_eq!(read(&block(V2_MAX - V2_FIXED)), Ok(Read::More));
-        assert_eq!(read(&block(V2_MAX - V2_FIXED + 1)), Err(Fault::TooLong));
-        assert!(Fault::TooLong.to_string().contains("107") && !Fault::TooLong.reason().contains(' '));
+        assert_eq!(read(&block(V2_MAX - V2_FIXED + 1)), Err(ProxyHeaderError::TooLong));
+        assert!(
+            ProxyHeaderError::TooLong.to_string().contains("107")
+                && !ProxyHeaderError::TooLong.reason().contains(' ')
+        );
     }
 }

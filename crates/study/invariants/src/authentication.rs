@@ -3,8 +3,8 @@
 use base::{Instant, UnixTime};
 use core::time::Duration;
 use digest_auth::{
-    Algorithm, Authenticator, BanSettings, Bans, Examined, NonceKey, NonceScope, NonceSettings, Nonces,
-    Refusal, Replays, Request, Secret, Settings, Verdict,
+    Algorithm, AuthRefusal, AuthRequest, AuthSettings, Authenticator, BanSettings, Bans, CredentialVerdict,
+    Examined, NonceKey, NonceScope, NonceSettings, Nonces, Replays, Secret,
 };
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -51,7 +51,7 @@ fn steps(data: &[u8]) {
     let settings = NonceSettings { lifetime: Duration::from_mins(1), scope: NonceScope::Source };
     let nonces = Nonces::new(key.into(), 9, settings);
     let bans = Bans::new(BanSettings::default(), [3, 4]);
-    let mut server = Authenticator::new(Settings::new(REALM), nonces, Replays::new(4), bans);
+    let mut server = Authenticator::new(AuthSettings::new(REALM), nonces, Replays::new(4), bans);
     let mut secs = 1_700_000_000;
     // Issued nonces with their time and client.
     let mut given: Vec<(Vec<u8>, u64, IpAddr)> = Vec::new();
@@ -70,19 +70,19 @@ fn steps(data: &[u8]) {
         let (nonce, since, at) = given[which].clone();
         let (count, is_genuine) = (u32::from(step[1] & 15) + 1, step[0] % 4 != 1);
         let value = answer(&nonce, count, if is_genuine { PASSWORD } else { data });
-        let request = Request { method: b"REGISTER", uri: URI, place: source.into() };
+        let request = AuthRequest { method: b"REGISTER", uri: URI, place: source.into() };
         let values = [data, &value];
         match server.examine(now, date, request, values) {
             Examined::Claim(claim) => {
                 let verdict = server.settle(date, &claim, Some(&Secret::Clear(PASSWORD.into())));
-                if let Verdict::Genuine { user, realm } = verdict {
+                if let CredentialVerdict::Genuine { user, realm } = verdict {
                     assert!(is_genuine && *user == *USER && *realm == *REALM, "without the password");
                     assert!(source == at && secs - since <= 60, "a nonce of another source or time");
                     assert!(passed.insert((which, count)), "a replay");
                 }
             }
-            Examined::Limited(Refusal::Banned | Refusal::Busy, _)
-            | Examined::Refused(Refusal::Challenge { .. })
+            Examined::Limited(AuthRefusal::Banned | AuthRefusal::Busy, _)
+            | Examined::Refused(AuthRefusal::Challenge { .. })
             | Examined::OfAnother => {}
             Examined::Exempt | Examined::Limited(..) | Examined::Refused(_) => {
                 panic!("a REGISTER is not exempt, and only a user has a limit")

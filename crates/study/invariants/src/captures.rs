@@ -3,10 +3,11 @@
 use base::{Instant, Transport};
 use core::net::SocketAddr;
 use core::time::Duration;
-use monitor::{Captured, Link, Monitor, Pairing, Report, Servers, Settings, file, hep};
+use monitor::{Captured, LinkLayer, Monitor, MonitorSettings, Pairing, Servers, WindowReport, file, hep};
 
 const WAYS: [&str; 6] = ["invite", "provisional", "final", "final:BYE", "header:Call-ID", "time"];
-const LINKS: [Link; 5] = [Link::Ip, Link::Ethernet, Link::Cooked, Link::Cooked2, Link::Loopback];
+const LINKS: [LinkLayer; 5] =
+    [LinkLayer::Ip, LinkLayer::Ethernet, LinkLayer::Cooked, LinkLayer::Cooked2, LinkLayer::Loopback];
 /// Size of the table of pending requests: small, so that it fills soon.
 const TABLE: usize = 8;
 
@@ -19,13 +20,14 @@ pub fn capture(data: &[u8]) {
 }
 
 /// Runs the operations and returns the last window.
-fn run(data: &[u8]) -> Report {
-    let Some((&way, mut rest)) = data.split_first() else { return Report::default() };
+fn run(data: &[u8]) -> WindowReport {
+    let Some((&way, mut rest)) = data.split_first() else { return WindowReport::default() };
     let pairing: Pairing = WAYS[usize::from(way) % WAYS.len()].parse().expect("the constants are ways");
     let server: SocketAddr = ([127, 0, 0, 1], 5060).into();
-    let settings = Settings { table: TABLE, ..Settings::new(Servers::new(vec![server]), pairing) };
+    let settings =
+        MonitorSettings { table: TABLE, ..MonitorSettings::new(Servers::new(vec![server]), pairing) };
     let mut monitor = Monitor::new(settings);
-    let mut last = Report::default();
+    let mut last = WindowReport::default();
     let mut now = Instant::from_millis(1);
     while let [kind, wait, length, more @ ..] = rest {
         let bytes = &more[..usize::from(*length).min(more.len())];
@@ -54,8 +56,8 @@ fn run(data: &[u8]) -> Report {
 }
 
 /// Checks a window against the previous one, and returns it.
-fn check(before: &Report, report: &Report) -> Report {
-    let Report { window, counts, totals, waiting, oldest, is_late: _ } = report;
+fn check(before: &WindowReport, report: &WindowReport) -> WindowReport {
+    let WindowReport { window, counts, totals, waiting, oldest, is_late: _ } = report;
     assert!(window.start >= before.window.end && window.end > window.start);
     assert_eq!(window.count, counts.measured, "each latency is one of a request that is counted");
     assert_eq!(window.latency.is_some(), window.count > 0);

@@ -3,8 +3,8 @@
 use base::{Flow, UnixTime};
 use core::time::Duration;
 use location::{
-    Answer, Ask, Authorization, Contacts, MemoryLimits, MemoryStore, Reach, Register, Registrar,
-    Registration, Reply, Settings, Source, Step, Store, targets,
+    Ask, Authorization, Contacts, MemoryLimits, MemoryStore, Reach, Register, Registrar, RegistrarResponse,
+    Registration, RegistrationSettings, RegistrationStep, Reply, Source, Store, targets,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::{Method, scan};
@@ -12,12 +12,12 @@ use wire::{Method, scan};
 /// Reads `data` as requests to one registrar and its store, separated by an empty line and `--`. Each comes a second
 /// after the last. A line of digits before a request is a longer pause.
 pub fn registers(data: &[u8]) {
-    let settings = Settings {
+    let settings = RegistrationSettings {
         domains: vec![(*b"example.com").into()],
         contacts_max: 3,
         record_max: 600,
         reach: Reach::Source,
-        ..Settings::default()
+        ..RegistrationSettings::default()
     };
     let registrar = Registrar::new(settings);
     let mut store = MemoryStore::new(MemoryLimits { bindings: 8, bytes: 1500 });
@@ -95,12 +95,17 @@ fn step(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register:
     }
 }
 
-fn run(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register: Register) -> Answer {
+fn run(
+    registrar: &Registrar,
+    store: &mut MemoryStore,
+    now: UnixTime,
+    register: Register,
+) -> RegistrarResponse {
     let (mut registration, mut next) = Registration::begin(register);
     loop {
         match next {
-            Step::Done(answer) => return answer,
-            Step::Ask(ask) => {
+            RegistrationStep::Done(answer) => return answer,
+            RegistrationStep::Ask(ask) => {
                 let reply: Reply = Ask::put_to(&ask, store, now);
                 next = registration.reply(now, registrar, reply);
             }
@@ -109,7 +114,7 @@ fn run(registrar: &Registrar, store: &mut MemoryStore, now: UnixTime, register: 
 }
 
 /// No value contains a line end, whatever the request contained, and contacts can be parsed.
-fn is_writable(answer: &Answer) {
+fn is_writable(answer: &RegistrarResponse) {
     for (name, value) in &answer.headers {
         assert!(!value.iter().any(|b| matches!(b, b'\r' | b'\n')), "{name}");
     }

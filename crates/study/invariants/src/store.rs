@@ -2,7 +2,7 @@
 
 use base::UnixTime;
 use core::time::Duration;
-use location::{Aor, Binding, Record, Replaced, Store};
+use location::{Aor, Binding, BindingsRecord, Replaced, Store};
 
 /// A binding that is valid for an hour from `now` on.
 pub fn binding(now: UnixTime, uri: &str) -> Binding {
@@ -19,9 +19,9 @@ pub fn binding(now: UnixTime, uri: &str) -> Binding {
     }
 }
 
-fn record(now: UnixTime, uris: &[&str]) -> Record {
+fn record(now: UnixTime, uris: &[&str]) -> BindingsRecord {
     let bindings: Vec<_> = uris.iter().map(|uri| binding(now, uri)).collect();
-    Record::of(&bindings).expect("there are bindings")
+    BindingsRecord::of(&bindings).expect("there are bindings")
 }
 
 /// Checks an empty store for these keys. `now` is the real time, as some stores have a clock.
@@ -91,7 +91,7 @@ fn keeps_any_bytes<S: Store>(store: &mut S, now: UnixTime) {
         let mut odd = binding(now, "sip:x@h");
         odd.call_id = (0..=255).collect();
         odd.path = vec![0; 5000].into();
-        let odd = Record::of(&[odd]).expect("a binding");
+        let odd = BindingsRecord::of(&[odd]).expect("a binding");
         assert_eq!(store.replace(now, &aor, None, Some(&odd)), Ok(Replaced::Done));
         assert_eq!(store.read(&aor), Ok(Some(odd)));
     }

@@ -3,7 +3,8 @@
 use base::Instant;
 use core::time::Duration;
 use elastic::update::{
-    Announcements, Key, KeyKind, Keys, Lines, NONCE_BYTES, Receiver, Refusal, Sender, Server, Update,
+    Announcements, Key, KeyKind, Lines, NONCE_BYTES, ServerName, Update, UpdateKeys, UpdateReceiver,
+    UpdateRefusal, UpdateSender,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +28,11 @@ const UPDATES: usize = 64;
 pub fn updates(data: &[u8]) {
     run(data);
     // These results are not used. The parsers only must not panic.
-    let sender = Sender::greeted(Key::new(&KEY), data);
+    let sender = UpdateSender::greeted(Key::new(&KEY), data);
     if let Ok(sender) = sender {
         let _ = sender.answer(data);
     }
-    let _ = core::str::from_utf8(data).map(str::parse::<Server>);
+    let _ = core::str::from_utf8(data).map(str::parse::<ServerName>);
 }
 
 /// Accepted and refused updates.
@@ -40,16 +41,16 @@ struct Outcome {
     accepted: usize,
     /// Accepted updates that the attacker made for the attacker's own server.
     own: usize,
-    refused: BTreeMap<Refusal, usize>,
+    refused: BTreeMap<UpdateRefusal, usize>,
 }
 
 /// A connection with both ends, and its traffic so far.
 struct Connection {
-    sender: Sender,
-    receiver: Receiver,
+    sender: UpdateSender,
+    receiver: UpdateReceiver,
     lines: Lines,
     /// Updates of its sender, each with its line.
-    made: Vec<(Server, f64, String)>,
+    made: Vec<(ServerName, f64, String)>,
     accepted: usize,
     is_closed: bool,
 }
@@ -59,10 +60,11 @@ impl Connection {
         let mut nonce = [7; NONCE_BYTES];
         nonce[..8].copy_from_slice(&(number as u64).to_be_bytes());
         let own = BTreeMap::from([(server(3), Key::new(&OWN_KEY))]);
-        let keys = Keys { shared: Some(Key::new(&KEY)), own };
-        let receiver = Receiver::new(Arc::new(keys), nonce);
+        let keys = UpdateKeys { shared: Some(Key::new(&KEY)), own };
+        let receiver = UpdateReceiver::new(Arc::new(keys), nonce);
         let greeting = receiver.greeting();
-        let sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).expect("a greeting");
+        let sender =
+            UpdateSender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).expect("a greeting");
         Self { sender, receiver, lines: Lines::default(), made: Vec::new(), accepted: 0, is_closed: false }
     }
 
@@ -81,7 +83,7 @@ impl Connection {
         let at = usize::from(which) % SERVERS.len();
         let key = Key::new(if at == 3 && place % 2 == 1 { &KEY } else { &OWN_KEY });
         let mut forger =
-            Sender::greeted(key, self.receiver.greeting().trim_end().as_bytes()).expect("a greeting");
+            UpdateSender::greeted(key, self.receiver.greeting().trim_end().as_bytes()).expect("a greeting");
         for _ in 0..self.accepted {
             forger.update(&server(at), 0.0);
         }
@@ -93,7 +95,7 @@ impl Connection {
         &mut self,
         mut bytes: &[u8],
         outcome: &mut Outcome,
-        mut take: impl FnMut(&Update) -> Result<(), Refusal>,
+        mut take: impl FnMut(&Update) -> Result<(), UpdateRefusal>,
     ) {
         while !self.is_closed && !bytes.is_empty() {
             let room = self.lines.room();
@@ -135,7 +137,7 @@ impl Connection {
     }
 }
 
-fn server(at: usize) -> Server {
+fn server(at: usize) -> ServerName {
     SERVERS[at].parse().expect("the constants are servers")
 }
 
@@ -145,7 +147,7 @@ fn run(data: &[u8]) -> Outcome {
     let mut connections: Vec<_> = (0..2).map(Connection::new).collect();
     let mut known = Announcements::default();
     // Connection of the last update of each server, to compare with `known`.
-    let mut newest: BTreeMap<Server, usize> = BTreeMap::new();
+    let mut newest: BTreeMap<ServerName, usize> = BTreeMap::new();
     let mut now = Instant::ZERO;
     let (steps, _) = data.as_chunks::<4>();
     for &[what, ways, which, place] in steps {
@@ -202,12 +204,12 @@ mod tests {
     fn the_seeds_of_the_fuzz_target_reach_their_subjects() {
         for (name, accepted, refused) in [
             ("honest", 3, None),
-            ("replayed", 1, Some(Refusal::WrongNumber)),
-            ("other-connection", 0, Some(Refusal::WrongCode)),
-            ("altered", 1, Some(Refusal::WrongCode)),
-            ("cut", 0, Some(Refusal::Malformed)),
-            ("late", 1, Some(Refusal::Superseded)),
-            ("own-key", 2, Some(Refusal::WrongCode)),
+            ("replayed", 1, Some(UpdateRefusal::WrongNumber)),
+            ("other-connection", 0, Some(UpdateRefusal::WrongCode)),
+            ("altered", 1, Some(UpdateRefusal::WrongCode)),
+            ("cut", 0, Some(UpdateRefusal::Malformed)),
+            ("late", 1, Some(UpdateRefusal::Superseded)),
+            ("own-key", 2, Some(UpdateRefusal::WrongCode)),
         ] {
             let outcome = run(&crate::seed("updates", name));
             let refused = refused.map(|refusal| (refusal, 1)).into_iter().collect();

@@ -1,6 +1,8 @@
 //! The report of a small figure with every kind of element.
 
-use papers::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Point, ReportTable, Style, write};
+use papers::report::{
+    Axis, ClaimVerdict, Figure, Plot, PlotSeries, Point, ReportTable, Statement, Style, write,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,13 +41,13 @@ fn figure() -> Figure {
     steps.mark("burst ends", 60.0);
 
     let claims = vec![
-        Claim::check("section V-B", "Goodput collapses & stays low.", "4 calls/s at 300", true)
+        Statement::check("section V-B", "Goodput collapses & stays low.", "4 calls/s at 300", true)
             .differs_by("not shown where it holds"),
-        Claim::check("section V-C", "It recovers <b>at once</b>.", "after 12 s", false)
+        Statement::check("section V-C", "It recovers <b>at once</b>.", "after 12 s", false)
             .about(1)
             .differs_by("the <queue> is long"),
-        Claim::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", ClaimVerdict::Open).about(1),
-        Claim::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
+        Statement::check("section VII", "Both are alike.", "0.1 ± 0.3 ms", ClaimVerdict::Open).about(1),
+        Statement::out_of_reach("table II", "A call costs 3 ms.", "2.1 ms", "no such machine").about(2),
     ];
     let mut table = ReportTable::new(["name", "calls/s"]);
     table.rows.push(vec!["<main>".into(), "1.5 ± 0.1".into()]);

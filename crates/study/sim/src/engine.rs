@@ -15,13 +15,13 @@ mod spread;
 mod stalls;
 mod trace;
 
-pub use buffer::{Admission, Plain, Priority, QueueTriage};
+pub use buffer::{EnqueueOutcome, Plain, Priority, QueueTriage};
 pub use card::{Card, CardSide};
-pub use cpu::{BegunService, Cpu, CpuConfig, Finish, Mark, Served, Ticket};
+pub use cpu::{BegunService, Cpu, CpuConfig, CpuMark, Finish, Served, Ticket};
 pub use fault::{FaultEffect, FaultRule};
 pub use link::{HostIndex, LinkConfig, Reliable, SimNetwork};
 pub use queue::EventQueue;
 pub use quota::QuotaConfig;
-pub use spread::{QuantileTable, Spread};
+pub use spread::{QuantileTable, TimeSpread};
 pub use stalls::{StallConfig, Stalls};
 pub use trace::Trace;

@@ -1,15 +1,15 @@
 //! The model of a cluster in a cloud: checks of its own laws, so that figures made with it are meaningful.
 
 use core::time::Duration;
-use elastic::estimate::Settings;
-use elastic::queue::{Choice, LengthSettings, QueueSettings};
-use elastic::scale::{Decision, ScaleSettings};
+use elastic::estimate::EstimatorSettings;
+use elastic::queue::{LengthSettings, MemberChoice, QueueSettings};
+use elastic::scale::{ScaleSettings, ScalingDecision};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
     Announcing, CallTimes, CloudHost, CloudPlan, CloudServers, Database, Front, Neighbours, PROXY, Resource,
     Vantage, run,
 };
-use sim::engine::Spread;
+use sim::engine::TimeSpread;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -18,7 +18,7 @@ const fn seconds(seconds: u64) -> Duration {
 /// Two servers of 100 calls/s without neighbours.
 fn plan(rate: f64) -> CloudPlan {
     let queue = QueueSettings {
-        choice: Choice::MostRoom,
+        choice: MemberChoice::MostRoom,
         length: LengthSettings { delay: seconds(1), least: 8, most: 1_000 },
         bound: seconds(1),
         ..QueueSettings::default()
@@ -28,7 +28,7 @@ fn plan(rate: f64) -> CloudPlan {
         calls: CallTimes { way: Duration::from_millis(20), ringing: seconds(1), talking: seconds(5) },
         from: seconds(30),
         to: seconds(150),
-        host: CloudHost { rate: 100.0, work: PROXY, spread: Spread::Fixed, pauses: None, card: None },
+        host: CloudHost { rate: 100.0, work: PROXY, spread: TimeSpread::Fixed, pauses: None, card: None },
         neighbours: Vec::new(),
         database: None,
         servers: CloudServers::Fixed(2),
@@ -75,7 +75,11 @@ fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
     let mut plan = plan(80.0);
     plan.neighbours = vec![neighbours(Resource::Processor, (60, 120), 0.8)];
     let even = run(&plan, 1);
-    let settings = Settings { threshold: Duration::from_millis(25), maximum: 90.0, ..Settings::default() };
+    let settings = EstimatorSettings {
+        threshold: Duration::from_millis(25),
+        maximum: 90.0,
+        ..EstimatorSettings::default()
+    };
     plan.announcing = Announcing::Estimated(Box::new(settings));
     let estimated = run(&plan, 1);
     assert!(even.seconds[90].p95 > Some(Duration::from_millis(100)), "{:?}", even.seconds[90]);
@@ -99,9 +103,9 @@ fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
     let threshold = Some(Duration::from_millis(20));
     let fronts = [
         Front::Tlwl,
-        queue(Choice::MostRoom, None),
-        queue(Choice::MostRoom, threshold),
-        queue(Choice::Tlwl, threshold),
+        queue(MemberChoice::MostRoom, None),
+        queue(MemberChoice::MostRoom, threshold),
+        queue(MemberChoice::Tlwl, threshold),
     ];
     // Several seeds together: the 99th percentile of one run depends on a few dozen calls.
     let p99 = |neighbours: Vec<Neighbours>| {
@@ -139,7 +143,7 @@ fn servers_come_and_go() {
     assert_eq!(most, Some(ready(800)));
     assert_eq!(results.seconds[3_590].paid, 1);
     let stops =
-        results.decisions.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
+        results.decisions.iter().filter(|(_, decision)| matches!(decision, ScalingDecision::Stop(_))).count();
     assert_eq!(stops, ready(800) - 1);
     // Calls are lost while servers start, and not afterwards.
     let lost =
@@ -197,7 +201,8 @@ fn what_finds_no_room_comes_again_or_is_lost_once() {
     plan.host.card = None;
     plan.neighbours.clear();
     let busy = vec![neighbours(Resource::Processor, (60, 90), 0.5)];
-    plan.database = Some(Database { is_shared: true, rate: 200.0, spread: Spread::Fixed, neighbours: busy });
+    plan.database =
+        Some(Database { is_shared: true, rate: 200.0, spread: TimeSpread::Fixed, neighbours: busy });
     let results = run(&plan, 1);
     // 50 calls/s too many for 30 s; a thousand of them may wait.
     assert!((300..700).contains(&results.lost), "{}", results.lost);
@@ -213,7 +218,7 @@ fn a_server_waits_for_its_database() {
     plan.announcing = Announcing::Fixed(100.0);
     let with = |is_shared, measured| {
         let database =
-            Database { is_shared, rate: 400.0, spread: Spread::Exponential, neighbours: slow.clone() };
+            Database { is_shared, rate: 400.0, spread: TimeSpread::Exponential, neighbours: slow.clone() };
         let plan = CloudPlan { database: Some(database), measured, ..plan.clone() };
         let results = run(&plan, 1);
         let p95 = |at: usize| results.seconds[at..at + 20].iter().filter_map(|second| second.p95).max();

@@ -1,9 +1,9 @@
 //! The processor and its buffer, step by step.
 use base::{Instant, Rng};
 use sim::engine::{
-    Admission, BegunService, Cpu, CpuConfig, Finish, Plain, Priority, QueueTriage, StallConfig, Stalls,
+    BegunService, Cpu, CpuConfig, EnqueueOutcome, Finish, Plain, Priority, QueueTriage, StallConfig, Stalls,
 };
-use sim::engine::{QuantileTable, QuotaConfig, Spread};
+use sim::engine::{QuantileTable, QuotaConfig, TimeSpread};
 use std::time::Duration;
 
 const fn ms(ms: u64) -> Duration {
@@ -53,10 +53,10 @@ fn a_full_buffer_drops_messages_and_keeps_timers() {
     cpu.enqueue(at(0), Priority::P2, 0);
     start(&mut cpu, at(0)).unwrap();
     // The job in service does not count, and all bounded priorities share the space.
-    assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), Admission::Queued);
-    assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), Admission::Queued);
-    assert_eq!(cpu.enqueue(at(0), Priority::P2, 3), Admission::Dropped);
-    assert_eq!(cpu.enqueue(at(0), Priority::P1, 4), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), EnqueueOutcome::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), EnqueueOutcome::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 3), EnqueueOutcome::Dropped);
+    assert_eq!(cpu.enqueue(at(0), Priority::P1, 4), EnqueueOutcome::Queued);
     assert_eq!(cpu.occupied(), 2);
 }
 
@@ -73,11 +73,11 @@ impl QueueTriage<u32> for Apart {
 fn jobs_without_a_limit_find_room_in_a_full_buffer_and_take_none() {
     let mut cpu = cpu(CpuConfig { buffer: 1, ..CpuConfig::default() }, Apart);
     for job in [100, 101, 102] {
-        assert_eq!(cpu.enqueue(at(0), Priority::P2, job), Admission::Queued);
+        assert_eq!(cpu.enqueue(at(0), Priority::P2, job), EnqueueOutcome::Queued);
     }
-    assert_eq!(cpu.enqueue(at(0), Priority::P3, 1), Admission::Queued);
-    assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), Admission::Dropped);
-    assert_eq!((cpu.enqueue(at(0), Priority::P2, 103), cpu.occupied()), (Admission::Queued, 1));
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 1), EnqueueOutcome::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 2), EnqueueOutcome::Dropped);
+    assert_eq!((cpu.enqueue(at(0), Priority::P2, 103), cpu.occupied()), (EnqueueOutcome::Queued, 1));
     let order: Vec<_> = core::iter::from_fn(|| serve(&mut cpu, at(10))).collect();
     assert_eq!((order, cpu.occupied()), (vec![100, 101, 102, 103, 1], 0));
 }
@@ -184,7 +184,7 @@ fn a_failure_loses_everything_and_voids_its_tickets() {
     let mut lost = Vec::new();
     cpu.fail(at(6), |job| lost.push(job));
     assert_eq!(lost, [1, 3, 2]);
-    assert_eq!(cpu.enqueue(at(7), Priority::P1, 4), Admission::Lost);
+    assert_eq!(cpu.enqueue(at(7), Priority::P1, 4), EnqueueOutcome::Lost);
     assert!(!cpu.is_up() && start(&mut cpu, at(7)).is_none());
     cpu.restart();
     cpu.enqueue(at(8), Priority::P2, 5);
@@ -213,13 +213,13 @@ impl QueueTriage<u32> for Rules {
 #[test]
 fn triage_coalesces_what_waits_and_drops_what_is_stale() {
     let mut cpu = cpu(CpuConfig::default(), Rules);
-    assert_eq!(cpu.enqueue(at(0), Priority::P2, 11), Admission::Queued);
-    assert_eq!(cpu.enqueue(at(0), Priority::P3, 12), Admission::Coalesced);
-    assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), Admission::Queued);
-    assert_eq!(cpu.enqueue(at(50), Priority::P2, 1), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 11), EnqueueOutcome::Queued);
+    assert_eq!(cpu.enqueue(at(0), Priority::P3, 12), EnqueueOutcome::Coalesced);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 1), EnqueueOutcome::Queued);
+    assert_eq!(cpu.enqueue(at(50), Priority::P2, 1), EnqueueOutcome::Queued);
     assert_eq!(serve(&mut cpu, at(0)), Some(11));
     // A job that no longer waits has no duplicates.
-    assert_eq!(cpu.enqueue(at(60), Priority::P2, 13), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(60), Priority::P2, 13), EnqueueOutcome::Queued);
     assert_eq!(serve(&mut cpu, at(149)), Some(1));
     // The job queued at 50 ms is stale.
     assert_eq!([serve(&mut cpu, at(151)), serve(&mut cpu, at(151))], [Some(13), None]);
@@ -229,9 +229,9 @@ fn triage_coalesces_what_waits_and_drops_what_is_stale() {
 fn a_duplicate_that_found_no_room_leaves_no_key() {
     let mut cpu = cpu(CpuConfig { buffer: 1, ..CpuConfig::default() }, Rules);
     cpu.enqueue(at(0), Priority::P2, 11);
-    assert_eq!(cpu.enqueue(at(0), Priority::P2, 21), Admission::Dropped);
+    assert_eq!(cpu.enqueue(at(0), Priority::P2, 21), EnqueueOutcome::Dropped);
     assert_eq!(serve(&mut cpu, at(0)), Some(11));
-    assert_eq!(cpu.enqueue(at(10), Priority::P2, 21), Admission::Queued);
+    assert_eq!(cpu.enqueue(at(10), Priority::P2, 21), EnqueueOutcome::Queued);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn pauses_follow_their_laws() {
     let config = StallConfig {
         spacing: ms(1_000),
         length: ms(40),
-        length_spread: Spread::Measured(QuantileTable::new(&[1.0, 3.0])),
+        length_spread: TimeSpread::Measured(QuantileTable::new(&[1.0, 3.0])),
     };
     let mut stalls = Stalls::new(config, Rng::from_seed(3));
     let (mut end, mut stalled) = (Instant::ZERO, Duration::ZERO);

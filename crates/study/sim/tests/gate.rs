@@ -3,7 +3,7 @@
 
 use base::Instant;
 use config::scenario::{Costs, Group, LinkFaults, Scenario, Stream};
-use distribute::{Law, Settings};
+use distribute::{DistributionSettings, ShareLaw};
 use load::{ArrivalProcess, RandomTime, RateStep};
 use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
 use sim::stats::Series;
@@ -63,9 +63,14 @@ fn run(scenario: &Scenario, keeping: StateKeeping, model: ProxyModel) -> RunResu
     run_sharing(scenario, &NetworkState { groups: vec![keeping; 2], model }, 1)
 }
 
-fn law(law: Law) -> StateKeeping {
-    let settings =
-        Settings { law, keep: 0.4, delta_c: PLAN / 100.0, state_cost: 0.35, ..Settings::default() };
+fn law(law: ShareLaw) -> StateKeeping {
+    let settings = DistributionSettings {
+        law,
+        keep: 0.4,
+        delta_c: PLAN / 100.0,
+        state_cost: 0.35,
+        ..DistributionSettings::default()
+    };
     StateKeeping::Distributed(settings)
 }
 
@@ -80,9 +85,9 @@ fn answered(keeping: StateKeeping, load: f64, model: ProxyModel) -> f64 {
 #[test]
 fn a_chain_above_its_capacity_carries_most_of_it_where_the_rest_is_refused() {
     for (load, without) in [(1.2, 0.5), (2.0, 0.35)] {
-        let refusing = answered(law(Law::Level), load, ProxyModel::OfServer);
+        let refusing = answered(law(ShareLaw::Level), load, ProxyModel::OfServer);
         assert!(refusing > 0.8, "{load}: {refusing} of the plan");
-        let taking_all = answered(law(Law::Level), load, OF_PAPER);
+        let taking_all = answered(law(ShareLaw::Level), load, OF_PAPER);
         assert!(taking_all < without, "{load}: {taking_all} of the plan where nothing is refused");
     }
 }
@@ -92,7 +97,7 @@ fn a_chain_above_its_capacity_carries_most_of_it_where_the_rest_is_refused() {
 fn what_a_proxy_behind_cannot_carry_is_refused_at_the_entry() {
     const ENDS: u64 = 40;
     let scenario = series([2.0 * STATEFUL, STATEFUL], 1.5 * STATELESS, ENDS);
-    let results = run(&scenario, law(Law::Level), ProxyModel::OfServer);
+    let results = run(&scenario, law(ShareLaw::Level), ProxyModel::OfServer);
     let lately = |series: &Series| series.rate(second(ENDS - 20), second(ENDS));
     let [first, behind] = [0, 1].map(|host: usize| lately(&results.hosts[host].rejected));
     assert!(first > 500.0 && behind < 0.1 * first, "refused: {first} calls/s, {behind} behind");
@@ -114,7 +119,7 @@ fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_no
         delay: Duration::from_millis(400),
         ..LinkFaults::default()
     }];
-    let results = run(&scenario, law(Law::Level), ProxyModel::OfServer);
+    let results = run(&scenario, law(ShareLaw::Level), ProxyModel::OfServer);
     let stream = &results.streams[0];
     let resent = stream.resends.rate(second(ENDS / 2), second(ENDS));
     let refused = stream.outcomes.refused;

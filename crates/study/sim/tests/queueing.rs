@@ -7,7 +7,7 @@
 //! units of the mean service time (one second of simulated time).
 
 use crate::model::{Class, Outcome, Queue, SECOND};
-use sim::engine::{QuantileTable, Spread};
+use sim::engine::{QuantileTable, TimeSpread};
 use sim::stats::{Confidence, Interval, Moments};
 
 const REPLICATIONS: u64 = 12;
@@ -35,7 +35,7 @@ fn agrees(what: &str, interval: Interval, exact: f64, width: f64) {
 }
 
 /// Returns a queue with one class of jobs, at a load of 0 to 1 per worker.
-fn single(load: f64, spread: Spread, workers: usize) -> Queue {
+fn single(load: f64, spread: TimeSpread, workers: usize) -> Queue {
     let class = Class { rate: load * workers as f64, mean: SECOND };
     Queue { classes: vec![class], spread, workers, jobs: if load > 0.85 { 80_000 } else { 30_000 } }
 }
@@ -48,7 +48,7 @@ fn pollaczek_khinchine(load: f64, second_moment: f64) -> f64 {
 #[test]
 fn wait_of_m_m_1_is_distributed_as_it_should() {
     let load: f64 = 0.7;
-    let runs = simulated(&single(load, Spread::Exponential, 1));
+    let runs = simulated(&single(load, TimeSpread::Exponential, 1));
     for at in [0.0, 1.0, 3.0, 8.0] {
         // P(W > t) = ρ exp(-(1 - ρ) t): no wait at all with probability 1 - ρ.
         let exact = load * f64::exp(-(1.0 - load) * at);
@@ -62,13 +62,13 @@ fn wait_of_m_m_1_is_distributed_as_it_should() {
 
 /// A distribution in two parts: three quarters of the services uniformly distributed from 0 to 1, the rest from 1 to 4,
 /// scaled to mean 1 by the table.
-fn measured() -> (Spread, f64) {
+fn measured() -> (TimeSpread, f64) {
     let quantiles = [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 4.0];
     // A quarter of the services is uniform between each pair: mean (a + b) / 2, mean square (a² + ab + b²) / 3.
     let pairs = || quantiles.windows(2).map(|pair| (pair[0], pair[1]));
     let mean = pairs().map(|(a, b)| (a + b) / 8.0).sum::<f64>();
     let square = pairs().map(|(a, b)| (a * a + a * b + b * b) / 12.0).sum::<f64>();
-    (Spread::Measured(QuantileTable::new(&quantiles)), square / (mean * mean))
+    (TimeSpread::Measured(QuantileTable::new(&quantiles)), square / (mean * mean))
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn cobham(classes: &[Class], scatter: f64) -> Vec<f64> {
     waits.collect()
 }
 
-fn priorities_agree(name: &str, classes: &[Class], spread: &Spread, scatter: f64) {
+fn priorities_agree(name: &str, classes: &[Class], spread: &TimeSpread, scatter: f64) {
     let queue = Queue { classes: classes.to_vec(), spread: spread.clone(), workers: 1, jobs: 50_000 };
     let runs = simulated(&queue);
     for (index, exact) in cobham(classes, scatter).into_iter().enumerate() {
@@ -114,7 +114,7 @@ fn mean_waits_of_three_priorities() {
         let messages = Class { rate: 0.6 * scale, mean: SECOND };
         let (measured, scatter) = measured();
         let classes = [timers, rejections, messages];
-        priorities_agree("fixed", &classes, &Spread::Fixed, 1.0);
+        priorities_agree("fixed", &classes, &TimeSpread::Fixed, 1.0);
         priorities_agree("measured", &classes, &measured, scatter);
     }
 }
@@ -131,7 +131,7 @@ fn erlang_c(load: f64, workers: usize) -> f64 {
 #[test]
 fn mean_wait_of_m_m_k() {
     for (workers, load) in [(2, 0.5), (2, 0.9), (4, 0.7), (8, 0.8)] {
-        let interval = mean_wait(&single(load, Spread::Exponential, workers));
+        let interval = mean_wait(&single(load, TimeSpread::Exponential, workers));
         agrees(&format!("M/M/{workers} at {load}"), interval, erlang_c(load, workers), 0.2);
     }
 }
@@ -139,7 +139,7 @@ fn mean_wait_of_m_m_k() {
 #[test]
 fn utilisation_is_the_load() {
     for (workers, load) in [(1, 0.3), (1, 0.9), (4, 0.7)] {
-        let runs = simulated(&single(load, Spread::Exponential, workers));
+        let runs = simulated(&single(load, TimeSpread::Exponential, workers));
         agrees(&format!("utilisation of {workers}"), interval(&runs, |run| run.utilisation), load, 0.03);
     }
 }

@@ -2,7 +2,7 @@
 
 use base::Instant;
 use config::scenario::{Costs, Group, HostFault, LinkFaults, Scenario, Stream, What};
-use distribute::{Law, Settings};
+use distribute::{DistributionSettings, ShareLaw};
 use load::{RandomTime, RateStep};
 use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
 use std::collections::BTreeSet;
@@ -63,8 +63,8 @@ fn all(servers: usize, keeping: StateKeeping) -> NetworkState {
     NetworkState { groups: vec![keeping; servers], model: ProxyModel::OfPaper { trying: false } }
 }
 
-fn distributed(law: Law) -> StateKeeping {
-    StateKeeping::Distributed(Settings { law, delta_c: 10.0, ..Settings::default() })
+fn distributed(law: ShareLaw) -> StateKeeping {
+    StateKeeping::Distributed(DistributionSettings { law, delta_c: 10.0, ..DistributionSettings::default() })
 }
 
 /// Returns the calls whose state was kept by any server, and how many times a call was kept again.
@@ -115,7 +115,7 @@ fn a_call_costs_what_the_paper_measured() {
 fn state_is_kept_exactly_once_where_messages_are_lost_doubled_and_overtaken() {
     let ways: [(usize, &[&[usize]]); 3] =
         [(3, &[&[0, 1, 2]]), (3, &[&[0, 1, 2], &[2, 1, 0]]), (3, &[&[0, 1], &[0, 2]])];
-    for law in [Law::Paper, Law::Level] {
+    for law in [ShareLaw::Paper, ShareLaw::Level] {
         for (servers, paths) in ways {
             let mut scenario = network(servers, paths, 0.9 * STATEFUL);
             let groups = || (0..servers).map(Some).chain([None]);
@@ -155,7 +155,7 @@ fn nothing_is_lost_at_nine_tenths_of_the_optimum_and_nothing_is_left() {
     for (paths, optimum) in ways {
         let servers = paths[0].len();
         let scenario = network(servers, paths, 0.9 * optimum);
-        let results = run_sharing(&scenario, &all(servers, distributed(Law::Level)), 3);
+        let results = run_sharing(&scenario, &all(servers, distributed(ShareLaw::Level)), 3);
         let (calls, completed) = (sum(&results, |it| it.calls), sum(&results, |it| it.outcomes.completed));
         assert_eq!(completed, calls, "{paths:?}");
         assert_eq!((results.calls_left, results.transactions_left), (0, 0), "{paths:?}");
@@ -168,7 +168,7 @@ fn calls_settle_after_a_proxy_restarts() {
         let mut scenario = network(3, &[&[0, 1, 2]], 0.85 * OPTIMUM[2]);
         let (when, down) = (Duration::from_secs(LOAD_ENDS / 2), Duration::from_millis(200));
         scenario.faults = vec![HostFault { group: at, host: 0, at: when, what: What::Restart(down) }];
-        let results = run_sharing(&scenario, &all(3, distributed(Law::Level)), 5);
+        let results = run_sharing(&scenario, &all(3, distributed(ShareLaw::Level)), 5);
         let last = |series: &sim::stats::Series| series.rate(second(LOAD_ENDS - 8), second(LOAD_ENDS));
         let stream = &results.streams[0];
         let (offered, answered) = (last(&stream.offered), last(&stream.answered[0]));
@@ -208,7 +208,8 @@ fn without_marks_state_gets_lost_where_servers_have_no_order_and_with_marks_it_d
         let results = run_sharing(&network(3, paths, 0.93 * OPTIMUM[2]), &all(3, keeping), 3);
         sum(&results, unmarked) as f64 / sum(&results, |stream| stream.calls) as f64
     };
-    let settings = Settings { law: Law::Paper, delta_c: 10.0, ..Settings::default() };
+    let settings =
+        DistributionSettings { law: ShareLaw::Paper, delta_c: 10.0, ..DistributionSettings::default() };
     let (unmarked, marked) = (StateKeeping::Unmarked(settings), StateKeeping::Distributed(settings));
     let (chain, edges): (&[&[usize]], &[&[usize]]) = (&[&[0, 1, 2]], &[&[0, 1, 2], &[2, 1, 0]]);
     let (ordered, disordered) = (without(chain, unmarked), without(edges, unmarked));
@@ -229,7 +230,7 @@ fn requests_that_agents_send_again_are_counted() {
 }
 
 /// Returns the configuration of a proxy that follows a plan, from its node in the output of `sarabande plan --json`.
-fn configured(node: &serde_json::Value) -> Settings {
+fn configured(node: &serde_json::Value) -> DistributionSettings {
     let file = format!(
         "[listen]\nudp = [\"10.0.0.9:5060\"]\n[proxy]\nnext = [\"10.0.0.1\"]\nforward = \"distributed\"\n\
          [distribution]\nneighbours = [\"10.0.0.0/28\"]\nlaw = \"fixed\"\nkeep = {}\n",
@@ -243,7 +244,8 @@ fn configured(node: &serde_json::Value) -> Settings {
 #[test]
 fn a_chain_that_is_configured_by_a_plan_keeps_what_was_planned() {
     for length in [2, 3] {
-        let nodes = (0..length).map(|index| plan::Node::new(format!("server-{index}"), STATELESS, STATEFUL));
+        let nodes =
+            (0..length).map(|index| plan::PlanNode::new(format!("server-{index}"), STATELESS, STATEFUL));
         let path: Vec<usize> = (0..length).collect();
         let topology =
             plan::Topology::of_paths(nodes.collect(), &[(path.clone(), 1.0)], plan::Routing::Fixed);

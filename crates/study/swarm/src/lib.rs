@@ -42,4 +42,4 @@ pub use process::{BalancerState, Shown};
 pub use rule::RunRule;
 pub use run::{Replay, SeedVerdict, replay, run, run_with, total};
 pub use watch::{BalancerWatch, ProcessInput, ProcessRule, ProxyWatch, Sent};
-pub use world::{Counts, Honest, ProcessId, Summary, World, Wrapper};
+pub use world::{Counts, Honest, SiteProcess, Summary, World, Wrapper};

@@ -2,7 +2,7 @@
 
 use balance::Node;
 use base::Flow;
-use node::{Port, Routes, Setup, ShardSettings, Tokens, Topology, node_id};
+use node::{AddressTable, Port, Routes, Setup, ShardSettings, Tokens, node_id};
 use route::{Rule, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ pub fn shard_setup(listeners: &[SocketAddr], names: &[&str], tokens: Tokens) -> 
 
 /// Returns the set-up of a shard with these ports, host names and tokens.
 pub fn shard_setup_of(ports: Vec<Port>, names: &[&str], tokens: Tokens) -> Setup {
-    let topology = Topology::new(ports.into(), names.iter().map(|&name| (name.to_owned(), None)).collect());
+    let topology =
+        AddressTable::new(ports.into(), names.iter().map(|&name| (name.to_owned(), None)).collect());
     Setup::new(topology, ShardSettings::new(tokens, 1_800_000_000))
 }
 

@@ -6,12 +6,13 @@
 //! faulty input for the scanner, stand in that test.
 //!
 //! [`circles`] finds circular dependencies among the files of a crate, [`strays`] finds methods apart from their types,
-//! and [`parameters`] finds tuples and booleans among parameters. [`rules`] compares the pages of `docs/evidence/rfc/`
-//! with the marks in code and tests.
+//! [`parameters`] finds tuples and booleans among parameters, and [`names`] finds types that share a name. [`rules`]
+//! compares the pages of `docs/evidence/rfc/` with the marks in code and tests.
 #![forbid(unsafe_code)]
 
 mod calls;
 pub mod circles;
+pub mod names;
 pub mod parameters;
 mod read;
 mod request;

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use testkit::circles::{circles, circles_with_calls};
+use testkit::names::shared_names;
 use testkit::parameters::{bool_parameters, tuple_parameters};
 use testkit::rules::{Places, compare, find_folder, folder_of};
 use testkit::strays::strays;
@@ -27,6 +28,12 @@ fn files_stand_in_layers() {
         assert_eq!(bool_parameters(name, 2), [""; 0]);
     }
     assert_eq!(tuple_parameters("node"), [""; 0]);
+}
+
+/// A bare name stands for one public type wherever a crate can see it.
+#[test]
+fn public_types_have_names_of_their_own() {
+    assert_eq!(shared_names(), [""; 0]);
 }
 
 /// Every rule has a mark in code and in a test, every mark has a rule, and the page lists the places.

@@ -6,12 +6,12 @@ mod page;
 use super::load::{duration, random};
 use crate::address;
 use crate::{notify, print};
-use ::monitor::{Counts, Latency, Link, Monitor, Pairing, Report, Servers, Settings, file};
+use ::monitor::{Counts, Latency, LinkLayer, Monitor, MonitorSettings, Pairing, Servers, WindowReport, file};
 use anyhow::{Context as _, Result, anyhow, bail};
 use base::{Instant, UnixTime};
 use elastic::estimate;
 use instruments::latency::view::WindowView;
-use instruments::latency::{self, CapacityEstimate, Estimated, Options, Running, Source};
+use instruments::latency::{self, CapacityEstimate, Estimated, MonitorOptions, RunningMonitor, Source};
 use instruments::sender::{Reporting, Telling};
 use page::Shown;
 use std::fmt::Write as _;
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
     /// Largest number of requests that are remembered at a time; each takes up to 64 bytes.
-    #[arg(long, default_value_t = Settings::TABLE, value_name = "REQUESTS")]
+    #[arg(long, default_value_t = MonitorSettings::TABLE, value_name = "REQUESTS")]
     table: usize,
     /// Answer HTTP at this address: `/metrics` for Prometheus, `/api/windows` as JSON, `/healthz` while the monitor
     /// runs.
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn settings(arguments: &Arguments) -> Result<Settings> {
+fn settings(arguments: &Arguments) -> Result<MonitorSettings> {
     let mut servers = arguments.server.clone();
     if servers.is_empty() {
         let port = arguments.port;
@@ -114,7 +114,7 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
             );
         }
     }
-    let mut settings = Settings::new(Servers::new(servers), arguments.pair.clone());
+    let mut settings = MonitorSettings::new(Servers::new(servers), arguments.pair.clone());
     settings.window = arguments.window;
     settings.table = arguments.table;
     settings.key = [random(), random()];
@@ -127,8 +127,8 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
 /// Measures the packets of a file.
 fn read(
     path: &Path,
-    settings: Settings,
-    estimate: Option<estimate::Settings>,
+    settings: MonitorSettings,
+    estimate: Option<estimate::EstimatorSettings>,
     printer: &mut Printer,
 ) -> Result<()> {
     let name = path.display();
@@ -139,12 +139,12 @@ fn read(
     };
     let mut monitor = Monitor::new(settings);
     let mut estimate = estimate.map(CapacityEstimate::new);
-    let mut estimated = |report: &Report| {
+    let mut estimated = |report: &WindowReport| {
         let capacity = estimate.as_mut().map(|estimate| estimate.take(report));
         Estimated { report: *report, capacity }
     };
     let (mut last, mut printed) = (None, Ok(()));
-    let packet = |at: Instant, link: Link, bytes: &[u8]| {
+    let packet = |at: Instant, link: LinkLayer, bytes: &[u8]| {
         // After a failed write there is no reader, and nothing left to do.
         if printed.is_ok() {
             last = last.max(Some(at));
@@ -164,8 +164,8 @@ fn read(
 /// Measures captured packets until a signal ends it.
 async fn watch(
     arguments: &Arguments,
-    settings: Settings,
-    estimate: Option<estimate::Settings>,
+    settings: MonitorSettings,
+    estimate: Option<estimate::EstimatorSettings>,
     printer: &mut Printer,
 ) -> Result<()> {
     let listen = |kind| signal(kind).context("cannot listen for signals");
@@ -177,7 +177,7 @@ async fn watch(
     let telling = reporting.as_ref().map(|to| Telling::start(to, settings.window)).transpose()?;
     let targets = telling.as_ref().map(Telling::targets).unwrap_or_default();
     let shown = Arc::new(Shown::new(&settings, targets));
-    let options = Options {
+    let options = MonitorOptions {
         next_ports: arguments.next_port.clone(),
         write: arguments.write.clone(),
         estimate,
@@ -185,7 +185,7 @@ async fn watch(
     };
     let servers: Vec<_> = settings.servers.addresses().iter().map(ToString::to_string).collect();
     let seen = Arc::clone(&shown);
-    let mut running: Running =
+    let mut running: RunningMonitor =
         latency::start(source, settings, options, move |estimated| seen.add(estimated))?;
     let http = match arguments.listen {
         Some(address) => Some(page::start(address, shown).await?),
@@ -224,7 +224,7 @@ struct Printer {
     has_capacity: bool,
     servers: Vec<SocketAddr>,
     pairing: Pairing,
-    last: Option<Report>,
+    last: Option<WindowReport>,
     unpaired: Unpaired,
 }
 
@@ -241,7 +241,7 @@ impl Unpaired {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Takes a window. Returns `true` once, when it is time for a note.
-    fn take(&mut self, report: &Report, pairing: &Pairing) -> bool {
+    fn take(&mut self, report: &WindowReport, pairing: &Pairing) -> bool {
         let Counts { requests, measured, .. } = report.totals;
         // The final response to an INVITE may come only when the callee answers.
         if self.is_told || measured > 0 || requests == 0 || matches!(pairing, Pairing::Final(_)) {
@@ -254,7 +254,7 @@ impl Unpaired {
 }
 
 impl Printer {
-    fn new(arguments: &Arguments, settings: &Settings, has_capacity: bool) -> Self {
+    fn new(arguments: &Arguments, settings: &MonitorSettings, has_capacity: bool) -> Self {
         Self {
             json: arguments.json,
             milliseconds: settings.window.subsec_nanos() != 0,
@@ -344,7 +344,7 @@ impl Printer {
 }
 
 /// Counts that are not 0 and of interest to an operator.
-fn notable(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
+fn notable(report: &WindowReport) -> impl Iterator<Item = (&'static str, u64)> {
     let usual = ["messages", "requests", "measured", "repeated"];
     let counts = report.counts.all().map(|(name, _, count)| (name, count));
     counts.filter(move |(name, count)| *count > 0 && !usual.contains(name))
@@ -369,7 +369,7 @@ mod tests {
             let report = |second: u64| {
                 let at = |second: u64| Instant::from_millis(1_000 * second);
                 let window = Window { start: at(second), end: at(second + 1), ..Window::default() };
-                Report { window, totals, ..Report::default() }
+                WindowReport { window, totals, ..WindowReport::default() }
             };
             let told = (0..60).filter(|second| unpaired.take(&report(*second), pairing));
             told.collect::<Vec<_>>()
@@ -394,10 +394,10 @@ mod tests {
             max: us(5_000_000),
         };
         let at = |ms: u64| Instant::from_millis(1_700_000_000_000 + ms);
-        let report = Report {
+        let report = WindowReport {
             window: Window { start: at(0), end: at(1_000), count: 20_000, latency: Some(latency) },
             counts: Counts { requests: 20_001, measured: 20_000, unanswered: 1, ..Counts::default() },
-            ..Report::default()
+            ..WindowReport::default()
         };
         let printer = Printer {
             json: false,
@@ -414,8 +414,11 @@ mod tests {
             "22:13:20    20000   0.080   0.120   0.121   0.033   0.250 999.999    5000  unanswered 1"
         );
         assert!(row.split("  unanswered").next().is_some_and(|row| row.len() <= 80));
-        let empty = Report { window: Window { start: at(250), ..Window::default() }, ..Report::default() };
-        let stopped = Report { waiting: 3, oldest: Some(Duration::from_millis(3_100)), ..empty };
+        let empty = WindowReport {
+            window: Window { start: at(250), ..Window::default() },
+            ..WindowReport::default()
+        };
+        let stopped = WindowReport { waiting: 3, oldest: Some(Duration::from_millis(3_100)), ..empty };
         let stopped = Estimated { report: stopped, capacity: None };
         let empty = Estimated { report: empty, capacity: None };
         let printer = Printer { milliseconds: true, ..printer };

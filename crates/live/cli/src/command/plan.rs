@@ -5,7 +5,7 @@ use crate::admin::Exit;
 use crate::print;
 use anyhow::{Context as _, Result, anyhow, bail};
 use config::{scenario, topology};
-use plan::{PathPlan, Plan, PlanError, Rule, Topology, solve, solve_with};
+use plan::{PathPlan, Plan, PlanError, StateRule, Topology, solve, solve_with};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -45,12 +45,12 @@ struct Carried {
 /// Name of the row of the optimum.
 const OPTIMUM: &str = "each node its share";
 
-const RULES: [(Rule, &str); 5] = [
-    (Rule::All, "every node for every call"),
-    (Rule::First, "the node where a call enters"),
-    (Rule::Last, "the node where a call leaves"),
-    (Rule::Optimum, OPTIMUM),
-    (Rule::Nobody, "nobody"),
+const RULES: [(StateRule, &str); 5] = [
+    (StateRule::All, "every node for every call"),
+    (StateRule::First, "the node where a call enters"),
+    (StateRule::Last, "the node where a call leaves"),
+    (StateRule::Optimum, OPTIMUM),
+    (StateRule::Nobody, "nobody"),
 ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -84,7 +84,7 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
     let most = solve(topology)?;
     let carried = RULES.map(|(rule, name)| {
         let load = match rule {
-            Rule::Optimum => Some(most.load),
+            StateRule::Optimum => Some(most.load),
             rule => by_hand(topology, rule)?,
         };
         Ok(Carried { rule: name, load })
@@ -105,7 +105,7 @@ fn answer(topology: &Topology, load: Option<f64>) -> Result<Answer> {
 }
 
 /// The largest load by a rule; `None` if it leaves calls without what they need.
-fn by_hand(topology: &Topology, rule: Rule) -> Result<Option<f64>> {
+fn by_hand(topology: &Topology, rule: StateRule) -> Result<Option<f64>> {
     match solve_with(topology, rule) {
         Ok(plan) => Ok(Some(plan.load)),
         Err(PlanError::NobodyHas(_)) => Ok(None),

@@ -2,7 +2,7 @@
 //! an attacker has all keys but the right one.
 
 use crate::running::{Server, folder, free, until};
-use elastic::update::{Key, Sender};
+use elastic::update::{Key, UpdateSender};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -46,7 +46,7 @@ fn name_server() -> SocketAddr {
 struct Connection {
     reader: BufReader<TcpStream>,
     greeting: String,
-    sender: Sender,
+    sender: UpdateSender,
 }
 
 impl Connection {
@@ -55,13 +55,13 @@ impl Connection {
         let mut reader = BufReader::new(stream);
         let mut greeting = String::new();
         reader.read_line(&mut greeting).expect("it greets");
-        let sender = Sender::greeted(key(with), greeting.trim_end().as_bytes()).expect("a greeting");
+        let sender = UpdateSender::greeted(key(with), greeting.trim_end().as_bytes()).expect("a greeting");
         Self { reader, greeting, sender }
     }
 
     /// Returns the answer to an update. The name is sent as it is.
     fn tell(&mut self, server: &str, capacity: f64) -> String {
-        let update = self.sender.update(&elastic::update::Server::Name(server.to_owned()), capacity);
+        let update = self.sender.update(&elastic::update::ServerName::Name(server.to_owned()), capacity);
         self.reader.get_mut().write_all(update.as_bytes()).expect("it is open");
         let mut answer = String::new();
         self.reader.read_line(&mut answer).expect("it answers");

@@ -6,7 +6,7 @@ use crate::raw::{RawAccess, RawConfig, RawListener};
 use crate::report::Report;
 use crate::setting::{Item, Setting};
 use base::Rate;
-use route::{Access, Network, RateSettings, Refusal, SourceLimit};
+use route::{Access, AccessRefusal, Network, RateSettings, SourceLimit};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Bits of IPv4 and IPv6 networks within which one sender can choose its address.
@@ -38,7 +38,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Acc
 /// The access to each listener of a transport: by its own lists, or else by `[access]`.
 fn of_listeners<const PORT: u16>(
     listeners: &[Item<RawListener<PORT>>],
-    (general, refusal): (&Option<Access>, Refusal),
+    (general, refusal): (&Option<Access>, AccessRefusal),
     report: &mut Report<'_>,
 ) -> Vec<Option<Access>> {
     let of = |Item(RawListener { allow, deny, .. }): &Item<RawListener<PORT>>| {
@@ -49,7 +49,7 @@ fn of_listeners<const PORT: u16>(
 }
 
 impl Lists<'_> {
-    pub(super) fn read(&self, refusal: Refusal, report: &mut Report<'_>) -> Option<Access> {
+    pub(super) fn read(&self, refusal: AccessRefusal, report: &mut Report<'_>) -> Option<Access> {
         let (allow, deny) = (networks(self.allow), networks(self.deny));
         match Access::new(&allow, &deny, refusal) {
             Ok(access) => Some(access),
@@ -109,7 +109,11 @@ fn rates(config: &RawConfig, report: &mut Report<'_>) -> Option<RateSettings> {
         network: limit(network?, NETWORK),
         exempt,
         // Never 403: a source that is only too fast may retry later.
-        refusal: if refuse.value()? == Refusal::Silence { Refusal::Silence } else { Refusal::Unavailable },
+        refusal: if refuse.value()? == AccessRefusal::Silence {
+            AccessRefusal::Silence
+        } else {
+            AccessRefusal::Unavailable
+        },
         counts_copies: is_default,
     })
 }

@@ -14,7 +14,7 @@ use crate::setting::Setting;
 use crate::structure::join;
 use crate::typed::{Admin, CapacityConfig, PoolConfig};
 use control::Address;
-use elastic::update::{Key, Keys, Server};
+use elastic::update::{Key, ServerName, UpdateKeys};
 
 /// Name of the key for all servers without one of their own.
 const ALL: &str = "*";
@@ -38,12 +38,12 @@ pub(super) fn check(
         report.conflict(setting, "the admin interface listens there (`admin.listen`); choose another port");
     }
     let keys = keys(raw, pools, directory, report);
-    let from = Lists { allow: &raw.from, deny: &[] }.read(::route::Refusal::Silence, report);
+    let from = Lists { allow: &raw.from, deny: &[] }.read(::route::AccessRefusal::Silence, report);
     Some(CapacityConfig { listen: listen?, keys: Arc::new(keys), from: from? })
 }
 
 /// Returns the keys by server. No two may be equal, so that the holder of a key can report for one server only.
-fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut Report<'_>) -> Keys {
+fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut Report<'_>) -> UpdateKeys {
     if raw.keys.is_empty() {
         let remedy = "expected the key of each server, which its monitor has, too: [capacity.keys] with \"10.0.0.1\" = { file = \
                       \"sip1.key\" }, each file with 16 bytes as 32 hex digits or in base64; make each with \
@@ -58,7 +58,7 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
     let (of_all, mut given): (Vec<_>, Vec<_>) = read.partition(|(_, name, _)| *name == ALL);
     let shared = of_all.into_iter().find_map(|(.., key)| key);
     given.sort_by_key(|(path, ..)| report.place(path));
-    let mut own: BTreeMap<Server, (String, Option<[u8; 16]>)> = BTreeMap::new();
+    let mut own: BTreeMap<ServerName, (String, Option<[u8; 16]>)> = BTreeMap::new();
     for (path, name, key) in given {
         let server = match server(name, pools) {
             Ok(server) => server,
@@ -82,14 +82,14 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
         own.insert(server, (path, key));
     }
     let own = own.into_iter().filter_map(|(server, (_, key))| Some((server, Key::new(&key?)))).collect();
-    Keys { shared: shared.map(|key| Key::new(&key)), own }
+    UpdateKeys { shared: shared.map(|key| Key::new(&key)), own }
 }
 
 /// Returns the server with this name. An address may be one that the DNS has for the name of a member.
 ///
 /// # Errors
 /// The name is no member, or a member that a monitor cannot name. The text is the remedy.
-fn server(name: &str, pools: &[PoolConfig]) -> Result<Server, String> {
+fn server(name: &str, pools: &[PoolConfig]) -> Result<ServerName, String> {
     if KeyText::read(&name.into()).is_ok() {
         return Err("an entry has the key first: write \"10.0.0.1\" = \"KEY\", with the server that it is of before it".to_owned());
     }
@@ -107,7 +107,7 @@ fn server(name: &str, pools: &[PoolConfig]) -> Result<Server, String> {
         return Err(format!("expected a member as a pool has it{such}; no pool has this one"));
     }
     match address {
-        Address::Socket(peer) => Ok(Server::Address(peer.address)),
+        Address::Socket(peer) => Ok(ServerName::Address(peer.address)),
         name => name.to_string().parse().map_err(|_| {
             "monitors name servers without a transport: expected the address of this one, which its monitor gives with --as"
                 .to_owned()

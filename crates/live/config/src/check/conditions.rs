@@ -8,7 +8,7 @@ use crate::setting::{Listed, Setting, Several};
 use crate::structure::join;
 use crate::typed::Listen;
 use base::Transport;
-use route::{Conditions, Field, MethodName, Network, Part, Pattern, Place, Regex};
+use route::{Conditions, Field, MethodName, Network, Part, Pattern, Regex, UriPlace};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -37,12 +37,12 @@ pub(super) fn check(
     let transports = transports(raw, listen, report);
     let mut texts = Vec::new();
     for (key, place, part, raw) in [
-        ("user", Place::RequestUri, Part::User, &raw.user),
-        ("host", Place::RequestUri, Part::Host, &raw.host),
-        ("from_user", Place::From, Part::User, &raw.from_user),
-        ("from_host", Place::From, Part::Host, &raw.from_host),
-        ("to_user", Place::To, Part::User, &raw.to_user),
-        ("to_host", Place::To, Part::Host, &raw.to_host),
+        ("user", UriPlace::RequestUri, Part::User, &raw.user),
+        ("host", UriPlace::RequestUri, Part::Host, &raw.host),
+        ("from_user", UriPlace::From, Part::User, &raw.from_user),
+        ("from_host", UriPlace::From, Part::Host, &raw.from_host),
+        ("to_user", UriPlace::To, Part::User, &raw.to_user),
+        ("to_host", UriPlace::To, Part::Host, &raw.to_host),
     ] {
         if let Some(raw) = raw {
             texts_of(&join(path, key), &Field::Uri(place, part), raw, Some, &mut texts, report);

@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::setting::Setting;
 use crate::typed::{PoolConfig, RegistrarConfig};
 use control::Address;
-use distribute::{Law, Load, Settings};
+use distribute::{DistributionSettings, ShareLaw, UtilisationSource};
 use node::Distribution;
 use route::{Forward, Network, Origin};
 use std::net::SocketAddr;
@@ -55,19 +55,19 @@ pub(super) fn check(
     }
     let (high, low) = levels(table, report)?;
     let law = table.law.value()?;
-    if table.keep.is_set() && law != Law::Fixed {
+    if table.keep.is_set() && law != ShareLaw::Fixed {
         report.conflict(
             &table.keep,
             "only a fixed share is set by hand; add `law = \"fixed\"`, or remove this key",
         );
     }
-    if table.delta_c.is_set() && law != Law::Paper {
+    if table.delta_c.is_set() && law != ShareLaw::Paper {
         report
             .conflict(&table.delta_c, "it belongs to another law; add `law = \"paper\"`, or remove this key");
     }
     let load = load(table, report)?;
     let dialogs = shares_out(Shared::Dialog);
-    let settings = Settings {
+    let settings = DistributionSettings {
         law,
         load,
         keep: table.keep.value()?,
@@ -176,15 +176,15 @@ fn levels(table: &RawDistribution, report: &mut Report<'_>) -> Option<(f64, f64)
 }
 
 /// How the utilisation of the proxy is determined.
-fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<Load> {
+fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<UtilisationSource> {
     match (&table.stateful, &table.stateless) {
-        (None, None) => Some(Load::Measured),
+        (None, None) => Some(UtilisationSource::Measured),
         (Some(with), Some(without)) => {
             let (stateful, stateless) = (with.value()?, without.value()?);
             if stateless < stateful {
                 report.conflict(without, "expected `stateless` to be at least `stateful`");
             }
-            Some(Load::Computed { stateful, stateless })
+            Some(UtilisationSource::Computed { stateful, stateless })
         }
         (Some(one), None) | (None, Some(one)) => {
             let remedy = "how busy the proxy is is computed from both `stateful` and `stateless`; add the other one, or remove \

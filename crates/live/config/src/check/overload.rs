@@ -6,7 +6,7 @@ use crate::raw::RawOverload;
 use crate::report::Report;
 use crate::scenario::ScenarioLocal;
 use crate::setting::given;
-use ::overload::hop::Law;
+use ::overload::hop::ReceiverLaw;
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::RetryAfterSettings;
 use ::overload::{FeedbackLaw, LocalLaw, OverloadSettings, Scope, Triage};
@@ -43,9 +43,9 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
     let (feedback, scope) = match feedback {
         FeedbackName::None => (FeedbackLaw::None, Scope::NewRequests),
         FeedbackName::Loss => {
-            (FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default())), Scope::AllRequests)
+            (FeedbackLaw::Hop(ReceiverLaw::Loss(occupancy::OccupancySettings::default())), Scope::AllRequests)
         }
-        FeedbackName::Rate => (FeedbackLaw::Hop(Law::Rate), Scope::AllRequests),
+        FeedbackName::Rate => (FeedbackLaw::Hop(ReceiverLaw::Rate), Scope::AllRequests),
     };
     let laws = OverloadSettings { local, triage, feedback, scope, ..OverloadSettings::default() };
     Some(OverloadControl { laws, neighbours: networks(&raw.neighbours).into() })

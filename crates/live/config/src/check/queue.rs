@@ -4,8 +4,8 @@ use crate::kind::{QueueRules, show};
 use crate::raw::{InviteTimeout, RawQueue};
 use crate::report::Report;
 use crate::setting::Setting;
-use elastic::estimate::{Law, Settings};
-use elastic::queue::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
+use elastic::estimate::{CapacityLaw, EstimatorSettings};
+use elastic::queue::{Accrual, LengthSettings, MemberChoice, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup};
 use route::{Fork, Forward};
 use std::time::Duration;
@@ -67,9 +67,13 @@ pub(super) fn check(
     }
     let wait = wait?;
     let (law, accrual, choice, overflow) = match rules.map(Setting::value) {
-        None => (Law::Proven, Accrual::Answers { most: capacity? }, Choice::Tlwl, usual.overflow),
+        None => {
+            (CapacityLaw::Proven, Accrual::Answers { most: capacity? }, MemberChoice::Tlwl, usual.overflow)
+        }
         Some(rules) => match rules? {
-            QueueRules::Smace => (Law::Smace, Accrual::PerSecond, Choice::MostRoom, Overflow::Drop),
+            QueueRules::Smace => {
+                (CapacityLaw::Smace, Accrual::PerSecond, MemberChoice::MostRoom, Overflow::Drop)
+            }
         },
     };
     let settings = QueueSettings {
@@ -80,7 +84,8 @@ pub(super) fn check(
         choice,
         ..usual
     };
-    let capacity = Settings { threshold: threshold?, maximum: capacity?, law, ..Settings::default() };
+    let capacity =
+        EstimatorSettings { threshold: threshold?, maximum: capacity?, law, ..EstimatorSettings::default() };
     Some(QueueSetup { settings, source: source?, capacity })
 }
 

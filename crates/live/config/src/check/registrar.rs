@@ -11,7 +11,7 @@ use crate::setting::Setting;
 use crate::typed::{Listen, RegistrarConfig, StorePlace, UsersPlace};
 use digest_auth::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer, UriRule};
 use node::{AuthenticationSettings, RegistrarSettings};
-use route::{Conditions, Field, Forward, Origin, Part, Pattern, Place as Uri, Rule, Target};
+use route::{Conditions, Field, Forward, Origin, Part, Pattern, Rule, Target, UriPlace};
 
 /// URL schemes that the client of the store supports.
 const REDIS: [&str; 7] = ["redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix", "unix"];
@@ -32,7 +32,7 @@ pub(super) fn check(
     let forward = raw.forward.value();
     let trusted = super::access::networks(&raw.trusted).into();
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
-    let registrar = location::Settings {
+    let registrar = location::RegistrationSettings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
         // All domains share one realm: a user has an address of this name in each of them.
         shared_realm: Some(realm.as_bytes().into()),
@@ -41,7 +41,7 @@ pub(super) fn check(
     let uri = UriRule::Hosts(hosts(&domains, listen));
     let algorithms = offer?;
     let offer = algorithms.clone().unwrap_or_else(|| Offer::of(Algorithm::Md5));
-    let digest = digest_auth::Settings { offer, uri, ..digest_auth::Settings::new(realm.as_bytes()) };
+    let digest = digest_auth::AuthSettings { offer, uri, ..digest_auth::AuthSettings::new(realm.as_bytes()) };
     let nonces = NonceSettings { lifetime: raw.nonce_lifetime.value()?, scope: NonceScope::Source };
     let authentication = AuthenticationSettings { digest, nonces, bans: BanSettings::default() };
     let users = users.map_or(Some(None), |users| users.map(Some))?;
@@ -87,7 +87,7 @@ fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
 }
 
 /// Limits of registrations, without the domains.
-fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Settings> {
+fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::RegistrationSettings> {
     let shortest = raw.expires_min.value();
     let longest = raw.expires_max.value();
     let usual = raw.expires_default.value();
@@ -96,14 +96,14 @@ fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Set
         let remedy = "expected a time from `expires_min` to `expires_max`; change one of the three";
         report.conflict(&raw.expires_default, remedy);
     }
-    Some(location::Settings {
+    Some(location::RegistrationSettings {
         expires_min: secs(shortest),
         expires_default: secs(usual),
         expires_max: secs(longest),
         contacts_max: raw.max_contacts.value()? as usize,
         reach: raw.reach.value()?,
         path: raw.path.value()?,
-        ..location::Settings::default()
+        ..location::RegistrationSettings::default()
     })
 }
 
@@ -173,7 +173,7 @@ pub(super) fn usual_rules(registrar: &RegistrarConfig) -> Vec<Rule> {
         name: "users".to_owned(),
         conditions: Conditions {
             origin: Origin::Anyone,
-            texts: vec![(Field::Uri(Uri::RequestUri, Part::Host), hosts)],
+            texts: vec![(Field::Uri(UriPlace::RequestUri, Part::Host), hosts)],
             ..Conditions::default()
         },
         authenticate: registrar.users.is_some(),

@@ -13,8 +13,8 @@ use crate::structure::join;
 use crate::typed::{Listen, PoolConfig, PoolOrigin};
 use control::MemberSettings;
 use route::{
-    Answer, BudgetSettings, Choice, Failover, Forward, INVITE_TIMEOUT, Origin, Outcome, Pools, Reason,
-    Refusal, Rule, Table, Target,
+    AccessRefusal, Answer, BudgetSettings, Failover, FailoverCause, Forward, INVITE_TIMEOUT, Origin, Pools,
+    Reason, Rule, Table, Target, TargetPool,
 };
 
 /// Most routes, so that their indexes stay short.
@@ -27,7 +27,7 @@ pub(super) struct Around<'c> {
     /// Names of all pools that a route may name, including wrong ones.
     pub(super) names: Vec<String>,
     /// `refuse` of `[access]`.
-    pub(super) refusal: Refusal,
+    pub(super) refusal: AccessRefusal,
     /// Whether there is a `[registrar]`.
     pub(super) has_registrar: bool,
     /// Whether it has `users`.
@@ -273,9 +273,9 @@ fn choices(
     raw: &Listed<Text, RawChoice, Item<RawChoice>>,
     names: &[String],
     report: &mut Report<'_>,
-) -> Option<Vec<Choice>> {
+) -> Option<Vec<TargetPool>> {
     let path = join(path, "pool");
-    let mut found: Vec<Choice> = Vec::new();
+    let mut found: Vec<TargetPool> = Vec::new();
     let mut is_right = true;
     let mut add = |choice: Option<(u16, &Setting<Text>, u16, f64)>, report: &mut Report<'_>| {
         let Some((pool, setting, priority, weight)) = choice else {
@@ -288,7 +288,7 @@ fn choices(
                 "expected each pool once; remove this one, or give the first more `weight`",
             );
         }
-        found.push(Choice { pool, priority, weight });
+        found.push(TargetPool { pool, priority, weight });
     };
     match raw {
         Listed::One(setting) => {
@@ -358,7 +358,7 @@ fn failover(route: &RawRoute) -> Option<Failover> {
 }
 
 /// Reports pools of one route that forward in different ways.
-fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mut Report<'_>) {
+fn check_alike(path: &str, choices: &[TargetPool], pools: &[PoolConfig], report: &mut Report<'_>) {
     let mut all = choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
     let Some(first) = all.next() else { return };
     if let Some(other) = all.find(|pool| pool.settings.service != first.settings.service) {
@@ -375,7 +375,7 @@ fn check_alike(path: &str, choices: &[Choice], pools: &[PoolConfig], report: &mu
 fn check_failover(
     path: &str,
     raw: &RawRoute,
-    choices: &[Choice],
+    choices: &[TargetPool],
     pools: &[PoolConfig],
     report: &mut Report<'_>,
 ) {
@@ -387,7 +387,7 @@ fn check_failover(
         return;
     }
     // A wrong pool is missing in the list.
-    let is_stateless = |choice: &Choice| {
+    let is_stateless = |choice: &TargetPool| {
         pools
             .get(usize::from(choice.pool))
             .is_some_and(|pool| pool.settings.service.forward() == Forward::Stateless)
@@ -396,7 +396,7 @@ fn check_failover(
         return;
     }
     for setting in raw.failover.on.iter().filter(|setting| setting.is_set()) {
-        if setting.value().is_some_and(Outcome::was_sent) {
+        if setting.value().is_some_and(FailoverCause::was_sent) {
             let remedy = "only a pool with forward = \"transaction\" keeps what it sent, and can send it elsewhere; set that, or \
                           remove this";
             report.conflict(setting, remedy);

@@ -10,11 +10,11 @@ use crate::typed::{DriverName, Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
 use digest_auth::Algorithm;
-use distribute::Law;
+use distribute::ShareLaw;
 use location::{PathRule, Reach};
 use node::{CapacitySource, LargeRequests};
 use overload::member::MemberLaw;
-use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
+use route::{AccessRefusal, Dialogs, FailoverCause, Fork, Forward, Origin};
 
 /// A type whose values have names in the file.
 pub(crate) trait Names: Copy + PartialEq + 'static {
@@ -131,7 +131,7 @@ impl Names for Shared {
     ];
 }
 
-impl Names for Law {
+impl Names for ShareLaw {
     const NAMES: &'static [(&'static str, Self)] =
         &[("level", Self::Level), ("paper", Self::Paper), ("fixed", Self::Fixed)];
 }
@@ -204,7 +204,7 @@ impl Names for TransportName {
     ];
 }
 
-impl Names for Outcome {
+impl Names for FailoverCause {
     const NAMES: &'static [(&'static str, Self)] = &[
         ("dead", Self::NoneAlive),
         ("full", Self::Full),
@@ -213,7 +213,7 @@ impl Names for Outcome {
     ];
 }
 
-impl Names for RouteRefusal {
+impl Names for AccessRefusal {
     const NAMES: &'static [(&'static str, Self)] =
         &[("403", Self::Forbidden), ("503", Self::Unavailable), ("silence", Self::Silence)];
 }
@@ -254,12 +254,12 @@ impl Names for FeedbackName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use route::Refusal as Refused;
+    use route::AccessRefusal;
 
     #[test]
     fn a_name_is_exact_and_a_near_one_is_offered() {
-        assert_eq!(Choice::<Refused>::read(&"403".into()), Ok(Refused::Forbidden));
-        assert_eq!(Choice::<Refused>::read(&403.into()).unwrap_err().meant.as_deref(), Some("\"403\""));
+        assert_eq!(Choice::<AccessRefusal>::read(&"403".into()), Ok(AccessRefusal::Forbidden));
+        assert_eq!(Choice::<AccessRefusal>::read(&403.into()).unwrap_err().meant.as_deref(), Some("\"403\""));
         assert_eq!(
             Choice::<PolicyName>::read(&"TLWL".into()).unwrap_err().meant.as_deref(),
             Some("\"tlwl\"")

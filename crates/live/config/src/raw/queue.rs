@@ -2,7 +2,7 @@
 
 use crate::kind::{CallRate, Choice, Fine, QueueRules, SECOND, Time};
 use crate::setting::Setting;
-use elastic::estimate::Settings;
+use elastic::estimate::EstimatorSettings;
 use elastic::queue::QueueSettings;
 use node::CapacitySource;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LONGEST_THRESHOLD: u64 = 10_000_000_000;
 const THRESHOLD: Duration = Duration::from_millis(10);
 
 table! {
-    let (settings, capacity) = (QueueSettings::default(), Settings::default());
+    let (settings, capacity) = (QueueSettings::default(), EstimatorSettings::default());
 
     /// A queue in front of the pool: new calls wait until a member has room for them. Other requests of a call go to
     /// its member at once. The queue replaces `policy` for INVITEs that begin calls. It is the front-end queue of the

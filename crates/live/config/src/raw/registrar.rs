@@ -13,7 +13,7 @@ use route::Forward;
 pub(crate) const NONCE_LIFETIME: Duration = Duration::from_mins(5);
 
 table! {
-    let usual = location::Settings::default();
+    let usual = location::RegistrationSettings::default();
     let secs = |secs: u32| Duration::from_secs(secs.into());
 
     /// The users of your domains. Phones register here (REGISTER), and requests to a user go to the registered

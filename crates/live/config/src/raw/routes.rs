@@ -10,7 +10,7 @@ use crate::kind::{
 use crate::raw::InviteTimeout;
 use crate::setting::{Entry, Item, Listed, Setting, Several, Short};
 use crate::table::REQUIRED;
-use route::{BudgetSettings, Failover, Origin, Outcome, Refusal};
+use route::{AccessRefusal, BudgetSettings, Failover, FailoverCause, Origin};
 
 /// Default of `per_address`: a tenth of what a thread serves. It is far above the rate of a phone, or of a few hundred
 /// behind one address that all register at once.
@@ -147,7 +147,7 @@ table! {
         /// `"dead"`: no member takes calls. `"full"`: all members are at their limits, or the queue of the pool is full
         /// or did not find a member in time. `"503"`: a member answered 503. `"timeout"`: a member did not answer at
         /// all, or cannot be reached. Remove a reason if the next pool costs more than a lost call.
-        on: Vec<Setting<Choice<Outcome>>> = Outcome::ALL.into(),
+        on: Vec<Setting<Choice<FailoverCause>>> = FailoverCause::ALL.into(),
         /// Most pools that a request is sent to, the first included. Set it lower if callers should not wait for many
         /// pools.
         attempts: Setting<Count<1, 16>> = attempts.into(),
@@ -166,7 +166,7 @@ table! {
         /// Response to refused requests, also to those that a list of a listener or of a route refuses: a status, or
         /// none (`"silence"`). A source above `rate` gets 503, or none with `"silence"`. Choose `"silence"` against
         /// scanners.
-        refuse: Setting<Choice<Refusal>> = Refusal::default(),
+        refuse: Setting<Choice<AccessRefusal>> = AccessRefusal::default(),
         rate: RawRate,
     }
 

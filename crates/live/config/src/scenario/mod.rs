@@ -31,7 +31,7 @@ use std::path::Path;
 pub use self::balancer::{BalancerSettings, Ties};
 pub use self::overload::{Overload, ScenarioFeedback, ScenarioLocal};
 pub use crate::change::Value;
-pub use outlook::Outlook;
+pub use outlook::ScenarioOutlook;
 pub use reference::reference;
 pub use typed::*;
 

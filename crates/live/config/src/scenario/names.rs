@@ -1,6 +1,6 @@
 //! Names of choices in a scenario.
 
-use super::typed::{Discard, Select};
+use super::typed::{Select, TcpDiscard};
 use super::{ScenarioFeedback, ScenarioLocal, Ties};
 use crate::kind::Names;
 use ::overload::RejectAt;
@@ -42,7 +42,7 @@ impl Names for Ties {
     const NAMES: &'static [(&'static str, Self)] = &[("turns", Self::Turns), ("random", Self::Random)];
 }
 
-impl Names for Discard {
+impl Names for TcpDiscard {
     const NAMES: &'static [(&'static str, Self)] = &[("any", Self::Any), ("new-calls", Self::NewCalls)];
 }
 

@@ -8,7 +8,7 @@ use load::RateStep;
 
 /// A scenario in one line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outlook {
+pub struct ScenarioOutlook {
     /// Hosts of all groups.
     pub hosts: usize,
     /// Streams of calls.
@@ -22,7 +22,7 @@ pub struct Outlook {
 
 impl Scenario {
     /// Returns the load of the hosts at the peak.
-    pub fn outlook(&self) -> Outlook {
+    pub fn outlook(&self) -> ScenarioOutlook {
         let groups = self.groups.iter().enumerate().filter(|(_, group)| !group.capacities.is_empty());
         let busy = |(index, group): (usize, &Group)| {
             // Calls pass a host, or are looked up in it for a host that they pass.
@@ -30,7 +30,7 @@ impl Scenario {
             let passes = |stream: &Stream| stream.path.iter().filter(is_used).count() as f64;
             (group.name.clone(), self.peak(passes) / group.capacities.iter().sum::<f64>())
         };
-        Outlook {
+        ScenarioOutlook {
             hosts: self.groups.iter().map(|group| usize::from(group.count)).sum(),
             streams: self.streams.len(),
             rate: self.peak(|_| 1.0),
@@ -74,7 +74,7 @@ fn along(load: &[RateStep], next: usize, at: Duration) -> f64 {
     }
 }
 
-impl fmt::Display for Outlook {
+impl fmt::Display for ScenarioOutlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |count| if count == 1 { "" } else { "s" };
         write!(f, "{} host{}, ", self.hosts, plural(self.hosts))?;
@@ -97,7 +97,7 @@ fn round(rate: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn outlook(second: &str) -> Outlook {
+    fn outlook(second: &str) -> ScenarioOutlook {
         let text = format!(
             "[host.edge]\ncapacity = [100, 60]\n[host.core]\ncapacity = 160\n[host.free]\ncapacity = \"unlimited\"\n\
              [calls.a]\npath = [\"edge\", \"core\", \"edge\"]\nload = [{{ at = \"0s\", rate = 40, ramp = true }}, \

@@ -1,6 +1,6 @@
 //! Overload control of a host: its settings in the scenario, and those of its guard.
 
-use ::overload::hop::Law;
+use ::overload::hop::ReceiverLaw;
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::{self, During};
 use ::overload::{OverloadSettings, RejectAt, RejectState, Triage};
@@ -102,10 +102,10 @@ impl Overload {
             local: self.local(buffer),
             feedback: match self.feedback {
                 ScenarioFeedback::None => ::overload::FeedbackLaw::None,
-                ScenarioFeedback::HopByHop => ::overload::FeedbackLaw::Hop(Law::Loss(occupancy)),
+                ScenarioFeedback::HopByHop => ::overload::FeedbackLaw::Hop(ReceiverLaw::Loss(occupancy)),
                 ScenarioFeedback::EndToEnd => ::overload::FeedbackLaw::EndToEnd,
-                ScenarioFeedback::Rate => ::overload::FeedbackLaw::Hop(Law::Rate),
-                ScenarioFeedback::Window => ::overload::FeedbackLaw::Hop(Law::Window),
+                ScenarioFeedback::Rate => ::overload::FeedbackLaw::Hop(ReceiverLaw::Rate),
+                ScenarioFeedback::Window => ::overload::FeedbackLaw::Hop(ReceiverLaw::Window),
             },
             reject_at: self.reject,
             reject_state: if stateful { RejectState::Stateful } else { RejectState::Stateless },

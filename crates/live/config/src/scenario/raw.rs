@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::names::{RoleName, ServiceName};
-use super::typed::{Costs, Discard, Group, RunSettings, Select, Stream};
+use super::typed::{Costs, Group, RunSettings, Select, Stream, TcpDiscard};
 use super::{BalancerSettings, Overload, ScenarioFeedback, ScenarioLocal, Ties};
 use crate::document::{self, FileKind};
 use crate::kind::{
@@ -106,7 +106,7 @@ table! {
         buffer: Setting<Count<1, 1_000_000>> = buffer,
         /// Messages over TCP that a full buffer drops: `any`, or only `new-calls`, while all others wait beyond the
         /// limit (Overload paper, section V-D). Messages over UDP are always dropped. Only for a proxy.
-        discard: Setting<Choice<Discard>> = discard,
+        discard: Setting<Choice<TcpDiscard>> = discard,
         /// Transport between these hosts and other hosts. With UDP requests are retransmitted.
         transport: Setting<Choice<Transport>> = transport,
         /// Share of the processor that other programs take.

@@ -99,7 +99,7 @@ pub struct Costs {
     /// absorbs it on arrival, as `load::Answerer` does: it does not wait and takes no room in the buffer.
     pub repeat_work: f64,
     /// Distribution of service times around these means.
-    pub service: Service,
+    pub service: ServiceTimes,
     /// Additional costs of operations of the ledger, by name; absent ones cost nothing.
     pub operations: Vec<(&'static str, Duration)>,
 }
@@ -116,7 +116,7 @@ impl Default for Costs {
             reject_ack: Duration::from_millis(1),
             invite_work: INVITE_WORK,
             repeat_work: 0.0,
-            service: Service::Deterministic,
+            service: ServiceTimes::Deterministic,
             operations: Vec::new(),
         }
     }
@@ -132,7 +132,7 @@ impl Costs {
 
 /// Distribution of service times.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Service {
+pub enum ServiceTimes {
     /// Always the mean.
     Deterministic,
     /// Exponential.
@@ -157,7 +157,7 @@ pub struct Group {
     /// Messages from outside that may wait (B of section IV-A).
     pub buffer: u32,
     /// Messages from connections that a proxy drops if its buffer is full.
-    pub discard: Discard,
+    pub discard: TcpDiscard,
     /// How a proxy chooses among the next hosts.
     pub select: Select,
     /// Transport between this host and other hosts: UDP or TCP.
@@ -186,7 +186,7 @@ impl Default for Group {
             capacities: Vec::new(),
             workers: 1,
             buffer: BUFFER,
-            discard: Discard::default(),
+            discard: TcpDiscard::default(),
             select: Select::Random,
             transport: Transport::default(),
             overload: Overload::default(),
@@ -237,7 +237,7 @@ pub enum HostRole {
 
 /// Messages over TCP that a proxy drops if its buffer is full. Messages over UDP are always dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Discard {
+pub enum TcpDiscard {
     /// Any message.
     #[default]
     Any,

@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::report::Report;
 use crate::setting::{Listed, Setting};
 use crate::structure::{in_order, join};
-use plan::{Link, Node, Routing, Topology, TopologyError, Visit};
+use plan::{PlanNode, Routing, Topology, TopologyError, TopologyLink, Visit};
 
 /// Largest error of shares that should add up to 1, as in `plan`.
 const SHARE_ERROR: f64 = 0.0015;
@@ -77,7 +77,7 @@ fn node(
     raw: &RawNode,
     authentication: Option<bool>,
     report: &mut Report<'_>,
-) -> Option<Node> {
+) -> Option<PlanNode> {
     let stateless = raw.stateless.as_ref().map(Setting::value);
     if stateless.is_none() {
         let remedy = "expected calls a second that it carries without state: stateless = 5700";
@@ -99,7 +99,7 @@ fn node(
     if let (Some(setting), Some(false)) = (&raw.authenticating, authentication) {
         report.conflict(setting, "expected `network.authentication = true` with this key, or neither");
     }
-    Some(Node {
+    Some(PlanNode {
         name: name.to_owned(),
         stateless: stateless?,
         stateful: stateful?,
@@ -140,7 +140,7 @@ fn visit(
     }
     let equal = |found: Vec<Option<usize>>| {
         let share = (1.0 - exit.flatten().unwrap_or(0.0)) / found.len() as f64;
-        found.into_iter().map(|to| Some(Link { to: to?, share })).collect::<Option<Vec<_>>>()
+        found.into_iter().map(|to| Some(TopologyLink { to: to?, share })).collect::<Option<Vec<_>>>()
     };
     let next = match &raw.next {
         None => {
@@ -181,7 +181,7 @@ fn with_shares(
     exit: f64,
     names: &[&str],
     report: &mut Report<'_>,
-) -> Option<Vec<Link>> {
+) -> Option<Vec<TopologyLink>> {
     let path = join(path, "next");
     let mut ways = Vec::new();
     for (name, setting) in shares {
@@ -190,7 +190,7 @@ fn with_shares(
         if to.is_none() {
             report.key_problem(&join(&path, name), unknown(name, names));
         }
-        ways.push(to.zip(share).map(|(to, share)| Link { to, share }));
+        ways.push(to.zip(share).map(|(to, share)| TopologyLink { to, share }));
     }
     let mut ways = ways.into_iter().collect::<Option<Vec<_>>>()?;
     let of_ways = ways.iter().map(|way| way.share).sum::<f64>();
@@ -280,7 +280,7 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
         let last = visits.len() + raw.nodes.len();
         for (place, setting) in raw.nodes.iter().enumerate() {
             let to = visits.len() + 1;
-            let next = if to < last { vec![Link { to, share: 1.0 }] } else { Vec::new() };
+            let next = if to < last { vec![TopologyLink { to, share: 1.0 }] } else { Vec::new() };
             let entry = if place == 0 { share.unwrap_or(0.0) } else { 0.0 };
             let node = find(setting, names, report);
             good &= node.is_some();

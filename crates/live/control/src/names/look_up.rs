@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 /// A question to the DNS.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Question {
+pub enum DnsQuestion {
     /// The A and AAAA records of a name.
     Addresses {
         /// The name.
@@ -94,7 +94,7 @@ impl DnsQuery {
 
 /// A record in an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Record {
+pub enum DnsRecord {
     /// An A or AAAA record.
     Address(IpAddr),
     /// An SRV record.
@@ -142,7 +142,7 @@ impl PointerRecord {
 }
 
 /// Answer to a query: the records, which may be none, or an error.
-type Answer = Result<Vec<Record>, String>;
+type Answer = Result<Vec<DnsRecord>, String>;
 
 /// Time limit of a look-up or of its unfinished parts.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -181,7 +181,7 @@ struct HostLookUp {
 /// is left, there is an [outcome](Self::outcome).
 #[derive(Clone, Debug)]
 pub struct LookUp {
-    question: Question,
+    question: DnsQuestion,
     usable: Usable,
     search: SearchList,
     deadline: Instant,
@@ -203,7 +203,7 @@ pub struct LookUp {
 
 impl LookUp {
     /// Starts a look-up of `usable` addresses. Servers that fail for an unusable family do no harm.
-    pub fn new(now: Instant, question: Question, usable: Usable, search: SearchList) -> Self {
+    pub fn new(now: Instant, question: DnsQuestion, usable: Usable, search: SearchList) -> Self {
         let mut look_up = Self {
             question,
             usable,
@@ -222,18 +222,18 @@ impl LookUp {
             outcome: None,
         };
         let services = match &look_up.question {
-            Question::Addresses { name, port } => {
+            DnsQuestion::Addresses { name, port } => {
                 let target = (name.clone(), *port, 1.0);
                 look_up.ask_hosts(now, vec![target]);
                 return look_up;
             }
-            Question::Domain { name, .. } => {
+            DnsQuestion::Domain { name, .. } => {
                 look_up.pointers = look_up.search.whole_names(name).into();
                 look_up.ask_pointer(now);
                 return look_up;
             }
-            Question::Services(name) => look_up.search.whole_names(name),
-            Question::Sip { transport, name } => look_up.services_of(*transport, name),
+            DnsQuestion::Services(name) => look_up.search.whole_names(name),
+            DnsQuestion::Sip { transport, name } => look_up.services_of(*transport, name),
         };
         look_up.services = services.into_iter().map(|name| (None, name)).collect();
         look_up.ask_service(now);
@@ -252,7 +252,7 @@ impl LookUp {
     }
 
     /// Takes the answer to the query with this number.
-    pub fn answered(&mut self, now: Instant, number: u32, answer: Result<Vec<Record>, String>) {
+    pub fn answered(&mut self, now: Instant, number: u32, answer: Result<Vec<DnsRecord>, String>) {
         match self.open.remove(&number) {
             Some(Purpose::Pointers) => self.pointers_answered(now, answer),
             Some(Purpose::Services) => self.services_answered(now, answer),
@@ -286,7 +286,7 @@ impl LookUp {
             let until = self.deadline.min(now + NAPTR_PATIENCE);
             return self.query(name, RecordKind::Naptr, until, Purpose::Pointers);
         }
-        if let Question::Domain { is_secure, name } = &self.question {
+        if let DnsQuestion::Domain { is_secure, name } = &self.question {
             let of = |transport| {
                 self.services_of(transport, name).into_iter().map(move |name| (Some(transport), name))
             };
@@ -298,11 +298,11 @@ impl LookUp {
     /// Takes the answer to a NAPTR query. RFC 2915 §2: the lowest order comes first, then the lowest preference. If a
     /// record leads nowhere, the next one counts.
     fn pointers_answered(&mut self, now: Instant, answer: Answer) {
-        let Question::Domain { is_secure, .. } = &self.question else { return };
+        let DnsQuestion::Domain { is_secure, .. } = &self.question else { return };
         let allowed = self.allowed(*is_secure);
         let pointer = |record| match record {
-            Record::Pointer(pointer) => Some(pointer),
-            Record::Address(_) | Record::Service(_) => None,
+            DnsRecord::Pointer(pointer) => Some(pointer),
+            DnsRecord::Address(_) | DnsRecord::Service(_) => None,
         };
         let mut pointers: Vec<_> = answer.unwrap_or_default().into_iter().filter_map(pointer).collect();
         pointers.sort_by_key(|pointer| (pointer.order, pointer.preference));
@@ -321,15 +321,15 @@ impl LookUp {
             return self.query(name, RecordKind::Srv, self.deadline, Purpose::Services);
         }
         let targets = match &self.question {
-            Question::Sip { transport, name } => vec![(name.clone(), transport.default_port(), 1.0)],
-            Question::Domain { is_secure, name } => {
+            DnsQuestion::Sip { transport, name } => vec![(name.clone(), transport.default_port(), 1.0)],
+            DnsQuestion::Domain { is_secure, name } => {
                 let usual = self.allowed(*is_secure).first().copied();
                 let port = usual.unwrap_or_default().default_port();
                 let targets = vec![(name.clone(), port, 1.0)];
                 self.transport = usual;
                 targets
             }
-            Question::Services(_) | Question::Addresses { .. } => Vec::new(),
+            DnsQuestion::Services(_) | DnsQuestion::Addresses { .. } => Vec::new(),
         };
         self.ask_hosts(now, targets);
     }
@@ -342,8 +342,8 @@ impl LookUp {
             Err(error) => return self.outcome = Some(Err(error)),
         };
         let services = records.into_iter().filter_map(|record| match record {
-            Record::Service(service) => Some(service),
-            Record::Address(_) | Record::Pointer(_) => None,
+            DnsRecord::Service(service) => Some(service),
+            DnsRecord::Address(_) | DnsRecord::Pointer(_) => None,
         });
         let targets = preferred(services.collect());
         if targets.is_empty() { self.ask_service(now) } else { self.ask_hosts(now, targets) }
@@ -406,8 +406,8 @@ impl LookUp {
     fn host_answered(&mut self, now: Instant, host: &str, family: usize, answer: Answer) {
         let Some(it) = self.under_way.get_mut(host) else { return };
         let address = |record| match record {
-            Record::Address(ip) => Some(ip),
-            Record::Service(_) | Record::Pointer(_) => None,
+            DnsRecord::Address(ip) => Some(ip),
+            DnsRecord::Service(_) | DnsRecord::Pointer(_) => None,
         };
         it.found[family] = answer.map(|records| records.into_iter().filter_map(address).collect());
         it.open -= 1;
@@ -435,10 +435,10 @@ impl LookUp {
             [false, _] => ("AAAA record", "; A is not asked for, since no listener is IPv4"),
         };
         match self.question {
-            Question::Services(_) => {
+            DnsQuestion::Services(_) => {
                 format!("the DNS has no SRV record of it with a target that has an {records}{useless}")
             }
-            Question::Addresses { .. } | Question::Sip { .. } | Question::Domain { .. } => {
+            DnsQuestion::Addresses { .. } | DnsQuestion::Sip { .. } | DnsQuestion::Domain { .. } => {
                 format!("the DNS has no {records} of it{useless}")
             }
         }

@@ -6,7 +6,9 @@ mod look_up;
 mod search;
 
 pub use found::{Families, FoundAddresses, Share};
-pub use look_up::{DnsQuery, LookUp, PointerRecord, Question, Record, RecordKind, ServiceRecord, Usable};
+pub use look_up::{
+    DnsQuery, DnsQuestion, DnsRecord, LookUp, PointerRecord, RecordKind, ServiceRecord, Usable,
+};
 pub use search::SearchList;
 
 use crate::{Address, LogEntry, MemberSettings};
@@ -48,17 +50,17 @@ impl AskedName {
     }
 
     /// Returns the question to ask the DNS.
-    pub fn question(&self) -> Question {
+    pub fn question(&self) -> DnsQuestion {
         match &self.name {
             // An address is never looked up.
             Address::Socket(peer) => {
-                Question::Addresses { name: peer.address.ip().to_string(), port: peer.address.port() }
+                DnsQuestion::Addresses { name: peer.address.ip().to_string(), port: peer.address.port() }
             }
             Address::Host { transport, name, port } => {
                 let port = port.unwrap_or(transport.default_port());
-                Question::Addresses { name: name.clone(), port }
+                DnsQuestion::Addresses { name: name.clone(), port }
             }
-            Address::Srv(name) => Question::Services(name.clone()),
+            Address::Srv(name) => DnsQuestion::Services(name.clone()),
         }
     }
 }
@@ -339,7 +341,7 @@ mod tests {
         let address: SocketAddr = "192.0.2.1:5061".parse().unwrap();
         for (name, port) in [(&tls, 5061), (&tcp, 5061)] {
             let asked = names.begin(vec![name.clone()]).pop().unwrap();
-            let question = Question::Addresses { name: "a.example".to_owned(), port };
+            let question = DnsQuestion::Addresses { name: "a.example".to_owned(), port };
             assert_eq!(asked.question(), question);
             names.learn(asked, Ok(found(&[(address, 1.0)])));
         }

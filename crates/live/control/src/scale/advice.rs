@@ -2,22 +2,22 @@
 //! scaler with imaginary servers, which take the expected time to start.
 
 use super::fleet::News;
-use super::outlook::Outlook;
+use super::outlook::ScalerOutlook;
 use super::view::PoolView;
 use base::Instant;
-use elastic::scale::{Decision, ScaleSettings, ServerId, ServerLoad, ServerRow, ServerState};
+use elastic::scale::{ScaleSettings, ScalingDecision, ServerId, ServerLoad, ServerRow, ServerState};
 
 /// Recommends a number of servers.
 pub struct Advice {
     has_begun: bool,
     /// The scaler and its figures.
-    pub outlook: Outlook,
+    pub outlook: ScalerOutlook,
 }
 
 impl Advice {
     /// Creates advice without any decision yet.
     pub fn new(now: Instant, settings: ScaleSettings) -> Self {
-        Self { has_begun: false, outlook: Outlook::new(now, settings) }
+        Self { has_begun: false, outlook: ScalerOutlook::new(now, settings) }
     }
 
     /// Observes the pool and appends the decisions that would be made.
@@ -39,7 +39,7 @@ impl Advice {
         let is_announced = view.taking().all(|member| member.capacity.is_some());
         let servers = self.thought_of(view.now, each, is_announced);
         for decision in self.outlook.decide(view.now, rate, &servers) {
-            if let Decision::Stop(id) | Decision::GiveUp(id) = decision {
+            if let ScalingDecision::Stop(id) | ScalingDecision::GiveUp(id) = decision {
                 self.outlook.scaler.on_stopped(view.now, id);
             }
             out.push(News::Decided(None, decision));

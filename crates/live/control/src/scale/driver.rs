@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A server in a driver's view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct DriverServer {
     /// Number of the server, from 0.
     pub index: u32,
     /// Name of the member in the configuration.
@@ -21,9 +21,9 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// Running servers.
-    pub running: Running,
+    pub running: ServerSet,
     /// Servers that are ending or have ended, as far as the driver knows.
-    pub ending: Running,
+    pub ending: ServerSet,
 }
 
 /// State of one server in a driver's list.
@@ -38,8 +38,8 @@ pub enum Word {
 }
 
 impl Listing {
-    /// Returns the state of a server whose name is `name` ([`Running::Named`]); `None` if it is unknown.
-    pub fn of(&self, server: &Server, name: &str) -> Option<Word> {
+    /// Returns the state of a server whose name is `name` ([`ServerSet::Named`]); `None` if it is unknown.
+    pub fn of(&self, server: &DriverServer, name: &str) -> Option<Word> {
         match (self.running.has(server, name)?, self.ending.has(server, name)) {
             (true, _) => Some(Word::Runs),
             (false, Some(true)) => Some(Word::Ends),
@@ -48,15 +48,15 @@ impl Listing {
     }
 }
 
-impl From<Running> for Listing {
-    fn from(running: Running) -> Self {
-        Self { running, ending: Running::Unknown }
+impl From<ServerSet> for Listing {
+    fn from(running: ServerSet) -> Self {
+        Self { running, ending: ServerSet::Unknown }
     }
 }
 
 /// A set of servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Running {
+pub enum ServerSet {
     /// The driver cannot tell. The servers that answer count as running.
     Unknown,
     /// Servers with these names, in the form in which [`Address`](crate::Address) is shown, or addresses with port.
@@ -67,9 +67,9 @@ pub enum Running {
     At(Vec<IpAddr>),
 }
 
-impl Running {
+impl ServerSet {
     /// Returns whether a server with this name is in the set; `None` if unknown.
-    fn has(&self, server: &Server, name: &str) -> Option<bool> {
+    fn has(&self, server: &DriverServer, name: &str) -> Option<bool> {
         let is_at = |named: &String| server.address.is_some_and(|address| address.to_string() == *named);
         match self {
             Self::Unknown => None,
@@ -88,32 +88,32 @@ mod tests {
 
     #[test]
     fn a_server_is_listed_by_its_name_its_number_or_its_address() {
-        let server = |address: &str| Server {
+        let server = |address: &str| DriverServer {
             index: 3,
             name: "PBX.example.com".to_owned(),
             address: address.parse().ok(),
             others: Vec::new(),
             count: 1,
         };
-        let running = Running::Named(vec!["10.0.0.3:5060".to_owned(), "pbx.example.com".to_owned()]);
+        let running = ServerSet::Named(vec!["10.0.0.3:5060".to_owned(), "pbx.example.com".to_owned()]);
         assert_eq!(running.has(&server("10.0.0.3:5060"), "other.example.com"), Some(true));
         assert_eq!(running.has(&server(""), "pbx.example.com"), Some(true));
         assert_eq!(running.has(&server("10.0.0.4:5060"), "other.example.com"), Some(false));
-        assert_eq!(Running::Numbered(vec![3]).has(&server(""), "x"), Some(true));
-        let at = Running::At(vec!["10.0.0.3".parse().expect("an address")]);
+        assert_eq!(ServerSet::Numbered(vec![3]).has(&server(""), "x"), Some(true));
+        let at = ServerSet::At(vec!["10.0.0.3".parse().expect("an address")]);
         assert_eq!(
             (at.has(&server("10.0.0.3:5060"), "x"), at.has(&server(""), "x")),
             (Some(true), Some(false))
         );
-        assert_eq!(Running::Unknown.has(&server(""), "x"), None);
-        let ending = Running::Numbered(vec![3, 4]);
+        assert_eq!(ServerSet::Unknown.has(&server(""), "x"), None);
+        let ending = ServerSet::Numbered(vec![3, 4]);
         let said = |numbers: &[u32]| {
-            let running = Running::Numbered(numbers.to_vec());
+            let running = ServerSet::Numbered(numbers.to_vec());
             Listing { running, ending: ending.clone() }.of(&server(""), "x")
         };
         assert_eq!((said(&[3]), said(&[])), (Some(Word::Runs), Some(Word::Ends)));
-        let none = Listing::from(Running::Numbered(Vec::new()));
+        let none = Listing::from(ServerSet::Numbered(Vec::new()));
         assert_eq!(none.of(&server(""), "x"), Some(Word::Absent));
-        assert_eq!(Listing::from(Running::Unknown).of(&server(""), "x"), None);
+        assert_eq!(Listing::from(ServerSet::Unknown).of(&server(""), "x"), None);
     }
 }

@@ -11,15 +11,15 @@
 //! - A list may have gaps. A server that answers stays, whether the driver lists it or not. It counts as lost only if
 //!   the driver knows that it is ending.
 
-use super::driver::{Listing, Running, Server, Word};
-use super::outlook::Outlook;
+use super::driver::{DriverServer, Listing, ServerSet, Word};
+use super::outlook::ScalerOutlook;
 use super::server_list::ServerList;
 use super::view::{MemberLoad, PoolView};
 use crate::probe::ProbeSettings;
 use balance::HealthSettings;
 use base::Instant;
 use core::time::Duration;
-use elastic::scale::{Decision, ScaleSettings, ServerId, ServerLoad, ServerRow, ServerState};
+use elastic::scale::{ScaleSettings, ScalingDecision, ServerId, ServerLoad, ServerRow, ServerState};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -27,9 +27,9 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// The driver starts the server; the result goes to [`Fleet::on_started`].
-    Start(Server),
+    Start(DriverServer),
     /// The driver stops the server; the result goes to [`Fleet::on_stopped`].
-    Stop(Server),
+    Stop(DriverServer),
     /// Starts (`true`) or ends the drain of the member at this address.
     Drain(SocketAddr, bool),
     /// Probes the member at this address, since the driver does not list it.
@@ -44,7 +44,7 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
     /// A decision of the scaler about the server, or about the pool (`None`).
-    Decided(Option<String>, Decision),
+    Decided(Option<String>, ScalingDecision),
     /// The server was found running.
     Found(String),
     /// The server takes calls.
@@ -92,7 +92,7 @@ pub struct Fleet {
     listed: Option<(Instant, Listing)>,
     unlisted: BTreeMap<ServerId, Unlisted>,
     /// The scaler and its figures.
-    pub outlook: Outlook,
+    pub outlook: ScalerOutlook,
 }
 
 impl Fleet {
@@ -111,7 +111,7 @@ impl Fleet {
             asked: BTreeMap::new(),
             listed: None,
             unlisted: BTreeMap::new(),
-            outlook: Outlook::new(now, settings),
+            outlook: ScalerOutlook::new(now, settings),
         }
     }
 
@@ -124,7 +124,7 @@ impl Fleet {
     /// probes count as running.
     pub fn on_list_failed(&mut self, at: Instant) {
         if self.listed.is_none() && self.detection.is_some() {
-            self.listed = Some((at, Running::Unknown.into()));
+            self.listed = Some((at, ServerSet::Unknown.into()));
         }
     }
 
@@ -150,7 +150,7 @@ impl Fleet {
     pub fn knows(&self, now: Instant) -> bool {
         match &self.listed {
             None => false,
-            Some((_, Listing { running: Running::Unknown, .. })) => self.has_asked_all(now),
+            Some((_, Listing { running: ServerSet::Unknown, .. })) => self.has_asked_all(now),
             Some(_) => true,
         }
     }
@@ -305,19 +305,19 @@ impl Fleet {
         Some(ServerLoad { id: row.id, capacity, is_announced, calls })
     }
 
-    fn carry_out(&mut self, decision: Decision, view: &PoolView, out: &mut Vec<Order>) {
+    fn carry_out(&mut self, decision: ScalingDecision, view: &PoolView, out: &mut Vec<Order>) {
         match decision {
-            Decision::Start(id) => self.start(id, view, out),
-            Decision::Stop(id) => self.stop(id, view, out),
-            Decision::GiveUp(id) => {
+            ScalingDecision::Start(id) => self.start(id, view, out),
+            ScalingDecision::Stop(id) => self.stop(id, view, out),
+            ScalingDecision::GiveUp(id) => {
                 out.push(Order::Tell(News::Decided(Some(self.name(id)), decision)));
                 self.stop(id, view, out);
             }
             // Drains are set below: on servers that are not ready, and on no others.
-            Decision::Drain(id) | Decision::Resume(id) => {
+            ScalingDecision::Drain(id) | ScalingDecision::Resume(id) => {
                 out.push(Order::Tell(News::Decided(Some(self.name(id)), decision)));
             }
-            Decision::ClusterLatency(_) | Decision::Limit(_) => {
+            ScalingDecision::ClusterLatency(_) | ScalingDecision::Limit(_) => {
                 out.push(Order::Tell(News::Decided(None, decision)));
             }
         }
@@ -329,7 +329,7 @@ impl Fleet {
             return self.outlook.scaler.on_start_failed(view.now, id);
         };
         self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
-        out.push(Order::Tell(News::Decided(Some(self.name(id)), Decision::Start(id))));
+        out.push(Order::Tell(News::Decided(Some(self.name(id)), ScalingDecision::Start(id))));
         out.push(Order::Start(server));
     }
 
@@ -346,7 +346,7 @@ impl Fleet {
         }
         if let Some(server) = self.server_list.server(id, view, &self.all()) {
             self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
-            out.push(Order::Tell(News::Decided(Some(self.name(id)), Decision::Stop(id))));
+            out.push(Order::Tell(News::Decided(Some(self.name(id)), ScalingDecision::Stop(id))));
             out.push(Order::Stop(server));
         }
     }

@@ -3,7 +3,7 @@
 //! driver, drains members and writes the log. `docs/scaling.md` describes scaling for users.
 //!
 //! - [`PoolView`]: state of a pool at one moment,
-//! - [`Listing`]: list of a driver; [`Server`]: a server in requests to the driver,
+//! - [`Listing`]: list of a driver; [`DriverServer`]: a server in requests to the driver,
 //! - [`Fleet`]: mapping of servers to members, and requests about them,
 //! - [`Reconciler`]: a fleet with the schedule of its driver's lists,
 //! - [`Advice`]: recommended number of servers if no driver starts and stops servers.
@@ -20,9 +20,9 @@ mod trouble;
 mod view;
 
 pub use advice::Advice;
-pub use driver::{Listing, Running, Server, Word};
+pub use driver::{DriverServer, Listing, ServerSet, Word};
 pub use fleet::{Fleet, News, Order, detection};
-pub use outlook::{DecisionCounts, Outlook};
+pub use outlook::{DecisionCounts, ScalerOutlook};
 pub use reconciler::{ListNews, Reconciler};
 pub use server_list::{ListedServer, ServerList};
 pub use trouble::Trouble;

@@ -2,7 +2,7 @@
 
 use super::view::{MemberLoad, PoolView};
 use base::Instant;
-use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerLoad, ServerState};
+use elastic::scale::{ScaleSettings, Scaler, ScalingDecision, Seen, ServerLoad, ServerState};
 
 /// Decisions by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct DecisionCounts {
 }
 
 /// The scaler of a pool, with its figures.
-pub struct Outlook {
+pub struct ScalerOutlook {
     /// Decides how many servers there should be.
     pub scaler: Scaler,
     /// Settings of the scaler.
@@ -35,7 +35,7 @@ pub struct Outlook {
     pub decisions: DecisionCounts,
 }
 
-impl Outlook {
+impl ScalerOutlook {
     pub(super) fn new(now: Instant, settings: ScaleSettings) -> Self {
         Self {
             scaler: Scaler::new(now, settings.clone()),
@@ -48,7 +48,7 @@ impl Outlook {
     }
 
     /// Returns the scaler's decisions at this rate and for these servers.
-    pub(super) fn decide(&mut self, now: Instant, rate: f64, servers: &[ServerLoad]) -> Vec<Decision> {
+    pub(super) fn decide(&mut self, now: Instant, rate: f64, servers: &[ServerLoad]) -> Vec<ScalingDecision> {
         let mut decisions = Vec::new();
         self.scaler.step(now, &Seen { rate, servers }, &mut decisions);
         for decision in &decisions {
@@ -82,18 +82,18 @@ impl Outlook {
     }
 
     /// Counts a decision.
-    fn note(&mut self, decision: Decision) {
+    fn note(&mut self, decision: ScalingDecision) {
         let count = match decision {
-            Decision::Start(_) => &mut self.decisions.start,
-            Decision::Drain(_) => &mut self.decisions.drain,
-            Decision::Resume(_) => &mut self.decisions.resume,
-            Decision::Stop(_) => &mut self.decisions.stop,
-            Decision::GiveUp(_) => &mut self.decisions.give_up,
-            Decision::ClusterLatency(has_fallen) => {
+            ScalingDecision::Start(_) => &mut self.decisions.start,
+            ScalingDecision::Drain(_) => &mut self.decisions.drain,
+            ScalingDecision::Resume(_) => &mut self.decisions.resume,
+            ScalingDecision::Stop(_) => &mut self.decisions.stop,
+            ScalingDecision::GiveUp(_) => &mut self.decisions.give_up,
+            ScalingDecision::ClusterLatency(has_fallen) => {
                 self.cluster_latency = has_fallen;
                 return;
             }
-            Decision::Limit(needed) => {
+            ScalingDecision::Limit(needed) => {
                 self.short = needed;
                 return;
             }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_of_what_came_since_the_last_look() {
-        let mut outlook = Outlook::new(Instant::ZERO, ScaleSettings::default());
+        let mut outlook = ScalerOutlook::new(Instant::ZERO, ScaleSettings::default());
         let mut rate = |millis, arrivals| outlook.rate(Instant::from_millis(millis), arrivals);
         assert_eq!(rate(1_000, 50), None);
         assert_eq!(rate(3_000, 90), Some(20.0));

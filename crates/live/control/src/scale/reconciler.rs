@@ -1,6 +1,6 @@
 //! Compares a pool with its driver every few seconds.
 
-use super::driver::{Listing, Server};
+use super::driver::{DriverServer, Listing};
 use super::fleet::{Fleet, Order};
 use super::trouble::{Failed, Trouble};
 use super::view::PoolView;
@@ -42,7 +42,7 @@ impl Reconciler {
     }
 
     /// Takes the result of a start.
-    pub fn on_started(&mut self, now: Instant, server: &Server, result: Result<(), String>) {
+    pub fn on_started(&mut self, now: Instant, server: &DriverServer, result: Result<(), String>) {
         let id = ServerId(server.index);
         self.fleet.on_started(now, id, result.is_ok());
         let name = self.fleet.name(id);
@@ -51,7 +51,7 @@ impl Reconciler {
     }
 
     /// Takes the result of a stop.
-    pub fn on_stopped(&mut self, now: Instant, server: &Server, result: Result<(), String>) {
+    pub fn on_stopped(&mut self, now: Instant, server: &DriverServer, result: Result<(), String>) {
         let id = ServerId(server.index);
         self.fleet.on_stopped(now, id, result.is_ok());
         let (name, stop_again) = (self.fleet.name(id), self.fleet.stopped_again(id));

@@ -1,6 +1,6 @@
 //! Mapping of the scaler's servers to members.
 
-use super::driver::Server;
+use super::driver::DriverServer;
 use super::view::{MemberLoad, PoolView};
 use elastic::scale::ServerId;
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ impl ServerList {
 
     /// Returns the server as drivers know it. `all` are the servers that start, run, drain or stop. `None` if there is
     /// no such member.
-    pub fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<Server> {
+    pub fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<DriverServer> {
         let name = match self {
             Self::Listed(servers) => &servers.get(id.0 as usize)?.text,
             Self::Found { name, .. } => name,
@@ -78,7 +78,7 @@ impl ServerList {
         let address = self.members(id, view).first().map(|member| member.address);
         let others = all.iter().filter(|other| **other != id).flat_map(|other| self.members(*other, view));
         let others = others.map(|member| member.address).collect();
-        Some(Server { index: id.0, name: name.clone(), address, others, count: all.len() })
+        Some(DriverServer { index: id.0, name: name.clone(), address, others, count: all.len() })
     }
 }
 

@@ -2,14 +2,14 @@
 //! are carried out and checked here.
 
 use super::advice::Advice;
-use super::driver::{Listing, Running, Server};
+use super::driver::{DriverServer, Listing, ServerSet};
 use super::fleet::{Fleet, News, Order};
 use super::server_list::{ListedServer, ServerList};
 use super::view::{MemberLoad, PoolView};
 use crate::membership::Drains;
 use base::Instant;
 use core::time::Duration;
-use elastic::scale::{Decision, ScaleSettings, ServerId, ServerState, StartSettings};
+use elastic::scale::{ScaleSettings, ScalingDecision, ServerId, ServerState, StartSettings};
 
 /// Returns a member with this name at 127.0.0.`host`.
 pub(super) fn member(name: &str, host: u8) -> MemberLoad {
@@ -159,8 +159,8 @@ impl World {
             let runs = |index: &u32| self.machines[*index as usize].since.is_some();
             let running = (0..4).filter(runs).filter(|index| !self.gaps.contains(index)).collect();
             let running = self.said.clone().unwrap_or(running);
-            let running = if self.lists { Running::Numbered(running) } else { Running::Unknown };
-            let ending = Running::Numbered(self.ending.clone());
+            let running = if self.lists { ServerSet::Numbered(running) } else { ServerSet::Unknown };
+            let ending = ServerSet::Numbered(self.ending.clone());
             self.fleet.on_listed(self.now, Listing { running, ending });
         }
         let mut orders = Vec::new();
@@ -199,7 +199,7 @@ impl World {
 
     fn carry_out(&mut self, order: &Order) {
         match *order {
-            Order::Start(Server { index, count, .. }) => {
+            Order::Start(DriverServer { index, count, .. }) => {
                 assert!((1..=4).contains(&count), "{count} servers");
                 self.orders.push(format!("start {index}"));
                 let machine = &mut self.machines[index as usize];
@@ -211,7 +211,7 @@ impl World {
                 }
                 self.fleet.on_started(self.now, ServerId(index), self.is_driver_up);
             }
-            Order::Stop(Server { index, .. }) => {
+            Order::Stop(DriverServer { index, .. }) => {
                 self.orders.push(format!("stop {index}"));
                 let machine = &mut self.machines[index as usize];
                 assert!(machine.drains.scaler && machine.calls < 0.5, "{index} has {} calls", machine.calls);
@@ -535,7 +535,7 @@ fn a_stop_that_is_under_way_is_not_asked_for_again() {
         view.members.push(member(name, index as u8 + 1));
     }
     let mut stops = 0;
-    fleet.on_listed(Instant::ZERO, Running::Numbered(vec![0, 1]).into());
+    fleet.on_listed(Instant::ZERO, ServerSet::Numbered(vec![0, 1]).into());
     for second in 1..600 {
         view.now = Instant::from_millis(1_000 * second);
         let mut orders = Vec::new();
@@ -568,7 +568,7 @@ fn what_is_decided_is_told_by_name() {
     let view = world.view();
     let mut orders = Vec::new();
     world.fleet.step(&view, &mut orders);
-    let told = News::Decided(Some("server-1".to_owned()), Decision::Start(ServerId(1)));
+    let told = News::Decided(Some("server-1".to_owned()), ScalingDecision::Start(ServerId(1)));
     assert!(orders.contains(&Order::Tell(told)), "{orders:?}");
     assert!(world.fleet.outlook.short.is_some(), "200 calls/s are too many for four");
 }

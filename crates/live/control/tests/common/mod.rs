@@ -3,8 +3,8 @@
 use balance::PolicyKind;
 use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{
-    Address, Control, ControlEffect, ControlInput, ControlSettings, Egress, FoundAddresses, LogEntry,
-    MemberSettings, PoolSettings, Question, QuestionId,
+    Address, Control, ControlEffect, ControlInput, ControlSettings, DnsQuestion, Egress, FoundAddresses,
+    LogEntry, MemberSettings, PoolSettings, QuestionId,
 };
 use node::{Port, Setup, ShardSettings, TokenKey, Tokens};
 use route::Service;
@@ -113,10 +113,10 @@ impl Bed {
             ControlEffect::LookUp { id, question } => Some((
                 id,
                 match question {
-                    Question::Addresses { name, .. }
-                    | Question::Services(name)
-                    | Question::Sip { name, .. }
-                    | Question::Domain { name, .. } => name,
+                    DnsQuestion::Addresses { name, .. }
+                    | DnsQuestion::Services(name)
+                    | DnsQuestion::Sip { name, .. }
+                    | DnsQuestion::Domain { name, .. } => name,
                 },
             )),
             _ => None,

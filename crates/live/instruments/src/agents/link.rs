@@ -23,7 +23,7 @@ const SEND_BUFFER: usize = 4 << 20;
 const MOST: usize = 1 << 20;
 
 /// The transport of an agent.
-pub struct Link(Medium);
+pub struct AgentLink(Medium);
 
 enum Medium {
     Udp(Box<UdpLink>),
@@ -51,13 +51,13 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
         .map_err(|error| cannot_listen(address, &error, "who has it? `ss -lunp` tells"))
 }
 
-impl From<UdpSocket> for Link {
+impl From<UdpSocket> for AgentLink {
     fn from(socket: UdpSocket) -> Self {
         Self(Medium::Udp(Box::new(UdpLink { socket, receive: ReceiveBatch::new(), send: SendBatch::new() })))
     }
 }
 
-impl Link {
+impl AgentLink {
     /// Listens for connections over `transport`, and opens up to `connections` to one address, each from another source
     /// port.
     ///

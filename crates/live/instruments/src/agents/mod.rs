@@ -3,11 +3,11 @@
 //! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket or
 //! connections of its own, and the real clock:
 //!
-//! - [`bind`] a socket, or make a [`Link`] of connections, to know its address for the agent's configuration,
+//! - [`bind`] a socket, or make a [`AgentLink`] of connections, to know its address for the agent's configuration,
 //! - [`start_caller`] or [`start_answerer`],
-//! - call [`Running::snapshot`] at any time: the thread copies its results several times a second and not for each
+//! - call [`RunningAgent::snapshot`] at any time: the thread copies its results several times a second and not for each
 //!   message, so reading them hardly affects the measurement,
-//! - [`Running::stop`], or wait until a caller [`Running::is_finished`], soon after [`Running::wind_down`].
+//! - [`RunningAgent::stop`], or wait until a caller [`RunningAgent::is_finished`], soon after [`RunningAgent::wind_down`].
 
 mod link;
 mod running;
@@ -15,8 +15,8 @@ mod snapshot;
 mod thread;
 mod waking;
 
-pub use link::{Link, bind};
-pub use running::{Running, start_answerer, start_caller};
+pub use link::{AgentLink, bind};
+pub use running::{RunningAgent, start_answerer, start_caller};
 pub use snapshot::Snapshot;
 
 use base::{Instant, Outbox};

@@ -1,7 +1,7 @@
 //! Running load agents: start, results, stop.
 
 use super::Agent;
-use super::link::Link;
+use super::link::AgentLink;
 use super::snapshot::Snapshot;
 use super::thread::{Driver, Shared};
 use crate::clock::Clock;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 /// An agent on a thread of its own. Dropping it stops it.
-pub struct Running<R> {
+pub struct RunningAgent<R> {
     shared: Arc<Shared<R>>,
     thread: Option<JoinHandle<io::Result<()>>>,
     address: SocketAddr,
@@ -25,10 +25,10 @@ pub struct Running<R> {
 /// # Errors
 /// The machine has no more threads or descriptors.
 pub fn start_caller(
-    link: impl Into<Link>,
+    link: impl Into<AgentLink>,
     config: CallerConfig,
     rng: Rng,
-) -> io::Result<Running<CallResults>> {
+) -> io::Result<RunningAgent<CallResults>> {
     start(link.into(), move |clock| Caller::new(config, clock.now(), rng))
 }
 
@@ -37,17 +37,17 @@ pub fn start_caller(
 /// # Errors
 /// The machine has no more threads or descriptors.
 pub fn start_answerer(
-    link: impl Into<Link>,
+    link: impl Into<AgentLink>,
     config: AnswererConfig,
     rng: Rng,
-) -> io::Result<Running<AnswererResults>> {
+) -> io::Result<RunningAgent<AnswererResults>> {
     start(link.into(), move |_| Answerer::new(config, rng))
 }
 
 fn start<A: Agent>(
-    link: Link,
+    link: AgentLink,
     make: impl FnOnce(&Clock) -> A + Send + 'static,
-) -> io::Result<Running<A::Results>> {
+) -> io::Result<RunningAgent<A::Results>> {
     let address = link.local_addr()?;
     let shared = Arc::new(Shared::new()?);
     let of_thread = Arc::clone(&shared);
@@ -57,10 +57,10 @@ fn start<A: Agent>(
         let agent = make(&clock);
         Driver::new(clock, link, agent, of_thread).run()
     })?;
-    Ok(Running { shared, thread: Some(thread), address })
+    Ok(RunningAgent { shared, thread: Some(thread), address })
 }
 
-impl<R: Clone + Default> Running<R> {
+impl<R: Clone + Default> RunningAgent<R> {
     /// Returns the address of its socket.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -89,7 +89,7 @@ impl<R: Clone + Default> Running<R> {
     }
 }
 
-impl<R> Running<R> {
+impl<R> RunningAgent<R> {
     fn end(&mut self) -> io::Result<()> {
         self.shared.stop.store(true, Ordering::Release);
         self.shared.waker.wake();
@@ -101,7 +101,7 @@ impl<R> Running<R> {
     }
 }
 
-impl<R> Drop for Running<R> {
+impl<R> Drop for RunningAgent<R> {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
             // There is no receiver for the error.

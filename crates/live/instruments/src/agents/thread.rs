@@ -1,7 +1,7 @@
 //! The thread of a load agent.
 
 use super::Agent;
-use super::link::Link;
+use super::link::AgentLink;
 use super::snapshot::Snapshot;
 use super::waking::Waking;
 use crate::clock::Clock;
@@ -63,7 +63,7 @@ impl<R> Drop for Finish<R> {
 /// The loop of one agent's thread.
 pub(super) struct Driver<A: Agent> {
     clock: Clock,
-    link: Link,
+    link: AgentLink,
     agent: A,
     shared: Arc<Shared<A::Results>>,
     /// All figures but the results, which are added for each copy.
@@ -74,7 +74,7 @@ pub(super) struct Driver<A: Agent> {
 }
 
 impl<A: Agent> Driver<A> {
-    pub(super) fn new(clock: Clock, link: Link, agent: A, shared: Arc<Shared<A::Results>>) -> Self {
+    pub(super) fn new(clock: Clock, link: AgentLink, agent: A, shared: Arc<Shared<A::Results>>) -> Self {
         Self {
             clock,
             link,

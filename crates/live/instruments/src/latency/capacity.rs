@@ -1,13 +1,13 @@
 //! Estimates the capacity of the server from the windows of the monitor.
 
 use base::Instant;
-use elastic::estimate::{Estimator, Settings, Window};
-use monitor::Report;
+use elastic::estimate::{Estimator, EstimatorSettings, ServerWindow};
+use monitor::WindowReport;
 
 /// The capacity of the server, estimated window by window.
 #[derive(Debug)]
 pub struct CapacityEstimate {
-    settings: Settings,
+    settings: EstimatorSettings,
     estimator: Option<Estimator>,
     /// Whether any latency was measured so far.
     has_measured: bool,
@@ -17,14 +17,14 @@ pub struct CapacityEstimate {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimated {
     /// The measurements.
-    pub report: Report,
+    pub report: WindowReport,
     /// Capacity in calls a second; `None` without an estimator.
     pub capacity: Option<f64>,
 }
 
 impl CapacityEstimate {
     /// An estimate without measurements.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: EstimatorSettings) -> Self {
         Self { settings, estimator: None, has_measured: false }
     }
 
@@ -32,13 +32,13 @@ impl CapacityEstimate {
     /// that the server has stopped answering, but only if latencies were measured before. Otherwise the server may not
     /// forward INVITEs, or its outgoing messages are not captured here. A late window never raises the capacity,
     /// because it may contain the calls of several seconds.
-    pub fn take(&mut self, report: &Report) -> f64 {
+    pub fn take(&mut self, report: &WindowReport) -> f64 {
         let now = report.window.end;
         let estimator =
             self.estimator.get_or_insert_with(|| Estimator::new(report.window.start, self.settings));
         self.has_measured |= report.window.latency.is_some();
         let window = seen(report, report.window.start);
-        let window = if self.has_measured { window } else { Window::EMPTY };
+        let window = if self.has_measured { window } else { ServerWindow::EMPTY };
         if report.is_late {
             estimator.on_late_window(now, &window)
         } else {
@@ -49,10 +49,10 @@ impl CapacityEstimate {
 
 /// The window as the laws take it. A request that the server answers itself, with 407 or 404, has no latency and shows
 /// no load. A window of such requests only has no effect.
-fn seen(report: &Report, start: Instant) -> Window {
+fn seen(report: &WindowReport, start: Instant) -> ServerWindow {
     let seconds = report.window.end.saturating_since(start).as_secs_f64();
     let goodput = if seconds > 0.0 { report.window.count as f64 / seconds } else { 0.0 };
-    Window {
+    ServerWindow {
         calls: report.counts.requests.saturating_sub(report.counts.refused),
         p95: report.window.latency.map(|latency| latency.p95),
         goodput,
@@ -64,17 +64,17 @@ fn seen(report: &Report, start: Instant) -> Window {
 mod tests {
     use super::*;
     use core::time::Duration;
-    use elastic::estimate::Law;
+    use elastic::estimate::CapacityLaw;
     use monitor::{Counts, Latency};
 
     /// A window that starts at this second, with `calls` calls and this latency.
-    fn report(second: u64, calls: u64, p95: Option<Duration>) -> Report {
+    fn report(second: u64, calls: u64, p95: Option<Duration>) -> WindowReport {
         let time = p95.unwrap_or_default();
         let latency =
             Latency { min: time, mean: time, deviation: time, median: time, p95: time, p99: time, max: time };
         let at = |second: u64| Instant::from_millis(second * 1000);
         let count = if p95.is_some() { calls } else { 0 };
-        Report {
+        WindowReport {
             window: monitor::Window {
                 start: at(second),
                 end: at(second + 1),
@@ -82,17 +82,17 @@ mod tests {
                 latency: p95.map(|_| latency),
             },
             counts: Counts { requests: calls, measured: count, ..Counts::default() },
-            ..Report::default()
+            ..WindowReport::default()
         }
     }
 
-    fn estimate(law: Law) -> CapacityEstimate {
-        CapacityEstimate::new(Settings { law, ..Settings::default() })
+    fn estimate(law: CapacityLaw) -> CapacityEstimate {
+        CapacityEstimate::new(EstimatorSettings { law, ..EstimatorSettings::default() })
     }
 
     #[test]
     fn a_slow_server_takes_less_and_a_quick_one_more() {
-        for law in [Law::Proven, Law::Smace] {
+        for law in [CapacityLaw::Proven, CapacityLaw::Smace] {
             let mut slow = estimate(law);
             let mut quick = estimate(law);
             let (mut less, mut more) = (0.0, 0.0);
@@ -116,14 +116,14 @@ mod tests {
     /// An attack on passwords, or calls to unknown users, are no sign of load.
     #[test]
     fn what_the_server_refuses_itself_lowers_nothing() {
-        let mut estimate = estimate(Law::Proven);
+        let mut estimate = estimate(CapacityLaw::Proven);
         for second in 0..20 {
             let refused = report(second, 300, None);
-            let refused = Report { counts: Counts { refused: 300, ..refused.counts }, ..refused };
+            let refused = WindowReport { counts: Counts { refused: 300, ..refused.counts }, ..refused };
             let capacity = estimate.take(&refused);
             assert!((capacity - 250.0).abs() < 1e-9, "{capacity}");
         }
-        let mut stuck = self::estimate(Law::Proven);
+        let mut stuck = self::estimate(CapacityLaw::Proven);
         stuck.take(&report(0, 100, Some(Duration::from_micros(100))));
         let last = (1..20).map(|second| stuck.take(&report(second, 300, None))).last();
         assert!(last.is_some_and(|capacity| capacity < 100.0), "what it lets wait does: {last:?}");
@@ -132,9 +132,9 @@ mod tests {
     /// A monitor that was stopped has the calls of several seconds in one window.
     #[test]
     fn a_late_window_raises_nothing_and_cuts_all_the_same() {
-        for law in [Law::Proven, Law::Smace] {
+        for law in [CapacityLaw::Proven, CapacityLaw::Smace] {
             let mut estimate = estimate(law);
-            let late = |second, p95| Report { is_late: true, ..report(second, 1_250, Some(p95)) };
+            let late = |second, p95| WindowReport { is_late: true, ..report(second, 1_250, Some(p95)) };
             let mut before = estimate.take(&report(0, 240, Some(Duration::from_micros(100))));
             for second in 1..40 {
                 let capacity = estimate.take(&late(second, Duration::from_micros(100)));
@@ -159,7 +159,7 @@ mod tests {
     /// Beside a server that does not forward INVITEs there is nothing to pair.
     #[test]
     fn where_nothing_was_ever_measured_nothing_is_cut() {
-        for law in [Law::Proven, Law::Smace] {
+        for law in [CapacityLaw::Proven, CapacityLaw::Smace] {
             let mut estimate = estimate(law);
             for second in 0..20 {
                 let capacity = estimate.take(&report(second, 300, None));

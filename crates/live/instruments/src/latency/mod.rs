@@ -1,7 +1,7 @@
 //! The running monitor of latency: passes captured packets, or HEP, to a [`monitor::Monitor`] and returns its reports.
 //! `docs/monitor.md` describes it for users.
 //!
-//! - [`start`] opens everything, [`Running::report`] waits for the next window, [`Running::stop`] ends it;
+//! - [`start`] opens everything, [`RunningMonitor::report`] waits for the next window, [`RunningMonitor::stop`] ends it;
 //! - [`view`]: the form of the JSON,
 //! - `thread`: captures and measures,
 //! - `capacity`: estimates the capacity, which [`crate::sender`] reports to balancers.
@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::sender::Telling;
 pub use capacity::{CapacityEstimate, Estimated};
 pub use error::LatencyError;
-use monitor::Settings;
+use monitor::MonitorSettings;
 use sockets::{UdpSocket, Waker, cannot_listen};
 use std::fs::File;
 use std::io;
@@ -44,13 +44,13 @@ pub enum Source {
 
 /// Options of a monitor.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct MonitorOptions {
     /// Ports of next hops to which the server opens connections.
     pub next_ports: Vec<u16>,
     /// File to which all captured packets are written.
     pub write: Option<PathBuf>,
     /// Settings of the capacity estimate.
-    pub estimate: Option<elastic::estimate::Settings>,
+    pub estimate: Option<elastic::estimate::EstimatorSettings>,
     /// Reports of the capacity to balancers.
     pub telling: Option<Telling>,
 }
@@ -61,7 +61,7 @@ pub fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// A running monitor. Dropping it ends it.
-pub struct Running {
+pub struct RunningMonitor {
     reports: mpsc::Receiver<Estimated>,
     control: Arc<Control>,
     thread: Option<JoinHandle<Result<(), LatencyError>>>,
@@ -73,10 +73,10 @@ pub struct Running {
 /// Something cannot be opened; the error names it and the remedy.
 pub fn start(
     source: Source,
-    settings: Settings,
-    options: Options,
+    settings: MonitorSettings,
+    options: MonitorOptions,
     mut each: impl FnMut(&Estimated) + Send + 'static,
-) -> Result<Running, LatencyError> {
+) -> Result<RunningMonitor, LatencyError> {
     let servers = settings.servers.addresses();
     if servers.len() > capture::SERVERS_MAX {
         return Err(LatencyError::TooManyServers(servers.len()));
@@ -115,7 +115,7 @@ pub fn start(
         })
     };
     let thread = std::thread::Builder::new().name("latency".to_owned()).spawn(run)?;
-    Ok(Running { reports, control, thread: Some(thread) })
+    Ok(RunningMonitor { reports, control, thread: Some(thread) })
 }
 
 fn cannot_capture(error: io::Error, interface: Option<String>) -> LatencyError {
@@ -126,7 +126,7 @@ fn cannot_capture(error: io::Error, interface: Option<String>) -> LatencyError {
     }
 }
 
-impl Running {
+impl RunningMonitor {
     /// Waits for the end of the next window. Returns `None` after the end of the monitor; [`stop`](Self::stop) returns
     /// the reason.
     pub async fn report(&mut self) -> Option<Estimated> {
@@ -157,7 +157,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningMonitor {
     fn drop(&mut self) {
         if self.thread.is_some() && !std::thread::panicking() {
             // There is no receiver for the error.

@@ -3,7 +3,7 @@
 use super::error::LatencyError;
 use crate::capture::Capture;
 use base::Instant;
-use monitor::{Link, Monitor, Report, Settings, file, ip_packet};
+use monitor::{LinkLayer, Monitor, MonitorSettings, WindowReport, file, ip_packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockets::{ReceiveBatch, UdpSocket, Waker};
 use std::fs::File;
@@ -87,7 +87,7 @@ pub(super) struct Watcher {
 impl Watcher {
     pub(super) fn new(
         input: Input,
-        settings: Settings,
+        settings: MonitorSettings,
         file: Option<(PathBuf, File)>,
         control: Arc<Control>,
     ) -> Result<Self, LatencyError> {
@@ -105,7 +105,7 @@ impl Watcher {
     pub(super) fn run(
         mut self,
         clock: impl Fn() -> Instant,
-        mut report: impl FnMut(&Report),
+        mut report: impl FnMut(&WindowReport),
     ) -> Result<(), LatencyError> {
         self.monitor.advance(clock(), &mut report);
         let mut batches = 0;
@@ -150,7 +150,7 @@ impl Watcher {
         &mut self,
         most: usize,
         now: Instant,
-        report: &mut impl FnMut(&Report),
+        report: &mut impl FnMut(&WindowReport),
     ) -> Result<usize, LatencyError> {
         let mut batches = 0;
         self.monitor.set_clock(now);
@@ -161,7 +161,7 @@ impl Watcher {
     }
 
     /// Reads a batch. Returns whether there may be more.
-    fn read(&mut self, now: Instant, report: &mut impl FnMut(&Report)) -> Result<bool, LatencyError> {
+    fn read(&mut self, now: Instant, report: &mut impl FnMut(&WindowReport)) -> Result<bool, LatencyError> {
         let Self { input, monitor, copy, .. } = self;
         match input {
             Input::Capture(capture) => {
@@ -169,7 +169,7 @@ impl Watcher {
                 let more = capture.read(|packet| {
                     let Some(bytes) = ip_packet(packet.kind, packet.bytes) else { return };
                     monitor.advance(packet.at, &mut *report);
-                    monitor.packet(packet.at, Link::Ip, bytes);
+                    monitor.packet(packet.at, LinkLayer::Ip, bytes);
                     if let (Some(copy), true) = (copy.as_mut(), written.is_ok()) {
                         written = copy.packet(packet.at, bytes);
                     }
@@ -192,7 +192,11 @@ impl Watcher {
     }
 
     /// Ends windows that are over.
-    fn tick(&mut self, is_all_read: bool, report: &mut impl FnMut(&Report)) -> Result<(), LatencyError> {
+    fn tick(
+        &mut self,
+        is_all_read: bool,
+        report: &mut impl FnMut(&WindowReport),
+    ) -> Result<(), LatencyError> {
         self.monitor.dropped(self.input.lost()?);
         let before = self.monitor.deadline();
         self.monitor.tick(is_all_read, report);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-type Packets = Vec<(u64, Link, Vec<u8>)>;
+type Packets = Vec<(u64, LinkLayer, Vec<u8>)>;
 
 fn read_all(bytes: &[u8]) -> (Packets, Result<(), FileError>) {
     let mut packets = Vec::new();
@@ -26,7 +26,7 @@ fn what_is_written_is_read() {
     let (packets, outcome) = read_all(&written(60));
     assert_eq!((packets.len(), outcome), (60, Ok(())));
     for (number, (at, link, bytes)) in packets.into_iter().enumerate() {
-        assert_eq!((at, link), (1_700_000_000_123_456_789 + number as u64, Link::Ip));
+        assert_eq!((at, link), (1_700_000_000_123_456_789 + number as u64, LinkLayer::Ip));
         assert_eq!(bytes, vec![number as u8; number * 5_000 % 70_000]);
     }
 }
@@ -36,7 +36,7 @@ fn microseconds_of_a_big_endian_machine() {
     let fields = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, 1, 100, 7, 3, 3];
     let mut file: Vec<u8> = fields.iter().flat_map(|field| field.to_be_bytes()).collect();
     file.extend(b"abc");
-    assert_eq!(read_all(&file), (vec![(100_000_007_000, Link::Ethernet, b"abc".to_vec())], Ok(())));
+    assert_eq!(read_all(&file), (vec![(100_000_007_000, LinkLayer::Ethernet, b"abc".to_vec())], Ok(())));
 }
 
 /// A block of pcapng.
@@ -72,8 +72,10 @@ fn pcapng() -> Vec<u8> {
 
 #[test]
 fn pcapng_with_two_interfaces() {
-    let expected =
-        vec![(5_000_001_000, Link::Ip, b"one".to_vec()), (6_000_000_002, Link::Ethernet, b"two".to_vec())];
+    let expected = vec![
+        (5_000_001_000, LinkLayer::Ip, b"one".to_vec()),
+        (6_000_000_002, LinkLayer::Ethernet, b"two".to_vec()),
+    ];
     assert_eq!(read_all(&pcapng()), (expected, Ok(())));
 }
 

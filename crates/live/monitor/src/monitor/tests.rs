@@ -10,11 +10,11 @@ fn at(ms: u64) -> Instant {
 
 fn monitor() -> Monitor {
     let servers = Servers::new(vec!["10.0.0.1:5060".parse().expect("an address")]);
-    Monitor::new(Settings::new(servers, Pairing::Invite))
+    Monitor::new(MonitorSettings::new(servers, Pairing::Invite))
 }
 
 /// A call arrives at `came` and leaves `took` milliseconds later.
-fn call(monitor: &mut Monitor, number: u64, came: u64, took: u64) -> Vec<Report> {
+fn call(monitor: &mut Monitor, number: u64, came: u64, took: u64) -> Vec<WindowReport> {
     let [caller, server, callee] =
         ["10.0.0.2:5060", "10.0.0.1:5060", "10.0.0.3:5060"].map(|text| text.parse().expect("an address"));
     let request = TestRequest::new("INVITE", &number.to_string(), caller);
@@ -104,7 +104,7 @@ fn what_is_lost_and_what_is_no_sip_is_counted() {
 
 /// Reports of a monitor of 150 calls a second, each with 2 ms, in 40 s. It looks every 5 ms, reads at most `most`
 /// messages each time, and stands still for `stopped` ms after 10 s. Windows of HEP end `by_clock` only.
-fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<Report> {
+fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<WindowReport> {
     const LAST: u64 = 40_000;
     let mut monitor = Monitor { is_by_clock: by_clock, ..monitor() };
     let mut messages = Vec::new();

@@ -24,7 +24,7 @@ use streams::{Segment, Streams};
 
 /// Link layer of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Link {
+pub enum LinkLayer {
     /// Ethernet, with VLAN tags or without.
     Ethernet,
     /// No link layer: IPv4 or IPv6.
@@ -37,7 +37,7 @@ pub enum Link {
     Loopback,
 }
 
-impl Link {
+impl LinkLayer {
     /// Returns the link layer with this number in capture files (`LINKTYPE_` of tcpdump.org).
     pub const fn of_file(number: i32) -> Option<Self> {
         match number {
@@ -69,7 +69,7 @@ impl Decoder {
     pub(crate) fn packet(
         &mut self,
         at: Instant,
-        link: Link,
+        link: LinkLayer,
         bytes: &[u8],
         counts: &mut Counts,
         message: &mut impl FnMut(&Captured<'_>, &mut Counts),
@@ -193,17 +193,17 @@ fn fragment_header(first: Option<IpNumber>, headers: &[u8]) -> Option<Ipv6Fragme
 }
 
 /// Splits a packet into its parts.
-fn slice(link: Link, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+fn slice(link: LinkLayer, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     let typed = |number: &[u8], payload| {
         let number = EtherType(u16::from_be_bytes(number.try_into().ok()?));
         Some(LaxSlicedPacket::from_ether_type(number, payload))
     };
     match link {
-        Link::Ethernet => LaxSlicedPacket::from_ethernet(bytes).ok(),
-        Link::Ip => LaxSlicedPacket::from_ip(bytes).ok(),
-        Link::Cooked => typed(bytes.get(14..16)?, bytes.get(16..)?),
-        Link::Cooked2 => typed(bytes.get(..2)?, bytes.get(20..)?),
-        Link::Loopback => LaxSlicedPacket::from_ip(bytes.get(4..)?).ok(),
+        LinkLayer::Ethernet => LaxSlicedPacket::from_ethernet(bytes).ok(),
+        LinkLayer::Ip => LaxSlicedPacket::from_ip(bytes).ok(),
+        LinkLayer::Cooked => typed(bytes.get(14..16)?, bytes.get(16..)?),
+        LinkLayer::Cooked2 => typed(bytes.get(..2)?, bytes.get(20..)?),
+        LinkLayer::Loopback => LaxSlicedPacket::from_ip(bytes.get(4..)?).ok(),
     }
 }
 

@@ -18,7 +18,7 @@ impl Bed {
         Self { decoder: Decoder::new(), counts: Counts::default(), found: Vec::new() }
     }
 
-    fn packet(&mut self, link: Link, bytes: &[u8]) -> &mut Self {
+    fn packet(&mut self, link: LinkLayer, bytes: &[u8]) -> &mut Self {
         let found = &mut self.found;
         self.decoder.packet(Instant::ZERO, link, bytes, &mut self.counts, &mut |captured, _| {
             let Captured { from, to, transport, bytes, .. } = captured;
@@ -57,13 +57,13 @@ fn datagrams_over_each_link_layer() {
     let cooked2 = [&[8, 0][..], &[0; 18], ip].concat();
     let loopback = [&[2, 0, 0, 0][..], ip].concat();
     for (link, bytes) in [
-        (Link::Ethernet, plain.clone()),
+        (LinkLayer::Ethernet, plain.clone()),
         (
-            Link::Ethernet,
+            LinkLayer::Ethernet,
             built!(ethernet().single_vlan(7.try_into().unwrap()).ipv4(V4[0], V4[1], 9).udp(5060, 5070), TEXT),
         ),
         (
-            Link::Ethernet,
+            LinkLayer::Ethernet,
             built!(
                 ethernet()
                     .double_vlan(7.try_into().unwrap(), 8.try_into().unwrap())
@@ -72,15 +72,15 @@ fn datagrams_over_each_link_layer() {
                 TEXT
             ),
         ),
-        (Link::Ip, ip.to_vec()),
-        (Link::Cooked, cooked),
-        (Link::Cooked2, cooked2),
-        (Link::Loopback, loopback),
+        (LinkLayer::Ip, ip.to_vec()),
+        (LinkLayer::Cooked, cooked),
+        (LinkLayer::Cooked2, cooked2),
+        (LinkLayer::Loopback, loopback),
     ] {
         Bed::new().packet(link, &bytes).is("10.0.0.1:5060", "10.0.0.2:5070", Transport::Udp, TEXT);
     }
     let v6 = built!(ethernet().ipv6(V6[0], V6[1], 9).udp(5060, 5070), TEXT);
-    Bed::new().packet(Link::Ethernet, &v6).is(
+    Bed::new().packet(LinkLayer::Ethernet, &v6).is(
         "[2001:db8::1]:5060",
         "[2001:db8::2]:5070",
         Transport::Udp,
@@ -89,7 +89,7 @@ fn datagrams_over_each_link_layer() {
     // Padded to the shortest Ethernet frame.
     let short = built!(ethernet().ipv4(V4[0], V4[1], 9).udp(1, 2), b"\r\n");
     let padded = [&short[..], &[0; 20]].concat();
-    Bed::new().packet(Link::Ethernet, &padded).is("10.0.0.1:1", "10.0.0.2:2", Transport::Udp, b"\r\n");
+    Bed::new().packet(LinkLayer::Ethernet, &padded).is("10.0.0.1:1", "10.0.0.2:2", Transport::Udp, b"\r\n");
 }
 
 #[test]
@@ -103,8 +103,11 @@ fn ip_is_found_behind_tags() {
 
 #[test]
 fn link_types_of_files() {
-    assert_eq!((Link::of_file(1), Link::of_file(276)), (Some(Link::Ethernet), Some(Link::Cooked2)));
-    assert_eq!(Link::of_file(105), None, "802.11");
+    assert_eq!(
+        (LinkLayer::of_file(1), LinkLayer::of_file(276)),
+        (Some(LinkLayer::Ethernet), Some(LinkLayer::Cooked2))
+    );
+    assert_eq!(LinkLayer::of_file(105), None, "802.11");
 }
 
 /// A UDP datagram with these ports, without IP.
@@ -128,7 +131,7 @@ fn fragments_of_ipv4() {
     });
     let mut bed = Bed::new();
     for fragment in fragments.collect::<Vec<_>>().iter().rev() {
-        bed.packet(Link::Ip, fragment);
+        bed.packet(LinkLayer::Ip, fragment);
     }
     bed.is("10.0.0.1:5060", "10.0.0.2:5070", Transport::Udp, &payload);
 }
@@ -146,7 +149,7 @@ fn fragments_of_ipv6() {
         packet.extend(V6[0]);
         packet.extend(V6[1]);
         packet.extend(payload);
-        bed.packet(Link::Ip, &packet);
+        bed.packet(LinkLayer::Ip, &packet);
     }
     bed.is("[2001:db8::1]:5060", "[2001:db8::2]:5070", Transport::Udp, TEXT);
 }
@@ -155,9 +158,9 @@ fn fragments_of_ipv6() {
 fn segments_of_tcp() {
     let mut bed = Bed::new();
     let tcp = |sequence: u32| PacketBuilder::ipv4(V4[0], V4[1], 9).tcp(40_000, 5060, sequence, 1000);
-    bed.packet(Link::Ip, &built!(tcp(9).syn(), b""));
-    bed.packet(Link::Ip, &built!(tcp(30), &TEXT[20..]));
-    bed.packet(Link::Ip, &built!(tcp(10), &TEXT[..20]));
+    bed.packet(LinkLayer::Ip, &built!(tcp(9).syn(), b""));
+    bed.packet(LinkLayer::Ip, &built!(tcp(30), &TEXT[20..]));
+    bed.packet(LinkLayer::Ip, &built!(tcp(10), &TEXT[..20]));
     bed.is("10.0.0.1:40000", "10.0.0.2:5060", Transport::Tcp, TEXT);
 }
 
@@ -165,7 +168,7 @@ fn segments_of_tcp() {
 fn a_datagram_that_is_cut_off_is_counted_and_its_beginning_read() {
     let packet = built!(PacketBuilder::ipv4(V4[0], V4[1], 9).udp(5060, 5070), TEXT);
     let mut bed = Bed::new();
-    bed.packet(Link::Ip, &packet[..packet.len() - 10]);
+    bed.packet(LinkLayer::Ip, &packet[..packet.len() - 10]);
     bed.is("10.0.0.1:5060", "10.0.0.2:5070", Transport::Udp, &TEXT[..TEXT.len() - 10]);
     assert_eq!(bed.counts.truncated, 1);
 }
@@ -178,7 +181,7 @@ fn extension_headers_end_with_the_packet() {
     packet.extend([1; 32]);
     packet.extend([60, 0, 0, 0, 0, 0, 0, 0]);
     packet.extend([44, 200, 0, 0, 0, 0, 0, 0]);
-    bed.packet(Link::Ip, &packet);
+    bed.packet(LinkLayer::Ip, &packet);
     assert!(bed.found.is_empty());
 }
 
@@ -203,7 +206,7 @@ proptest! {
                 packet[at] = byte;
             }
         }
-        for link in [Link::Ethernet, Link::Ip, Link::Cooked, Link::Cooked2, Link::Loopback] {
+        for link in [LinkLayer::Ethernet, LinkLayer::Ip, LinkLayer::Cooked, LinkLayer::Cooked2, LinkLayer::Loopback] {
             bed.packet(link, &packet);
         }
         prop_assert!(bed.found.len() <= 5);

@@ -2,7 +2,7 @@
 //! of its registration behind a NAT.
 
 use crate::address::ports::Ports;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use base::{Connection, Flow, Transport};
 use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
@@ -24,13 +24,13 @@ pub(crate) struct ClientFlow {
 impl ClientFlow {
     /// Returns the client at the other end of a connection, or over UDP if it `is_registered` from there. `None`: any
     /// other sender over UDP, or the connection of a node, which is reached at its address.
-    pub(crate) fn of(flow: Flow, topology: &Topology, is_registered: bool) -> Option<Self> {
+    pub(crate) fn of(flow: Flow, topology: &AddressTable, is_registered: bool) -> Option<Self> {
         Self::seen(flow, topology).filter(|client| is_registered || client.is_connection())
     }
 
     /// Returns the client without requiring a registration over UDP. Its source may be forged, or its Contact may name
     /// another address.
-    pub(crate) fn seen(flow: Flow, topology: &Topology) -> Option<Self> {
+    pub(crate) fn seen(flow: Flow, topology: &AddressTable) -> Option<Self> {
         let connection = flow.connection;
         let is_node = || topology.slot_of(flow).is_some();
         if if connection.is_some() { is_node() } else { flow.transport != Transport::Udp } {
@@ -108,7 +108,7 @@ mod tests {
             let peer: SocketAddr = peer.parse().unwrap();
             for (transport, connection) in [(Transport::Wss, connection), (Transport::Udp, None)] {
                 let flow = Flow { transport, listener: 3, peer, connection };
-                let client = ClientFlow::seen(flow, &Topology::default()).unwrap();
+                let client = ClientFlow::seen(flow, &AddressTable::default()).unwrap();
                 let (bytes, length) = client.bytes();
                 assert_eq!(ClientFlow::from_bytes(&bytes[..length]), Some(client));
                 assert_eq!(client.peer(), SocketAddr::new(peer.ip().to_canonical(), peer.port()));

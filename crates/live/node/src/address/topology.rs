@@ -21,7 +21,7 @@ pub fn node_id(peer: Peer) -> NodeId {
 
 /// The addresses of a process, and of its nodes by slot.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Topology {
+pub struct AddressTable {
     /// Ports of this process.
     pub ports: Ports,
     /// Host names of this process in lower case, with a port or for any port.
@@ -32,7 +32,7 @@ pub struct Topology {
     by_id: BTreeMap<NodeId, Slot>,
 }
 
-impl Topology {
+impl AddressTable {
     /// Creates a topology without nodes.
     pub fn new(ports: Ports, names: Vec<(String, Option<u16>)>) -> Self {
         Self { ports, names, ..Self::default() }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn two_transports_at_one_address_are_two_nodes() {
-        let mut topology = Topology::default();
+        let mut topology = AddressTable::default();
         let (udp, tcp) = (way(Transport::Udp, "192.0.2.1:5060"), way(Transport::Tcp, "192.0.2.1:5060"));
         topology.push_node(udp);
         topology.push_node(tcp);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_node_that_opened_its_connection_is_known_by_its_address() {
-        let mut topology = Topology::default();
+        let mut topology = AddressTable::default();
         let nodes = [
             way(Transport::Tcp, "192.0.2.1:5060"),
             way(Transport::Tcp, "192.0.2.2:5060"),

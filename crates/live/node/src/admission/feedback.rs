@@ -7,7 +7,7 @@ use super::neighbours::{BELIEVED, Known, NeighbourReport, class_in_dialog, class
 use super::overload::Overload;
 use base::{Flow, Instant, Peer};
 use overload::hop::Feedback;
-use overload::{MessageClass, Notice};
+use overload::{MessageClass, UpstreamFeedback};
 use wire::{Message, Method, OVERLOAD_OFFER, OverloadEdit, OverloadParams, edit_overload};
 
 /// Maximum bytes that feedback adds to a response: for loss, with the longest number.
@@ -56,7 +56,7 @@ impl Overload {
         let part = f64::from(neighbours.shards).recip();
         let notice = |told| {
             let asked = Feedback::of_via(&told, sequence);
-            Notice::Hop(Feedback { limit: asked.limit.map(|limit| scaled(limit, part)), ..asked })
+            UpstreamFeedback::Hop(Feedback { limit: asked.limit.map(|limit| scaled(limit, part)), ..asked })
         };
         let known = self.feedback.as_mut().and_then(|feedback| feedback.known(flow.remote()));
         let is_believed = known.as_ref().is_some_and(|known| known.answered >= BELIEVED);

@@ -10,7 +10,7 @@ use crate::outcome::rejection::{Rejection, refuse};
 use crate::seen::{Became, COPIES_LAST, Earlier};
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
-use balance::{Balancer, Request};
+use balance::{Balancer, RequestFacts};
 use base::Instant;
 pub use neighbours::NeighbourReport;
 pub(crate) use neighbours::{NEXT_HOP_OVERLOADED, class_in_dialog, class_of};
@@ -18,7 +18,7 @@ pub(crate) use novelty::{Challenger, Novelty};
 use novelty::{Retries, RetryKey};
 pub(crate) use overload::Overload;
 pub use overload::{OverloadControl, OverloadCounts, OverloadReport};
-use route::{Exceeded, RateLimits, RateSettings, Refusal};
+use route::{AccessRefusal, Exceeded, RateLimits, RateSettings};
 use std::net::IpAddr;
 pub(crate) use ticket::Ticket;
 pub use ticket::TicketCounts;
@@ -63,7 +63,7 @@ impl Admission {
         now: Instant,
         tokens: &Tokens,
         message: &Message<'_>,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         earlier: Option<&Earlier>,
         balancer: &Balancer,
     ) -> Novelty {
@@ -102,7 +102,7 @@ impl Admission {
         &mut self,
         tokens: &Tokens,
         message: &Message<'_>,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
         novelty: Novelty,
     ) -> Ticket {
         if self.is_charging() && novelty != Novelty::Part {
@@ -122,7 +122,7 @@ impl Admission {
     }
 
     /// Returns the limit that a source has reached now, if any.
-    pub(crate) fn exceeded(&self, now: Instant, source: IpAddr) -> Option<(Exceeded, Refusal)> {
+    pub(crate) fn exceeded(&self, now: Instant, source: IpAddr) -> Option<(Exceeded, AccessRefusal)> {
         self.rates.exceeded(now, source).map(|exceeded| (exceeded, self.rates.refusal()))
     }
 }

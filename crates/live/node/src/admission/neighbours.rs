@@ -3,7 +3,7 @@
 use crate::outcome::rejection::{Refused, refused};
 use base::{Instant, Peer};
 use core::time::Duration;
-use overload::hop::{Law, Limit};
+use overload::hop::{ClientLimit, ReceiverLaw};
 use overload::{FeedbackLaw, LocalLaw, MessageClass, NEIGHBOURS_MAX, RequestInfo};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub struct NeighbourReport {
     pub address: SocketAddr,
     /// The limit that the neighbour has asked the process for and that still holds: a share of the requests, or a rate
     /// per second.
-    pub limit: Option<Limit>,
+    pub limit: Option<ClientLimit>,
     /// Whether the neighbour leaves requests unanswered, so that only one at a time is sent.
     pub is_silent: bool,
     /// Whether the neighbour has ever answered the offer.
@@ -108,9 +108,9 @@ impl Neighbours {
     /// Creates the state for a shard with these laws; `None` without feedback that has a name on the wire.
     pub(super) fn of(laws: &overload::OverloadSettings, shards: usize, epoch_unix: u64) -> Option<Self> {
         let algorithm = match laws.feedback {
-            FeedbackLaw::Hop(Law::Loss(_)) => OverloadAlgorithm::Loss,
-            FeedbackLaw::Hop(Law::Rate) => OverloadAlgorithm::Rate,
-            FeedbackLaw::Hop(Law::Window) | FeedbackLaw::EndToEnd | FeedbackLaw::None => return None,
+            FeedbackLaw::Hop(ReceiverLaw::Loss(_)) => OverloadAlgorithm::Loss,
+            FeedbackLaw::Hop(ReceiverLaw::Rate) => OverloadAlgorithm::Rate,
+            FeedbackLaw::Hop(ReceiverLaw::Window) | FeedbackLaw::EndToEnd | FeedbackLaw::None => return None,
         };
         let is_loss = algorithm == OverloadAlgorithm::Loss;
         Some(Self {
@@ -138,10 +138,10 @@ impl Neighbours {
 }
 
 /// Returns a limit for `by` times the traffic. A fraction stays the same.
-pub(super) fn scaled(limit: Limit, by: f64) -> Limit {
+pub(super) fn scaled(limit: ClientLimit, by: f64) -> ClientLimit {
     match limit {
-        Limit::Rate(rate) => Limit::Rate(rate * by),
-        Limit::Loss(_) | Limit::Window(_) => limit,
+        ClientLimit::Rate(rate) => ClientLimit::Rate(rate * by),
+        ClientLimit::Loss(_) | ClientLimit::Window(_) => limit,
     }
 }
 

@@ -2,7 +2,7 @@
 //! request repeated with credentials.
 
 use crate::token::Tokens;
-use balance::{CallKey, Request};
+use balance::{CallKey, RequestFacts};
 use base::{Instant, Recent};
 use core::hash::Hasher;
 use wire::{Message, Method};
@@ -51,7 +51,7 @@ pub(super) struct RetryKey {
 }
 
 impl RetryKey {
-    pub(super) fn new(tokens: &Tokens, message: &Message<'_>, request: &Request<'_>) -> Self {
+    pub(super) fn new(tokens: &Tokens, message: &Message<'_>, request: &RequestFacts<'_>) -> Self {
         let mut hasher = tokens.kept_hasher();
         hasher.write(message.cseq().method_name.of(message.bytes()));
         hasher.write_u8(b' ');

@@ -5,8 +5,8 @@ use crate::outcome::rejection::{Refused, Rejection, refused};
 use base::{Flow, Instant, Peer, Rng};
 use core::time::Duration;
 use overload::{
-    Guard, LocalLaw, MessageClass, Origin, OverloadSettings, RequestPath, Tier, Triage, TurnControl,
-    is_above_routine, is_emergency,
+    Guard, LocalLaw, MessageClass, NewRequestSender, OverloadSettings, RequestPath, Tier, Triage,
+    TurnControl, is_above_routine, is_emergency,
 };
 use route::Network;
 use std::net::IpAddr;
@@ -203,7 +203,7 @@ impl Overload {
         flow: Flow,
         message: &Message<'_>,
         class: MessageClass,
-        origin: Origin,
+        origin: NewRequestSender,
     ) -> Result<(), OverloadRefusal> {
         if self.guard.is_off() {
             return Ok(());

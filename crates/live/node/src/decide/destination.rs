@@ -11,7 +11,7 @@ use crate::site::remote_targets::TargetRefresh;
 use crate::site::reply::is_about_us;
 use crate::step::Step;
 use crate::token::branch::Transaction;
-use balance::{Balancer, Direction, PoolId, Request, Slot};
+use balance::{Balancer, Direction, PoolId, RequestFacts, Slot};
 use base::{Flow, Peer};
 use route::{Query, Service, Target};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use wire::{Method, SipUri};
 /// The destination of a request, with everything that forwarding needs.
 pub(crate) struct Destination<'m> {
     /// The request in the balancer's terms, with its pool and the member of its dialog.
-    pub(crate) request: Request<'m>,
+    pub(crate) request: RequestFacts<'m>,
     /// Index of the rule of the request.
     pub(crate) rule: Option<usize>,
     /// Hash of the routing decision for this proxy's Via (RFC 5393 §4.2).
@@ -77,7 +77,7 @@ enum DialogContext {
 pub(crate) fn destination<'m>(
     step: &mut Step<'_>,
     arrival: &Arrival<'m>,
-    mut request: Request<'m>,
+    mut request: RequestFacts<'m>,
     is_for_registrar: bool,
     unacknowledged: &Unacknowledged,
 ) -> Result<Destination<'m>, Rejection> {
@@ -105,7 +105,7 @@ pub(crate) fn destination<'m>(
     let followed = followed(step, arrival, &request);
     let remembered = || {
         let branch = mark_of(step, arrival, Direction::ToPool, 0);
-        is_remembered(step.balancer, &Request { branch, ..request })
+        is_remembered(step.balancer, &RequestFacts { branch, ..request })
     };
     let relays = relays.filter(|_| followed.is_none() && !remembered());
     let goes_onward =
@@ -147,7 +147,7 @@ pub(crate) fn destination<'m>(
 fn check_sips(
     step: &Step<'_>,
     arrival: &Arrival<'_>,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     rule: Option<usize>,
     to: To,
 ) -> Result<(), Refused> {
@@ -170,7 +170,7 @@ fn check_sips(
 }
 
 /// Returns the next hop that a request without a token, or its INVITE, went to before its pool changed.
-fn followed(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Option<Slot> {
+fn followed(step: &Step<'_>, arrival: &Arrival<'_>, request: &RequestFacts<'_>) -> Option<Slot> {
     let may_be = request.pinned.is_none() && (!request.in_dialog || request.method == Method::Ack);
     arrival.hop().filter(|_| may_be)?.member(step.balancer)
 }
@@ -182,7 +182,7 @@ fn mark_of(step: &Step<'_>, arrival: &Arrival<'_>, direction: Direction, routing
 }
 
 /// Returns the pool of a request without a rule: the pool of its dialog's or session's member, or else the first pool.
-fn pool_of_dialog(step: &Step<'_>, context: DialogContext, request: &Request<'_>) -> PoolId {
+fn pool_of_dialog(step: &Step<'_>, context: DialogContext, request: &RequestFacts<'_>) -> PoolId {
     let of_session = if let DialogContext::Session(slot) = context { Some(slot) } else { None };
     request.pinned.or(of_session).map_or(step.pools.first(), |slot| step.pools.of(slot))
 }
@@ -194,7 +194,7 @@ fn has_left(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
 
 /// Returns the dialog context of a request. A To tag alone proves nothing, since any sender can invent one. Without
 /// proof, a request counts as new if there are only next hops; otherwise it goes nowhere.
-fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut Request<'_>) -> DialogContext {
+fn context_of(step: &Step<'_>, arrival: &Arrival<'_>, request: &mut RequestFacts<'_>) -> DialogContext {
     if !request.in_dialog {
         return DialogContext::New;
     }
@@ -326,7 +326,7 @@ fn way_to(step: &mut Step<'_>, arrival: &Arrival<'_>, target: target::Target<'_>
 fn refresh_of(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     unacknowledged: &Unacknowledged,
 ) -> Result<Option<TargetRefresh>, Refused> {
     if request.direction == Direction::FromPool {
@@ -340,7 +340,7 @@ fn refresh_of(
 
 /// Returns whether a request goes to a next hop, or on with a transaction. Requests within a dialog with a member do
 /// neither. A CANCEL or ACK without a transaction goes to the member that the balancer or a search finds.
-fn goes_onward(service: Service, request: &Request<'_>) -> bool {
+fn goes_onward(service: Service, request: &RequestFacts<'_>) -> bool {
     let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none();
     let begins = !matches!(request.method, Method::Ack | Method::Cancel);
     is_for_pool && (service.has_hops() || (service.has_transactions() && begins))
@@ -348,13 +348,13 @@ fn goes_onward(service: Service, request: &Request<'_>) -> bool {
 
 /// Returns whether a request finishes a transaction or call that started under the previous configuration. Its
 /// transaction is only in the session table, or its call is there although the pool keeps no sessions any more.
-fn is_in_table(balancer: &Balancer, service: Service, request: &Request<'_>) -> bool {
+fn is_in_table(balancer: &Balancer, service: Service, request: &RequestFacts<'_>) -> bool {
     if service.counts_calls() { balancer.has_open(request) } else { is_remembered(balancer, request) }
 }
 
 /// Returns whether the balancer remembers the call of a request, or the transaction of a request that begins a call. A
 /// spiral is another transaction than the one that began the call.
-pub(crate) fn is_remembered(balancer: &Balancer, request: &Request<'_>) -> bool {
+pub(crate) fn is_remembered(balancer: &Balancer, request: &RequestFacts<'_>) -> bool {
     if balancer.is_idle() {
         false
     } else if request.in_dialog {

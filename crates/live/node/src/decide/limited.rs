@@ -7,7 +7,7 @@ use crate::queue::Turn;
 use crate::site::Site;
 use crate::step::Step;
 use arrayvec::ArrayVec;
-use balance::{Balancer, Decision, Request, Slot, Why};
+use balance::{Balancer, NodeDecision, RequestFacts, Slot, Why};
 use base::{Flow, Instant};
 use overload::MessageClass;
 use route::Service;
@@ -17,7 +17,7 @@ use wire::Method;
 const MOST: usize = 8;
 
 /// Returns the class of a request for a neighbour's limit.
-pub(crate) fn class(balancer: &Balancer, request: &Request<'_>, novelty: Novelty) -> MessageClass {
+pub(crate) fn class(balancer: &Balancer, request: &RequestFacts<'_>, novelty: Novelty) -> MessageClass {
     let is_about = matches!(request.method, Method::Ack | Method::Cancel);
     if request.in_dialog {
         return class_in_dialog(request.method);
@@ -33,7 +33,7 @@ pub(crate) fn class(balancer: &Balancer, request: &Request<'_>, novelty: Novelty
 
 /// Returns whether the balancer records a request. In a pool without sessions it does so only for calls and
 /// transactions from before a change of the pool, which must end there, too.
-pub(crate) fn is_noted(balancer: &Balancer, request: &Request<'_>, service: Service) -> bool {
+pub(crate) fn is_noted(balancer: &Balancer, request: &RequestFacts<'_>, service: Service) -> bool {
     service.counts_calls() || is_remembered(balancer, request)
 }
 
@@ -44,15 +44,15 @@ pub(crate) fn is_noted(balancer: &Balancer, request: &Request<'_>, service: Serv
 pub(crate) fn ask(
     balancer: &mut Balancer,
     now: Instant,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     service: Service,
-) -> Decision {
+) -> NodeDecision {
     if is_noted(balancer, request, service) {
         balancer.request(now, request)
     } else if let Some(slot) = request.pinned {
-        Decision::Forward { slot, why: Why::Token }
+        NodeDecision::Forward { slot, why: Why::Token }
     } else if request.in_dialog && request.method != Method::Ack {
-        Decision::Orphan
+        NodeDecision::Orphan
     } else {
         balancer.pick(now, request, &[])
     }
@@ -62,7 +62,7 @@ pub(crate) fn ask(
 /// of the hop.
 pub(crate) fn hop_filter<'a>(
     step: &'a mut Step<'_>,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     novelty: Novelty,
 ) -> impl FnMut(Flow) -> bool + use<'a> {
     let (now, overload) = (step.site.now, &mut step.site.admission.overload);
@@ -75,11 +75,11 @@ pub(crate) fn hop_filter<'a>(
 pub(crate) fn ask_open(
     site: &mut Site,
     balancer: &mut Balancer,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     class: MessageClass,
     outside: Option<Flow>,
     service: Service,
-) -> Result<Decision, Turn> {
+) -> Result<NodeDecision, Turn> {
     let Site { admission, topology, now, .. } = site;
     let (overload, now, is_noted) = (&mut admission.overload, *now, is_noted(balancer, request, service));
     let ask = |balancer: &mut Balancer| ask(balancer, now, request, service);
@@ -95,16 +95,16 @@ pub(crate) fn ask_open(
     let mut passed_over = ArrayVec::<Slot, MOST>::new();
     let mut at_limit = None;
     while !passed_over.is_full() {
-        let Decision::Forward { slot, why } = balancer.pick(now, request, &passed_over) else { break };
+        let NodeDecision::Forward { slot, why } = balancer.pick(now, request, &passed_over) else { break };
         if overload.may_go(now, class, topology.node(slot)) {
             if !is_noted {
-                return Ok(Decision::Forward { slot, why });
+                return Ok(NodeDecision::Forward { slot, why });
             }
             match balancer.request_to(now, request, slot) {
                 // Another request has taken the last place meanwhile.
-                Decision::NoServer => {}
+                NodeDecision::NoServer => {}
                 // The member has reached its own limit.
-                decision @ Decision::AtLimit(_) => at_limit = Some(decision),
+                decision @ NodeDecision::AtLimit(_) => at_limit = Some(decision),
                 decision => return Ok(decision),
             }
         }

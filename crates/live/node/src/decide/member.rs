@@ -14,9 +14,9 @@ use crate::site::marks::verifies_behind;
 use crate::site::reply::trying;
 use crate::site::routes::Routes;
 use crate::step::Step;
-use balance::{Balancer, CallKey, Decision, PoolId, Request, Slot, Why};
+use balance::{Balancer, CallKey, NodeDecision, PoolId, RequestFacts, Slot, Why};
 use base::{Instant, Operation};
-use route::{Fork, Outcome, Service};
+use route::{FailoverCause, Fork, Service};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Method;
@@ -78,12 +78,12 @@ pub(crate) fn assign(
     if service.counts_calls() {
         step.site.ledger.charge(Operation::Lookup);
     }
-    let (mut decision, mut pool) = (Decision::Orphan, request.pool);
+    let (mut decision, mut pool) = (NodeDecision::Orphan, request.pool);
     if let Some(slot) = named {
         check_hop(step, request, progress, slot)?;
-        decision = Decision::Forward { slot, why: Why::Token };
+        decision = NodeDecision::Forward { slot, why: Why::Token };
         if is_noted(step.balancer, request, service) {
-            step.balancer.request(step.site.now, &Request { pinned: Some(slot), ..*request });
+            step.balancer.request(step.site.now, &RequestFacts { pinned: Some(slot), ..*request });
         }
     } else if !matches!(destination.to, To::Orphan) {
         let asked;
@@ -100,13 +100,13 @@ pub(crate) fn assign(
             }
         };
     }
-    conclude(step, decision, &Request { pool, ..*request }, service)
+    conclude(step, decision, &RequestFacts { pool, ..*request }, service)
 }
 
 /// Fails if the limit of the member that a request names excludes it (RFC 7339 §5.5).
 fn check_hop(
     step: &mut Step<'_>,
-    request: &Request<'_>,
+    request: &RequestFacts<'_>,
     progress: &Progress,
     slot: Slot,
 ) -> Result<(), Refused> {
@@ -125,7 +125,7 @@ fn ask_pools(
     arrival: &Arrival<'_>,
     destination: &Destination<'_>,
     progress: &mut Progress,
-) -> (Result<Decision, Turn>, PoolId) {
+) -> (Result<NodeDecision, Turn>, PoolId) {
     let service = step.pools.service(destination.request.pool);
     let begins_call = takes_turn(step.balancer, &destination.request, progress.novelty());
     let (now, novelty) = (step.site.now, progress.novelty());
@@ -159,18 +159,18 @@ fn ask_pools(
         let decision = match (turn, class) {
             // If another call has taken the member's last place meanwhile, another member is chosen.
             (Some(Turn::Now(slot)), _) => match balancer.request_to(now, request, slot) {
-                Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
+                NodeDecision::NoServer | NodeDecision::AtLimit(_) => ask(balancer, now, request, service),
                 decision => decision,
             },
             (Some(Turn::Later), _) => return (Err(Turn::Later), None),
             (Some(Turn::Full(rejection)), _) => {
-                return (Err(Turn::Full(rejection)), Some(Outcome::Full));
+                return (Err(Turn::Full(rejection)), Some(FailoverCause::Full));
             }
             (None, Some(class)) => {
                 let outside = destination.to.outside();
                 match limited::ask_open(site, balancer, request, class, outside, service) {
                     Ok(decision) => decision,
-                    Err(turn) => return (Err(turn), Some(Outcome::Full)),
+                    Err(turn) => return (Err(turn), Some(FailoverCause::Full)),
                 }
             }
             (None, None) => ask(balancer, now, request, service),
@@ -178,8 +178,8 @@ fn ask_pools(
         if let Some(queues) = queues.as_deref_mut() {
             queues.settle(now, |slot| balancer.is_unanswered(request, (slot, now)));
         }
-        without_takers.extend((decision == Decision::NoServer).then_some(request.pool));
-        let is_full = decision == Decision::NoServer && balancer.is_full(now, request);
+        without_takers.extend((decision == NodeDecision::NoServer).then_some(request.pool));
+        let is_full = decision == NodeDecision::NoServer && balancer.is_full(now, request);
         (Ok(decision), goes_on_as(decision, is_full))
     });
     for pool in without_takers {
@@ -191,13 +191,13 @@ fn ask_pools(
 /// Counts a decision, or refuses the request.
 fn conclude(
     step: &mut Step<'_>,
-    decision: Decision,
-    request: &Request<'_>,
+    decision: NodeDecision,
+    request: &RequestFacts<'_>,
     service: Service,
 ) -> Result<Assignment, Rejection> {
     let pool = request.pool;
     match decision {
-        Decision::Forward { slot, why } => {
+        NodeDecision::Forward { slot, why } => {
             step.site.counters.decisions[why as usize] += 1;
             if matches!(why, Why::Policy | Why::Moved) && service.counts_calls() {
                 step.site.ledger.charge(Operation::Choose);
@@ -205,27 +205,27 @@ fn conclude(
             }
             Ok(Assignment::Member { slot, pool, why })
         }
-        Decision::Search => Ok(Assignment::Search),
-        Decision::NoRoom => {
+        NodeDecision::Search => Ok(Assignment::Search),
+        NodeDecision::NoRoom => {
             if let Some(refused) = step.site.no_room.note(step.site.now) {
                 step.out.event(ShardEvent::NoRoom(refused));
             }
             Err(TOO_MANY_SESSIONS.into())
         }
-        Decision::NoServer => {
+        NodeDecision::NoServer => {
             if let Some(refused) = step.site.no_server.entry(pool).or_default().note(step.site.now) {
                 step.out.event(ShardEvent::NoServer { pool, refused });
             }
             Err(NO_SERVER.into())
         }
-        Decision::AtLimit(by) => {
+        NodeDecision::AtLimit(by) => {
             *step.site.counters.at_limit.entry((pool, by.name())).or_default() += 1;
             if let Some(refused) = step.site.at_limit.entry(pool).or_default().note(step.site.now) {
                 step.out.event(ShardEvent::AtLimit { pool, by, refused });
             }
             Err(Refused { retry_after: Some(retry_after(request.key)), ..SERVERS_BUSY }.into())
         }
-        Decision::Orphan => Err(refused(481, "Call/Transaction Does Not Exist").into()),
+        NodeDecision::Orphan => Err(refused(481, "Call/Transaction Does Not Exist").into()),
     }
 }
 
@@ -266,20 +266,20 @@ pub(crate) fn named_member(
 
 /// Returns whether a request waits for its turn in a queue: an INVITE that begins a call and that no server has
 /// received.
-pub(crate) fn takes_turn(balancer: &Balancer, request: &Request<'_>, novelty: Novelty) -> bool {
+pub(crate) fn takes_turn(balancer: &Balancer, request: &RequestFacts<'_>, novelty: Novelty) -> bool {
     request.method == Method::Invite && novelty.is_unserved() && !balancer.has_open(request)
 }
 
 /// Replaces a search for the node of an ACK or CANCEL with a bad token. A good token would have named the node.
-pub(crate) fn without_search(decision: Decision, arrival: &Arrival<'_>) -> Decision {
+pub(crate) fn without_search(decision: NodeDecision, arrival: &Arrival<'_>) -> NodeDecision {
     match decision {
-        Decision::Search if arrival.route.token.is_some() => Decision::Orphan,
+        NodeDecision::Search if arrival.route.token.is_some() => NodeDecision::Orphan,
         other => other,
     }
 }
 
 /// Returns a member of the pool by a hash of the call alone, regardless of health.
-pub(crate) fn member_by_call(balancer: &Balancer, request: &Request<'_>) -> Option<Slot> {
+pub(crate) fn member_by_call(balancer: &Balancer, request: &RequestFacts<'_>) -> Option<Slot> {
     let members: Vec<_> = balancer.members(request.pool).collect();
     members.get((request.key.0 >> 64) as usize % members.len().max(1)).copied()
 }
@@ -287,7 +287,7 @@ pub(crate) fn member_by_call(balancer: &Balancer, request: &Request<'_>) -> Opti
 /// Returns whether an ACK that no dialog directs is an ACK to a 2xx (RFC 3261 §13.2.2.4), from a client that ignored
 /// the Record-Route. A transaction would have absorbed the ACK to a failure. It follows its INVITE as far as known,
 /// like an ACK to a failure if there are no transactions (§17.1.1.3).
-fn is_ack_to_2xx(request: &Request<'_>, service: Service) -> bool {
+fn is_ack_to_2xx(request: &RequestFacts<'_>, service: Service) -> bool {
     request.method == Method::Ack && request.pinned.is_none() && service.has_transactions()
 }
 
@@ -317,8 +317,8 @@ pub(crate) fn first_pool(
         if balancer.takes(now, pool, request.method, &[], trials) {
             return pool;
         }
-        let is_full = balancer.is_full(now, &Request { pool, ..*request });
-        if !pools.failover.goes_on(if is_full { Outcome::Full } else { Outcome::NoneAlive }, 0) {
+        let is_full = balancer.is_full(now, &RequestFacts { pool, ..*request });
+        if !pools.failover.goes_on(if is_full { FailoverCause::Full } else { FailoverCause::NoneAlive }, 0) {
             break;
         }
     }
@@ -350,10 +350,10 @@ fn may_go_to(routes: &Routes, destination: &Destination<'_>, pool: PoolId) -> bo
 
 /// Returns the condition under which a request that no member takes may go on to another pool. `is_full`: the pool is
 /// full and not dead.
-pub(crate) fn goes_on_as(decision: Decision, is_full: bool) -> Option<Outcome> {
+pub(crate) fn goes_on_as(decision: NodeDecision, is_full: bool) -> Option<FailoverCause> {
     match decision {
-        Decision::NoServer if !is_full => Some(Outcome::NoneAlive),
-        Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => Some(Outcome::Full),
+        NodeDecision::NoServer if !is_full => Some(FailoverCause::NoneAlive),
+        NodeDecision::NoServer | NodeDecision::AtLimit(_) | NodeDecision::NoRoom => Some(FailoverCause::Full),
         _ => None,
     }
 }
@@ -365,17 +365,17 @@ pub(crate) fn choose<D>(
     routes: &Routes,
     destination: &Destination<'_>,
     first: PoolId,
-    mut ask: impl FnMut(&Request<'_>) -> (D, Option<Outcome>),
+    mut ask: impl FnMut(&RequestFacts<'_>) -> (D, Option<FailoverCause>),
 ) -> (D, PoolId) {
     let request = &destination.request;
-    let (mut decision, mut outcome) = ask(&Request { pool: first, ..*request });
+    let (mut decision, mut outcome) = ask(&RequestFacts { pool: first, ..*request });
     let mut asked = first;
     let Some(pools) = destination.rule.and_then(|rule| routes.pools(rule)) else { return (decision, asked) };
     for pool in pools.order(request.key.0).map(PoolId).skip_while(|pool| *pool != first).skip(1) {
         if !outcome.is_some_and(|outcome| pools.failover.goes_on(outcome, 0)) {
             break;
         }
-        (decision, outcome) = ask(&Request { pool, ..*request });
+        (decision, outcome) = ask(&RequestFacts { pool, ..*request });
         asked = pool;
     }
     (decision, asked)

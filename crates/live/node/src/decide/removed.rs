@@ -3,7 +3,7 @@
 use crate::outcome::rejection::{Refused, refused};
 use crate::read::arrival::Arrival;
 use crate::step::Step;
-use balance::{Balancer, CallKey, Direction, NodeId, Request, Response, Slot};
+use balance::{Balancer, CallKey, Direction, NodeId, RequestFacts, Response, Slot};
 use base::{Instant, Recent};
 use core::time::Duration;
 use wire::Method;
@@ -26,7 +26,7 @@ impl Default for Unacknowledged {
 }
 
 impl Unacknowledged {
-    fn wants(&self, now: Instant, ack: &Request<'_>) -> bool {
+    fn wants(&self, now: Instant, ack: &RequestFacts<'_>) -> bool {
         let failed = self.0.get(&(ack.key, ack.cseq, ack.branch));
         ack.method == Method::Ack && failed.is_some_and(|&at| now.saturating_since(at) <= TIMER_H)
     }
@@ -55,7 +55,7 @@ impl Unacknowledged {
         &self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
-        request: &Request<'_>,
+        request: &RequestFacts<'_>,
     ) -> Result<(), Refused> {
         let is_part = || step.balancer.is_open(request) || self.wants(step.site.now, request);
         if request.pinned.is_none_or(|slot| is_member(step.balancer, slot)) || is_part() {

@@ -2,7 +2,7 @@
 //! §16.4), and how it is edited (§16.6 step 6).
 
 use crate::address::target::Target;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::token::owner::TokenOwner;
 use std::net::SocketAddr;
 use wire::{Edits, Message, SipUri};
@@ -23,13 +23,13 @@ pub(crate) struct OwnRoute<'a> {
 impl<'a> OwnRoute<'a> {
     /// Recognises a value of this proxy by its address. A pool's value of another balancer of the site is recognised by
     /// the parameter with the token.
-    pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
+    pub(crate) fn of(topology: &AddressTable, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         Self::with_token(topology, &uri, element, token_of(&uri, element))
     }
 
     fn with_token(
-        topology: &Topology,
+        topology: &AddressTable,
         uri: &SipUri<'a>,
         element: TokenOwner,
         token: Option<&'a [u8]>,
@@ -79,16 +79,16 @@ pub(crate) struct RouteHeader<'a> {
 
 impl<'a> RouteHeader<'a> {
     /// §16.4: finds this proxy's Route values and the next one. With tokens of both kinds, the first one counts.
-    pub(crate) fn read(topology: &Topology, message: &Message<'a>) -> Self {
+    pub(crate) fn read(topology: &AddressTable, message: &Message<'a>) -> Self {
         Self::scan(topology, message, None)
     }
 
     /// Reads the header as this element sees it, without tokens of other elements.
-    pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: TokenOwner) -> Self {
+    pub(crate) fn new(topology: &AddressTable, message: &Message<'a>, element: TokenOwner) -> Self {
         Self::scan(topology, message, Some(element))
     }
 
-    fn scan(topology: &Topology, message: &Message<'a>, element: Option<TokenOwner>) -> Self {
+    fn scan(topology: &AddressTable, message: &Message<'a>, element: Option<TokenOwner>) -> Self {
         let uri = message.uri().unwrap_or_default();
         let owner = element.unwrap_or(TokenOwner::Pool);
         let mut info =
@@ -149,7 +149,7 @@ impl<'a> RouteHeader<'a> {
     }
 
     /// Returns whether there is no further Route value, and the Request-URI names this proxy.
-    pub(crate) fn leads_to_us(&self, topology: &Topology, message: &Message<'a>) -> bool {
+    pub(crate) fn leads_to_us(&self, topology: &AddressTable, message: &Message<'a>) -> bool {
         let uri = self.last.or(message.uri()).and_then(|uri| SipUri::parse(uri).ok());
         self.next.is_none() && uri.is_some_and(|uri| uri.param("maddr").is_none() && topology.is_ours(&uri))
     }

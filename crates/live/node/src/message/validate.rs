@@ -1,7 +1,7 @@
 //! Validation of requests (RFC 3261 §16.3), the same for every way of forwarding.
 
 use crate::address::ports::Ports;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::message::route_header::RouteHeader;
 use crate::outcome::rejection::{Refused, refused};
 use crate::token::KeyIndex;
@@ -88,7 +88,7 @@ pub(crate) fn check_secure(
 /// Step 4 (RFC 5393 §4.2): a Via of this proxy further down with the same routing decision is a loop. Returns the hash
 /// of the decision for this proxy's Via.
 pub(crate) fn check_loop(
-    topology: &Topology,
+    topology: &AddressTable,
     tokens: &Tokens,
     message: &Message<'_>,
     routing: &Routing<'_>,

@@ -2,7 +2,7 @@
 
 use crate::address::hop_name::HopName;
 use crate::outcome::failure::Failure;
-use crate::outcome::question::Question;
+use crate::outcome::question::StoreQuestion;
 use balance::{NodeRefusal, PoolId, Sign};
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub enum ShardEvent {
     /// Request for the address of this name. The answer is [`ShardInput::Name`](crate::ShardInput::Name).
     LookUp(HopName),
     /// Question to a store. The answer is [`ShardInput::Answer`](crate::ShardInput::Answer).
-    Ask(Box<Question>),
+    Ask(Box<StoreQuestion>),
     /// Call record. Must be written before the messages of the same step leave, since one of them acknowledges the end
     /// of the call.
     Record(Box<dialog::CallRecord>),

@@ -6,7 +6,7 @@ use location::Reply;
 
 /// A question to a store. Its answer is an [`Answer`](crate::ShardInput::Answer) with the same number.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Question {
+pub struct StoreQuestion {
     /// Number of the question at this shard.
     pub number: u64,
     /// The question itself.

@@ -2,7 +2,7 @@
 
 use crate::outcome::counters::Drop;
 use base::Instant;
-use route::Refusal;
+use route::AccessRefusal;
 
 /// A refusal by this process: status and reason phrase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,11 +36,11 @@ pub(crate) enum OwnResponse<'a> {
     Capabilities,
     ByRule(&'a route::Answer),
     /// A response of the registrar, and whether the sender of the request has proved to know a password.
-    OfRegistrar(&'a ::location::Answer, bool),
+    OfRegistrar(&'a ::location::RegistrarResponse, bool),
     /// 422 (RFC 4028 §6) with the minimum session interval in seconds.
     SessionTooShort(u32),
     /// A challenge (RFC 3261 §22).
-    Challenge(&'a ::location::Answer),
+    Challenge(&'a ::location::RegistrarResponse),
 }
 
 impl<'a> OwnResponse<'a> {
@@ -135,10 +135,10 @@ pub(crate) const NOBODY_VERIFIES: Refused =
     Refused { retry_after: Some(1), ..refused(503, "Nobody Verifies Credentials") };
 
 /// Returns the rejection that an access list or a rate limit asks for.
-pub(crate) fn refuse(refusal: Refusal) -> Rejection {
+pub(crate) fn refuse(refusal: AccessRefusal) -> Rejection {
     match refusal {
-        Refusal::Forbidden => refused(403, "Forbidden").into(),
-        Refusal::Unavailable => refused(503, "Too Many Requests").into(),
-        Refusal::Silence => Rejection::Dropped(Drop::Silenced),
+        AccessRefusal::Forbidden => refused(403, "Forbidden").into(),
+        AccessRefusal::Unavailable => refused(503, "Too Many Requests").into(),
+        AccessRefusal::Silence => Rejection::Dropped(Drop::Silenced),
     }
 }

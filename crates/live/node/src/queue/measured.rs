@@ -4,7 +4,7 @@
 use balance::Slot;
 use base::Instant;
 use core::time::Duration;
-use elastic::estimate::{Estimator, Settings, Window};
+use elastic::estimate::{Estimator, EstimatorSettings, ServerWindow};
 use std::collections::BTreeMap;
 
 /// Length of a window (Cloud paper, section IV-A).
@@ -29,14 +29,14 @@ struct Member {
 /// Measurements of the members of a pool.
 #[derive(Clone)]
 pub(super) struct Measured {
-    settings: Settings,
+    settings: EstimatorSettings,
     members: BTreeMap<Slot, Member>,
     /// End of the window; `None` without traffic.
     ends: Option<Instant>,
 }
 
 impl Measured {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: EstimatorSettings) -> Self {
         Self { settings, members: BTreeMap::new(), ends: None }
     }
 
@@ -120,7 +120,7 @@ impl Measured {
 }
 
 impl Member {
-    fn end(&mut self, length: Duration) -> Window {
+    fn end(&mut self, length: Duration) -> ServerWindow {
         let mut answers = core::mem::take(&mut self.answers);
         answers.sort_unstable();
         // 95th percentile by nearest rank.
@@ -129,7 +129,7 @@ impl Member {
         let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0 && self.unanswered > 0;
         let p95 = answers.get(at).copied();
         let goodput = answers.len() as f64 / length.as_secs_f64();
-        let window = Window { calls: self.calls, p95, goodput, oldest: is_stuck.then_some(length) };
+        let window = ServerWindow { calls: self.calls, p95, goodput, oldest: is_stuck.then_some(length) };
         self.was_silent = answers.is_empty() && self.calls > 0;
         self.unanswered = self.unanswered.min(self.calls + self.calls_before);
         self.calls_before = core::mem::take(&mut self.calls);
@@ -146,7 +146,8 @@ mod tests {
     fn what_was_not_delivered_is_no_goodput() {
         let at = Instant::from_millis;
         let slot = Slot(0);
-        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let mut measured =
+            Measured::new(EstimatorSettings { maximum: 100.0, ..EstimatorSettings::default() });
         let start = measured.enter(at(0), slot, None);
         for second in 0..20 {
             // Half of the calls that it may get; each is challenged and repeated.
@@ -167,7 +168,8 @@ mod tests {
     #[test]
     fn what_was_taken_back_says_nothing() {
         let at = Instant::from_millis;
-        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let mut measured =
+            Measured::new(EstimatorSettings { maximum: 100.0, ..EstimatorSettings::default() });
         let start = measured.enter(at(0), Slot(0), None);
         for second in 0..10 {
             for call in 0..20 {
@@ -183,7 +185,8 @@ mod tests {
     #[test]
     fn what_is_never_answered_is_slow() {
         let at = Instant::from_millis;
-        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let mut measured =
+            Measured::new(EstimatorSettings { maximum: 100.0, ..EstimatorSettings::default() });
         let start = measured.enter(at(0), Slot(0), None);
         let mut last = start;
         for second in 0..10 {

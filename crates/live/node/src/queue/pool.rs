@@ -5,9 +5,9 @@ use crate::read::progress::Waiter;
 use balance::{Balancer, FirstAnswer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
-use elastic::estimate::Settings;
+use elastic::estimate::EstimatorSettings;
 use elastic::queue::{
-    Accrual, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
+    Accrual, Effect, FrontQueue, LengthSettings, MemberView, OfferResult, QueueCounts, QueueSettings,
 };
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
@@ -41,7 +41,7 @@ pub struct QueueSetup {
     /// The source of a member's capacity.
     pub source: CapacitySource,
     /// Bounds and initial value of the capacity, and the law that computes it from response times.
-    pub capacity: Settings,
+    pub capacity: EstimatorSettings,
 }
 
 /// The source of a member's capacity.
@@ -68,7 +68,7 @@ impl QueueSetup {
             // A configured capacity never expires.
             CapacitySource::Fixed | CapacitySource::Responses => Duration::MAX,
         };
-        let capacity = Settings {
+        let capacity = EstimatorSettings {
             maximum: part(self.capacity.maximum),
             minimum: part(self.capacity.minimum),
             ..self.capacity
@@ -298,10 +298,10 @@ impl PoolQueue {
         }
         let has_bytes = bytes + length <= BYTES_MAX;
         match copy.front.offer(now, key, (), 0, &mut copy.effects) {
-            Offer::Waiting if has_bytes => QueueTurn::Waits,
-            Offer::Waiting | Offer::Refused => QueueTurn::Full,
+            OfferResult::Waiting if has_bytes => QueueTurn::Waits,
+            OfferResult::Waiting | OfferResult::Refused => QueueTurn::Full,
             // A member with room has already pulled the call above, and a copy of a waiting call was found before.
-            Offer::Delivered | Offer::Absorbed => QueueTurn::Waits,
+            OfferResult::Delivered | OfferResult::Absorbed => QueueTurn::Waits,
         }
     }
 
@@ -321,18 +321,18 @@ impl PoolQueue {
         self.bytes += length;
         match self.front.offer(now, key, waiter, random, &mut self.effects) {
             // The refusal is the last effect.
-            Offer::Refused => match self.effects.pop() {
+            OfferResult::Refused => match self.effects.pop() {
                 Some(Effect::Refuse { item, retry_after, .. }) => {
                     self.bytes -= length;
                     Err((retry_after, item))
                 }
                 _ => unreachable!("what is refused is given back at once"),
             },
-            Offer::Absorbed => {
+            OfferResult::Absorbed => {
                 self.bytes -= length;
                 Ok(())
             }
-            Offer::Delivered | Offer::Waiting => Ok(()),
+            OfferResult::Delivered | OfferResult::Waiting => Ok(()),
         }
     }
 

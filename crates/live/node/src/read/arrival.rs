@@ -10,7 +10,7 @@ use crate::site::pools::Pools;
 use crate::token::KeyIndex;
 use crate::token::dialog::VerifiedToken;
 use crate::token::owner::TokenOwner;
-use balance::{CallKey, Direction, PoolId, Request, Slot};
+use balance::{CallKey, Direction, PoolId, RequestFacts, Slot};
 use base::{Flow, Operation};
 use route::Access;
 use std::net::SocketAddr;
@@ -169,9 +169,9 @@ impl<'m> Arrival<'m> {
     }
 
     /// Returns the request in the balancer's terms, as far as message and token determine it.
-    pub(crate) fn request(&self, site: &Site) -> Request<'m> {
+    pub(crate) fn request(&self, site: &Site) -> RequestFacts<'m> {
         let held = self.held();
-        Request {
+        RequestFacts {
             key: self.call,
             call_id: self.message.call_id(),
             pool: PoolId::default(),

@@ -13,8 +13,8 @@ use crate::read::progress::{Progress, Proof, Stage, User};
 use crate::site::Site;
 use crate::site::marks::{CredentialsFor, leaves_credentials, shares_state};
 use crate::step::Step;
-use digest_auth::{Claim, Examined, Refusal, Request, Role, Secret, Verdict};
-use location::{Answer, Aor};
+use digest_auth::{AuthRefusal, AuthRequest, Claim, CredentialVerdict, Examined, Role, Secret};
+use location::{Aor, RegistrarResponse};
 use wire::{Host, Message, NameAddr};
 
 impl Registrar {
@@ -59,7 +59,7 @@ impl Registrar {
             Examined::Exempt => return Ok(Stage::GoesOn),
             Examined::Claim(_) => CredentialsFor::Us,
             Examined::OfAnother => CredentialsFor::Another,
-            Examined::Refused(Refusal::Challenge { .. }) => CredentialsFor::Anybody,
+            Examined::Refused(AuthRefusal::Challenge { .. }) => CredentialsFor::Anybody,
             Examined::Refused(_) | Examined::Limited(..) => {
                 return self.act(step, arrival, Role::Proxy, examined, progress);
             }
@@ -77,7 +77,7 @@ impl Registrar {
         let (_, place) = client(flow, message, &self.trusted);
         let Some(authenticator) = &mut self.authenticator else { return Examined::Exempt };
         let method = message.cseq().method_name.of(message.bytes());
-        let request = Request { method, uri: arrival.route.uri(message), place };
+        let request = AuthRequest { method, uri: arrival.route.uri(message), place };
         authenticator.examine(site.now, site.date(), request, message.headers(role.credentials_header()))
     }
 
@@ -103,7 +103,7 @@ impl Registrar {
                 let party = if role == Role::Registrar { message.to() } else { message.from() };
                 return self.ask_for_home(step, arrival, refusal, user, party, progress);
             }
-            Examined::Refused(Refusal::Challenge { stale }) => stale,
+            Examined::Refused(AuthRefusal::Challenge { stale }) => stale,
             Examined::OfAnother => true,
             Examined::Refused(refusal) => return Err(super::services::limited(refusal).into()),
         };
@@ -131,7 +131,7 @@ impl Registrar {
             Role::Registrar => "Unauthorized",
             Role::Proxy => "Proxy Authentication Required",
         };
-        let answer = Answer { status: role.status(), reason, headers };
+        let answer = RegistrarResponse { status: role.status(), reason, headers };
         step.answer(flow, message, OwnResponse::Challenge(&answer));
     }
 
@@ -154,7 +154,7 @@ impl Registrar {
             step.out.event(ShardEvent::Judgement(Box::new(judgement)));
         }
         let stale = match verdict {
-            Verdict::Genuine { user, realm } => {
+            CredentialVerdict::Genuine { user, realm } => {
                 self.counters.log_ins.accepted += 1;
                 let user = User { name: user, realm };
                 if shares_state(step.site) {
@@ -163,8 +163,8 @@ impl Registrar {
                 progress.proof = Proof::Here(user);
                 return Stage::GoesOn;
             }
-            Verdict::Replayed => true,
-            Verdict::Wrong | Verdict::Unusable => false,
+            CredentialVerdict::Replayed => true,
+            CredentialVerdict::Wrong | CredentialVerdict::Unusable => false,
         };
         if stale {
             self.counters.log_ins.stale += 1;

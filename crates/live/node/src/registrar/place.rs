@@ -8,8 +8,8 @@ use crate::read::arrival::{Arrival, Inbound};
 use crate::read::progress::{Progress, Stage};
 use crate::step::Step;
 use base::{Flow, UnixTime};
-use digest_auth::{Judgement, Place, Refusal};
-use location::{Aor, Ask, Authorization, Binding, Record};
+use digest_auth::{AuthRefusal, ClientLocation, Judgement};
+use location::{Aor, Ask, Authorization, Binding, BindingsRecord};
 use route::Network;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, NameAddr, Rport, request_source_target};
@@ -20,7 +20,7 @@ use wire::{Message, NameAddr, Rport, request_source_target};
 /// the sent-by differs from the address). If the source is a trusted proxy as well, the next Via counts, and so on. If
 /// the proxy itself sent the request, or a Via has only a host name, the client is unknown: clients there cannot be
 /// told apart.
-pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> (SocketAddr, Place) {
+pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> (SocketAddr, ClientLocation) {
     let edge = flow.peer.ip().to_canonical();
     let is_trusted = |ip| trusted.iter().any(|network| network.contains(ip));
     if !is_trusted(edge) {
@@ -30,7 +30,7 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
         let to = by_via.filter(|_| !flow.transport.is_reliable()).unwrap_or(flow.peer);
         return (flow.peer, to.ip().to_canonical().into());
     }
-    let unknown = (flow.peer, Place { address: edge, edge: Some(edge) });
+    let unknown = (flow.peer, ClientLocation { address: edge, edge: Some(edge) });
     for via in message.vias().skip(1) {
         let Ok(via) = via else { return unknown };
         let Some(address) = via.received.or(via.host.ip()).map(|ip| ip.to_canonical()) else {
@@ -38,7 +38,7 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
         };
         if !is_trusted(address) {
             let port = if let Rport::Port(port) = via.rport { port } else { via.sent_by_port() };
-            return (SocketAddr::new(address, port), Place { address, edge: Some(edge) });
+            return (SocketAddr::new(address, port), ClientLocation { address, edge: Some(edge) });
         }
     }
     unknown
@@ -54,7 +54,7 @@ fn host(ip: IpAddr) -> Network {
 /// Returns the address that a user has registered from, by a live binding. It is the client's address if the REGISTER
 /// came from that host, or came through its proxy for a contact on that host. Otherwise it is the proxy's address,
 /// which is less precise.
-fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
+fn home_of(record: &BindingsRecord, date: UnixTime, place: ClientLocation) -> Option<IpAddr> {
     let live = record.bindings().into_iter().filter(|binding| binding.is_live(date));
     let hosts = |binding: &Binding| (binding.origin().map(host), binding.contact_address().map(host));
     let live: Vec<_> = live.map(|binding| hosts(&binding)).collect();
@@ -75,7 +75,7 @@ impl Registrar {
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
-        refusal: Refusal,
+        refusal: AuthRefusal,
         user: Box<[u8]>,
         party: &[u8],
         progress: &mut Progress,
@@ -98,7 +98,7 @@ impl Registrar {
         &mut self,
         Inbound { flow, message }: Inbound<'_>,
         user: &[u8],
-        record: Option<Record>,
+        record: Option<BindingsRecord>,
         date: UnixTime,
     ) {
         if let Some(authenticator) = &mut self.authenticator {

@@ -10,7 +10,9 @@ use crate::read::arrival::{Arrival, Inbound};
 use crate::read::progress::{Progress, User};
 use crate::step::Step;
 use base::UnixTime;
-use location::{Answer, Authorization, Purpose, Reach, Register, Registration, Reply, Source, Step as Next};
+use location::{
+    Authorization, Purpose, Reach, Register, RegistrarResponse, Registration, RegistrationStep, Reply, Source,
+};
 use std::net::SocketAddr;
 use wire::Message;
 
@@ -56,15 +58,15 @@ impl Registrar {
         step: &mut Step<'_>,
         inbound: Inbound<'_>,
         registration: Box<Registration>,
-        next: Next,
+        next: RegistrationStep,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         match next {
-            Next::Ask(ask) => {
+            RegistrationStep::Ask(ask) => {
                 let (about, pending) = (StoreQuery::Location(ask), Pending::Register(registration));
                 self.ask(step, inbound, about, pending, progress)
             }
-            Next::Done(answer) => {
+            RegistrationStep::Done(answer) => {
                 let purpose = Some(registration.purpose());
                 self.answer_register(step, inbound, &answer, purpose, progress);
                 Ok(())
@@ -77,7 +79,7 @@ impl Registrar {
         &mut self,
         step: &mut Step<'_>,
         Inbound { flow, message }: Inbound<'_>,
-        answer: &Answer,
+        answer: &RegistrarResponse,
         purpose: Option<Purpose>,
         progress: &mut Progress,
     ) {

@@ -9,7 +9,7 @@ use crate::registrar::Registrar;
 use crate::seen::Hop;
 use crate::site::marks::{is_asked, is_vouched};
 use crate::step::Step;
-use balance::{Balancer, Request};
+use balance::{Balancer, RequestFacts};
 use route::Forward;
 use wire::Method;
 
@@ -104,7 +104,7 @@ pub(crate) fn find_caller(
 
 /// Returns whether a request belongs to a call in the session table, so that an invented To tag cannot replace the
 /// password. It belongs to an answered dialog, or can begin nothing (RFC 3262 §3, RFC 3311 §5.1).
-fn is_of_session(balancer: &Balancer, request: &Request<'_>) -> bool {
+fn is_of_session(balancer: &Balancer, request: &RequestFacts<'_>) -> bool {
     let begins_nothing = matches!(request.method, Method::Bye | Method::Prack | Method::Update);
     balancer.has_dialog(request) || (begins_nothing && balancer.session_of(request).is_some())
 }

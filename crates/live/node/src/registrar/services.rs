@@ -5,7 +5,7 @@ use super::verified::Verified;
 use super::waiting::{Pending, PendingRequest, Waiting};
 use crate::message::route_header::RouteHeader;
 use crate::outcome::event::ShardEvent;
-use crate::outcome::question::{Question, StoreQuery};
+use crate::outcome::question::{StoreQuery, StoreQuestion};
 use crate::outcome::rejection::{Refused, Rejection, refused};
 use crate::read::arrival::Inbound;
 use crate::read::progress::{Progress, Waiter};
@@ -13,7 +13,7 @@ use crate::seen::RequestPrint;
 use crate::site::Site;
 use crate::step::Step;
 use base::Instant;
-use digest_auth::{Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Refusal, Replays};
+use digest_auth::{AuthRefusal, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays};
 use location::Reach;
 use route::{Forward, Network};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use wire::{Message, Method};
 #[derive(Clone, PartialEq, Debug)]
 pub struct RegistrarSettings {
     /// Domains and limits of the registrar.
-    pub registrar: location::Settings,
+    pub registrar: location::RegistrationSettings,
     /// Digest authentication of users. `None`: anyone may register any address-of-record.
     pub authentication: Option<AuthenticationSettings>,
     /// How requests to users are forwarded. Without a transaction they go only to the preferred contact, since the
@@ -39,7 +39,7 @@ pub struct RegistrarSettings {
 #[derive(Clone, PartialEq, Debug)]
 pub struct AuthenticationSettings {
     /// Realm and algorithms.
-    pub digest: digest_auth::Settings,
+    pub digest: digest_auth::AuthSettings,
     /// Lifetime and scope of nonces.
     pub nonces: NonceSettings,
     /// Limits to password guessing, for all shards together.
@@ -180,7 +180,7 @@ impl Registrar {
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         let number = self.wait(step, Inbound { flow, message }, pending, progress)?;
-        step.out.event(ShardEvent::Ask(Box::new(Question { number, about })));
+        step.out.event(ShardEvent::Ask(Box::new(StoreQuestion { number, about })));
         Ok(())
     }
 
@@ -214,9 +214,9 @@ impl Registrar {
     }
 
     /// Counts and returns the refusal of unchecked credentials.
-    pub(super) fn limited(&mut self, refusal: Refusal) -> Rejection {
-        self.counters.log_ins.busy += u64::from(refusal == Refusal::Busy);
-        self.counters.log_ins.banned += u64::from(refusal == Refusal::Banned);
+    pub(super) fn limited(&mut self, refusal: AuthRefusal) -> Rejection {
+        self.counters.log_ins.busy += u64::from(refusal == AuthRefusal::Busy);
+        self.counters.log_ins.banned += u64::from(refusal == AuthRefusal::Banned);
         limited(refusal).into()
     }
 }
@@ -224,8 +224,8 @@ impl Registrar {
 const BANNED: Refused = refused(403, "Too Many Wrong Passwords");
 const BUSY: Refused = Refused { retry_after: Some(1), ..refused(503, "Too Many Passwords At Once") };
 
-pub(super) fn limited(refusal: Refusal) -> Refused {
-    if refusal == Refusal::Busy { BUSY } else { BANNED }
+pub(super) fn limited(refusal: AuthRefusal) -> Refused {
+    if refusal == AuthRefusal::Busy { BUSY } else { BANNED }
 }
 
 /// Keeps the response that was sent after `sent` other messages, for retransmissions of its request from this source.

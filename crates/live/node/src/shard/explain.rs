@@ -15,17 +15,17 @@ use crate::shard::pipeline::Pipeline;
 use crate::shard::plan::{Plan, plan};
 use crate::site::edit::rewrite;
 use crate::site::reply::is_about_us;
-use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
+use balance::{CandidateVerdict, NodeDecision, NodeId, PoolId, RequestFacts, Slot, Why};
 use base::Flow;
 use location::Aor;
-use route::{Access, Outcome, Step as Change};
+use route::{Access, EditStep, FailoverCause};
 use wire::{Message, Via};
 
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The decision about the request.
-    pub decision: Decision,
+    pub decision: NodeDecision,
     /// The node that a verified token in the request names.
     pub token: Option<NodeId>,
     /// Whether the call of the request is in the session table.
@@ -59,7 +59,7 @@ pub struct RouteTaken {
     /// Name of the route.
     pub name: String,
     /// Changes that the route makes to the request, with their results.
-    pub steps: Vec<Change>,
+    pub steps: Vec<EditStep>,
     /// The Request-URI after the changes, if it differs.
     pub uri: Option<String>,
 }
@@ -70,7 +70,7 @@ pub struct PassedOver {
     /// Number of the pool.
     pub pool: PoolId,
     /// Reason why the request goes on to the next pool.
-    pub outcome: Outcome,
+    pub outcome: FailoverCause,
     /// Every member of the pool, and the reason why it takes no new call.
     pub verdicts: Vec<CandidateVerdict>,
 }
@@ -79,7 +79,7 @@ pub struct PassedOver {
 struct Choice {
     /// The last pool that was tried.
     pool: PoolId,
-    decision: Decision,
+    decision: NodeDecision,
     /// Every member of that pool.
     verdicts: Vec<CandidateVerdict>,
     /// Pools that were tried before.
@@ -113,7 +113,8 @@ fn explain_within(pipeline: &Pipeline<'_>, arrival: &Arrival<'_>, hop: Flow) -> 
     let (site, balancer) = (&*pipeline.step.site, &*pipeline.step.balancer);
     let request = arrival.request(site);
     let member = site.topology.slot_at(hop.remote());
-    let decision = member.map_or(Decision::Orphan, |slot| Decision::Forward { slot, why: Why::Token });
+    let decision =
+        member.map_or(NodeDecision::Orphan, |slot| NodeDecision::Forward { slot, why: Why::Token });
     Explanation {
         decision,
         token: None,
@@ -195,9 +196,9 @@ fn led_of(
     Ok(arrival.hop().and_then(|hop| hop.member(step.balancer)).map(|slot| (slot, Why::Session)))
 }
 
-fn led_to(pipeline: &Pipeline<'_>, request: &Request<'_>, slot: Slot, why: Why) -> Choice {
+fn led_to(pipeline: &Pipeline<'_>, request: &RequestFacts<'_>, slot: Slot, why: Why) -> Choice {
     let (_, verdicts) = pipeline.step.balancer.explain(pipeline.step.site.now, request);
-    let decision = Decision::Forward { slot, why };
+    let decision = NodeDecision::Forward { slot, why };
     Choice { pool: request.pool, decision, verdicts, passed_over: Vec::new(), queue: None }
 }
 
@@ -205,13 +206,13 @@ fn led_to(pipeline: &Pipeline<'_>, request: &Request<'_>, slot: Slot, why: Why) 
 fn limited_of(
     pipeline: &Pipeline<'_>,
     destination: &Destination<'_>,
-    decision: Decision,
+    decision: NodeDecision,
     verdicts: &[CandidateVerdict],
 ) -> Vec<NeighbourReport> {
     let site = &*pipeline.step.site;
     let mut reports = site.admission.overload.neighbours(site.now);
     let chosen = match decision {
-        Decision::Forward { slot, .. } => Some(slot),
+        NodeDecision::Forward { slot, .. } => Some(slot),
         _ => None,
     };
     let slots = verdicts.iter().map(|verdict| verdict.candidate.slot).chain(chosen);
@@ -234,15 +235,15 @@ fn choice_of(
     let request = &destination.request;
     let (mut verdicts, mut passed, mut queue) = (Vec::new(), Vec::new(), None);
     if matches!(destination.to, To::Orphan | To::Contacts | To::Address(_)) {
-        let decision = Decision::Orphan;
+        let decision = NodeDecision::Orphan;
         return Choice { pool: request.pool, decision, verdicts, passed_over: passed, queue };
     }
     let first = first_pool(routes, destination, balancer, now);
     for pool in passed_over(routes, destination, first) {
-        let asked = Request { pool, ..*request };
+        let asked = RequestFacts { pool, ..*request };
         let (_, verdicts) = balancer.explain(now, &asked);
         let is_full = balancer.is_full(now, &asked);
-        let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
+        let outcome = if is_full { FailoverCause::Full } else { FailoverCause::NoneAlive };
         passed.push(PassedOver { pool, outcome, verdicts });
     }
     let site = &*pipeline.step.site;
@@ -255,7 +256,7 @@ fn choice_of(
         let asked = queues.filter(|_| balancer.has_takers(now, request.pool));
         queue = asked.and_then(|queues| queues.turn(now, request.pool, key, length, balancer));
         let outcome = match queue {
-            Some(QueueTurn::Full) => Some(Outcome::Full),
+            Some(QueueTurn::Full) => Some(FailoverCause::Full),
             Some(QueueTurn::Member(_) | QueueTurn::Waits) => None,
             None => goes_on_as(decision, balancer.is_full(now, request)),
         };

@@ -30,7 +30,7 @@ use crate::site::names::NoHop;
 use crate::site::record::check_from_tag;
 use crate::site::reply::{acknowledges_us, is_about_us};
 use crate::step::Step;
-use balance::{Request, Slot, Why};
+use balance::{RequestFacts, Slot, Why};
 use base::Flow;
 use route::{Forward, Service};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl Pipeline<'_> {
 
     fn go(&mut self, arrival: &Arrival<'_>, progress: &mut Progress) -> Result<(), Rejection> {
         let Self { step, stateless, stateful, registrar } = self;
-        let early = |step: &mut Step<'_>, request: &Request<'_>, goes_by_rule: bool| {
+        let early = |step: &mut Step<'_>, request: &RequestFacts<'_>, goes_by_rule: bool| {
             gate::admit_early(step, arrival, request, goes_by_rule, progress)
         };
         let plan = plan(step, arrival, stateless, stateful.as_deref(), registrar.as_deref(), early)?;
@@ -418,7 +418,7 @@ impl Pipeline<'_> {
         // A request repeated with credentials belongs to the member that asked for them.
         let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
         let patience = may_move.then(|| step.invite_timeout(destination.rule, pool)).flatten();
-        let request = Request { pool, call_id: &[], ..destination.request };
+        let request = RequestFacts { pool, call_id: &[], ..destination.request };
         let record_route = record_route_of(service, kept_as);
         let targets = PoolTargets { request, service, record_route, is_fixed, patience, pools: 1 };
         stateful.begin(step, arrival, destination, kept_as, Targets::of_pool(targets, slot), progress)?;

@@ -11,7 +11,7 @@ use crate::registrar::Registrar;
 use crate::site::marks::is_asked;
 use crate::site::reply::is_about_us;
 use crate::step::Step;
-use balance::Request;
+use balance::RequestFacts;
 
 /// The way of a request.
 pub(crate) enum Plan<'m> {
@@ -31,7 +31,7 @@ pub(crate) fn plan<'m>(
     stateless: &Stateless,
     stateful: Option<&Stateful>,
     registrar: Option<&Registrar>,
-    look: impl FnOnce(&mut Step<'_>, &Request<'_>, bool) -> Result<(), Rejection>,
+    look: impl FnOnce(&mut Step<'_>, &RequestFacts<'_>, bool) -> Result<(), Rejection>,
 ) -> Result<Plan<'m>, Rejection> {
     // If a neighbour asks this proxy to authenticate the sender, no Route may bypass the authentication.
     let may_pass = !is_asked(step.site, arrival.message, arrival.flow.peer);

@@ -1,7 +1,7 @@
 //! Reports of a shard: counters, balancer, registrar, queues.
 
 use super::state::Shard;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::admission::{NeighbourReport, OverloadReport, TicketCounts};
 use crate::forward::stateful::ProxyReport;
 use crate::outcome::counters::{Drop, ShardCounters};
@@ -14,7 +14,7 @@ use base::{Instant, Ledger};
 
 impl Shard {
     /// Returns the addresses in use.
-    pub fn topology(&self) -> &Topology {
+    pub fn topology(&self) -> &AddressTable {
         &self.site.topology
     }
 

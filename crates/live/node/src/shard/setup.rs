@@ -1,6 +1,6 @@
 //! The set-up of a shard, as one value.
 
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::admission::OverloadControl;
 use crate::forward::stateful::{DialogSettings, ProxyLimits};
 use crate::queue::QueueSetup;
@@ -23,7 +23,7 @@ pub struct Setup {
     /// The nodes by slot, with nodes that left.
     pub nodes: Arc<[Node]>,
     /// The addresses of this process, and of the nodes by slot.
-    pub topology: Arc<Topology>,
+    pub topology: Arc<AddressTable>,
     /// The pools by their number, with [removed pools](PoolSetup::GONE).
     pub pools: Arc<[PoolSetup]>,
     /// Time when the process stops at the latest. `Some`: new calls are refused with 503.
@@ -138,7 +138,7 @@ impl PoolSetup {
 
 impl Setup {
     /// Creates a set-up without nodes and pools.
-    pub fn new(topology: Topology, settings: ShardSettings) -> Self {
+    pub fn new(topology: AddressTable, settings: ShardSettings) -> Self {
         let topology = Arc::new(topology);
         Self { nodes: Arc::default(), topology, pools: Arc::default(), stopping: None, settings }
     }

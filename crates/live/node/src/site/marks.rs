@@ -6,8 +6,8 @@ use crate::site::sharing::param;
 use crate::token::vouch;
 use base::{Flow, Outbox};
 use core::fmt::Write as _;
-use distribute::{Call, Decision, Function, NextHop, Notice};
-use overload::Origin;
+use distribute::{Call, Function, NextHop, Notice, StateDecision};
+use overload::NewRequestSender;
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
@@ -65,16 +65,16 @@ pub(crate) fn keeps(
     let elsewhere = if has_room { None } else { sharing.distributor.on_call_without_room(site.now, call) };
     let decision = elsewhere.unwrap_or_else(|| sharing.distributor.on_call(site.now, call));
     sharing.report.state.count(decision);
-    decision == Decision::Keep
+    decision == StateDecision::Keep
 }
 
 /// Returns the origin of a new request for overload control. OPTIONS count as requests of a client whose share is 1.
 /// Other elements probe this proxy with them, and would send it no calls for a while after a 503.
-pub(crate) fn origin(site: &Site, from: SocketAddr, method: Method) -> Origin {
+pub(crate) fn origin(site: &Site, from: SocketAddr, method: Method) -> NewRequestSender {
     match site.sharing.as_ref().filter(|_| method != Method::Options) {
-        None => Origin::Client(1.0),
-        Some(sharing) if sharing.neighbour(from).is_some() => Origin::Chain,
-        Some(sharing) => Origin::Client(sharing.takes()),
+        None => NewRequestSender::Client(1.0),
+        Some(sharing) if sharing.neighbour(from).is_some() => NewRequestSender::Chain,
+        Some(sharing) => NewRequestSender::Client(sharing.takes()),
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn leaves_credentials(
     let decision = match credentials {
         CredentialsFor::Us => {
             distributor.on_own_call(site.now, call);
-            Decision::Keep
+            StateDecision::Keep
         }
         CredentialsFor::Another => {
             let elsewhere = distributor.on_call_without_room(site.now, call);
@@ -141,7 +141,7 @@ pub(crate) fn leaves_credentials(
         CredentialsFor::Anybody | CredentialsFor::NobodyAnyMore => distributor.on_call(site.now, call),
     };
     sharing.report.authentication.count(decision);
-    decision != Decision::Keep
+    decision != StateDecision::Keep
 }
 
 /// Reads the notice in a verified response of a neighbour.

@@ -17,7 +17,7 @@ pub(crate) mod sharing;
 
 use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::admission::Admission;
 use crate::message::route_header::RouteHeader;
 use crate::message::validate::{ADDED, LARGEST, check_loop};
@@ -51,7 +51,7 @@ pub(crate) struct RelayCounts {
 }
 
 pub(crate) struct Site {
-    pub(crate) topology: Arc<Topology>,
+    pub(crate) topology: Arc<AddressTable>,
     pub(crate) tokens: Tokens,
     pub(crate) settings: PipelineSettings,
     pub(crate) counters: ShardCounters,
@@ -94,7 +94,7 @@ pub(crate) struct Site {
 impl Site {
     /// Creates the state. `keys` belong to this process and shard alone.
     pub(crate) fn new(
-        topology: Arc<Topology>,
+        topology: Arc<AddressTable>,
         tokens: Tokens,
         settings: PipelineSettings,
         keys: Keys,

@@ -3,7 +3,7 @@
 use crate::address::hop_name::{HopName, Resolved};
 use crate::address::ports::Ports;
 use crate::address::target::{NamedHost, Target, is_unicast};
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::outcome::counters::Drop;
 use crate::outcome::event::ShardEvent;
 use crate::outcome::rejection::{Refused, Rejection, refused};
@@ -87,7 +87,7 @@ impl Names {
         now: Instant,
         target: Target<'_>,
         call: CallKey,
-        topology: &Topology,
+        topology: &AddressTable,
         preferred: u16,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<Flow, NoHop> {

@@ -1,6 +1,6 @@
 //! The pools of a shard by number: how each is served, and which dialogs belong to it.
 
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use balance::{Balancer, Members, PoolId, Slot};
 use base::Flow;
 use core::time::Duration;
@@ -69,7 +69,7 @@ impl Pools {
     }
 
     /// Returns the member that a message came from; `None` for a next hop.
-    pub(crate) fn member_of(&self, topology: &Topology, flow: Flow) -> Option<Slot> {
+    pub(crate) fn member_of(&self, topology: &AddressTable, flow: Flow) -> Option<Slot> {
         let slot = topology.slot_of(flow)?;
         (!self.has_hops() || !self.hops.has(slot)).then_some(slot)
     }

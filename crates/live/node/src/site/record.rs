@@ -3,7 +3,7 @@
 
 use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::message::route_header::OwnRoute;
 use crate::message::validate::is_sips;
 use crate::outcome::rejection::{Refused, refused};
@@ -62,7 +62,7 @@ pub(crate) fn record(site: &mut Site, message: &Message<'_>, ports: [u16; 2], el
 /// Contact. The target is the topmost Record-Route value of another element, since all of this proxy's values in a row
 /// are removed at once, or else the Contact.
 pub(crate) fn initiator_target<'a>(
-    topology: &Topology,
+    topology: &AddressTable,
     request: &Message<'a>,
     element: TokenOwner,
 ) -> (Target<'a>, bool) {

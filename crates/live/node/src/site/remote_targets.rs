@@ -3,7 +3,7 @@
 
 use crate::address::client_flow::ClientFlow;
 use crate::address::target::Target;
-use crate::address::topology::Topology;
+use crate::address::topology::AddressTable;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
 use base::{Flow, Recent};
@@ -122,7 +122,7 @@ impl RemoteTargets {
         message: &Message<'_>,
         held: &VerifiedToken,
         from: Flow,
-        topology: &Topology,
+        topology: &AddressTable,
     ) -> Option<TargetRefresh> {
         if !message.method().is_some_and(refreshes_target) {
             return None;
@@ -221,7 +221,7 @@ mod tests {
                 let refresh = request(method, "b", contact);
                 let refresh = wire::scan(refresh.as_bytes()).expect("a request");
                 let held = tokens.read_route(TokenOwner::Pool, &text, &refresh, NOW).expect("its token");
-                let noted = targets.sender(&tokens, &refresh, &held, from, &Topology::default());
+                let noted = targets.sender(&tokens, &refresh, &held, from, &AddressTable::default());
                 assert_eq!(noted.is_some(), is_noted, "{method} {contact}");
                 if let Some(noted) = noted {
                     targets.note(noted);

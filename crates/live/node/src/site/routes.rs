@@ -2,7 +2,7 @@
 
 use crate::outcome::counters::Drop;
 use crate::outcome::rejection::{OwnResponse, Refused, Refuser, Rejection, refuse, refused};
-use route::{Access, Pools, Refusal, Rule, Table, Target};
+use route::{Access, AccessRefusal, Pools, Rule, Table, Target};
 
 /// Rules for requests that no dialog directs. The same for all shards.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -50,11 +50,11 @@ impl Routes {
     pub(crate) fn answer(&self, refuser: Refuser) -> Result<OwnResponse<'_>, Drop> {
         let refusal = match refuser {
             Refuser::Listener(index) => {
-                self.access.get(usize::from(index)).map_or(Refusal::Silence, |list| list.refusal)
+                self.access.get(usize::from(index)).map_or(AccessRefusal::Silence, |list| list.refusal)
             }
             Refuser::Rule(index) => self.rule(index).access.refusal,
-            Refuser::Relay(_) => Refusal::Forbidden,
-            Refuser::Silence(_) => Refusal::Silence,
+            Refuser::Relay(_) => AccessRefusal::Forbidden,
+            Refuser::Silence(_) => AccessRefusal::Silence,
             Refuser::NoRule => return Ok(OwnResponse::Refused(NO_ROUTE)),
             Refuser::Answer(index) => {
                 return match &self.rule(index).target {

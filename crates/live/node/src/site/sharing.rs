@@ -7,7 +7,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Decision, Distributor, Function, Load, Mark, Settings};
+use distribute::{DistributionSettings, Distributor, Function, Mark, StateDecision, UtilisationSource};
 use route::Network;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub struct Distribution {
     /// verification, as `state_cost` of the settings.
     pub authentication: Option<f64>,
     /// Settings of the distribution.
-    pub settings: Settings,
+    pub settings: DistributionSettings,
 }
 
 impl Default for Distribution {
@@ -34,7 +34,10 @@ impl Default for Distribution {
             neighbours: Vec::new(),
             dialogs: false,
             authentication: None,
-            settings: Settings { state_cost: Self::state_cost(false), ..Settings::default() },
+            settings: DistributionSettings {
+                state_cost: Self::state_cost(false),
+                ..DistributionSettings::default()
+            },
         }
     }
 }
@@ -49,17 +52,22 @@ impl Distribution {
 
     /// Returns the share of one of `shards` shards.
     #[must_use]
-    fn share(&self, shards: usize) -> Settings {
-        let Settings { delta_c, remembered, .. } = self.settings;
+    fn share(&self, shards: usize) -> DistributionSettings {
+        let DistributionSettings { delta_c, remembered, .. } = self.settings;
         let shards = shards.max(1);
         let part = 1.0 / shards as f64;
         let load = match self.settings.load {
-            Load::Measured => Load::Measured,
-            Load::Computed { stateful, stateless } => {
-                Load::Computed { stateful: stateful * part, stateless: stateless * part }
+            UtilisationSource::Measured => UtilisationSource::Measured,
+            UtilisationSource::Computed { stateful, stateless } => {
+                UtilisationSource::Computed { stateful: stateful * part, stateless: stateless * part }
             }
         };
-        Settings { load, delta_c: delta_c * part, remembered: remembered.div_ceil(shards), ..self.settings }
+        DistributionSettings {
+            load,
+            delta_c: delta_c * part,
+            remembered: remembered.div_ceil(shards),
+            ..self.settings
+        }
     }
 }
 
@@ -75,11 +83,11 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    pub(crate) fn count(&mut self, decision: Decision) {
+    pub(crate) fn count(&mut self, decision: StateDecision) {
         match decision {
-            Decision::Keep => self.kept += 1,
-            Decision::PassOpen => self.passed_open += 1,
-            Decision::PassKept => self.passed_kept += 1,
+            StateDecision::Keep => self.kept += 1,
+            StateDecision::PassOpen => self.passed_open += 1,
+            StateDecision::PassKept => self.passed_kept += 1,
         }
     }
 
@@ -148,8 +156,12 @@ impl Sharing {
     /// settings.
     pub(crate) fn new(distribution: &Distribution, shards: usize, salt: u64, report: SharingReport) -> Self {
         let settings = distribution.share(shards);
-        let of_authentication =
-            |state_cost| Distributor::new(Settings { state_cost, load: Load::Measured, ..settings }, !salt);
+        let of_authentication = |state_cost| {
+            Distributor::new(
+                DistributionSettings { state_cost, load: UtilisationSource::Measured, ..settings },
+                !salt,
+            )
+        };
         Self {
             neighbours: distribution.neighbours.clone(),
             responses: BTreeMap::new(),

@@ -499,7 +499,7 @@ mod tests {
             let connection = core::num::NonZeroU32::new(number).map(base::Connection);
             let peer = peer.parse().unwrap();
             let flow = Flow { transport: Transport::Wss, listener: 0, peer, connection };
-            ClientFlow::seen(flow, &crate::address::topology::Topology::default())
+            ClientFlow::seen(flow, &crate::address::topology::AddressTable::default())
         };
         for flow in [connected("192.0.2.7:40001", 7), connected("[2001:db8::7]:40001", 7), None] {
             let texts = connected_pair(&ours, TokenOwner::Proxy, flow);

@@ -36,7 +36,7 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::topology::Topology;
+    use crate::address::topology::AddressTable;
     use crate::token::TokenKey;
     use base::{Connection, Flow, Transport};
     use core::num::NonZeroU32;
@@ -49,7 +49,7 @@ mod tests {
             let connection = NonZeroU32::new(77).map(Connection);
             let flow =
                 Flow { transport: Transport::Wss, listener: 4, peer: peer.parse().unwrap(), connection };
-            let client = ClientFlow::seen(flow, &Topology::default()).unwrap();
+            let client = ClientFlow::seen(flow, &AddressTable::default()).unwrap();
             let mut token = Vec::new();
             tokens(1).write_flow(4, client, 1_000, &mut token);
             assert_eq!(tokens(1).read_flow(&token, 1_000), Some((4, client)));

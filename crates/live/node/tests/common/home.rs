@@ -5,8 +5,8 @@ use base::{Instant, UnixTime};
 use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
 use location::{MemoryLimits, MemoryStore};
 use node::{
-    AuthenticationSettings, Question, RegistrarSettings, Setup, ShardSettings, StoreAnswer, StoreQuery,
-    Topology, UsersUnavailable, WrongPassword,
+    AddressTable, AuthenticationSettings, RegistrarSettings, Setup, ShardSettings, StoreAnswer, StoreQuery,
+    StoreQuestion, UsersUnavailable, WrongPassword,
 };
 use testkit::value;
 
@@ -18,7 +18,7 @@ pub(crate) struct Bed {
     pub(crate) inner: testbed::Bed,
     pub(crate) store: MemoryStore,
     /// Unanswered questions.
-    pub(crate) asked: Vec<Question>,
+    pub(crate) asked: Vec<StoreQuestion>,
     pub(crate) users_are_up: bool,
     /// Reports of wrong passwords.
     pub(crate) wrong: Vec<WrongPassword>,
@@ -38,17 +38,17 @@ impl Bed {
     }
 
     pub(crate) fn with_ports(ports: Vec<Port>, authenticates: bool, reach: Reach) -> Self {
-        let topology = Topology::new(ports.into(), Vec::new());
+        let topology = AddressTable::new(ports.into(), Vec::new());
         let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
         let (name, target) = ("users".to_owned(), Target::Location);
         let rule = Rule { name, conditions, authenticate: authenticates, target, ..Rule::default() };
-        let registrar = location::Settings {
+        let registrar = location::RegistrationSettings {
             domains: vec![(*b"example.com").into()],
             reach,
-            ..location::Settings::default()
+            ..location::RegistrationSettings::default()
         };
         let authentication = authenticates.then(|| AuthenticationSettings {
-            digest: digest_auth::Settings::new(b"example.com"),
+            digest: digest_auth::AuthSettings::new(b"example.com"),
             nonces: NonceSettings { lifetime: Duration::from_mins(5), scope: NonceScope::Source },
             bans: BanSettings::default(),
         });
@@ -119,7 +119,7 @@ impl Bed {
     pub(crate) fn answer(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         while !self.asked.is_empty() {
-            let Question { number, about } = self.asked.remove(0);
+            let StoreQuestion { number, about } = self.asked.remove(0);
             let date = UnixTime::from_secs(EPOCH) + self.now.saturating_since(Instant::ZERO);
             let answer = match about {
                 StoreQuery::Location(ask) => StoreAnswer::Location(ask.put_to(&mut self.store, date), date),

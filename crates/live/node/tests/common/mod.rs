@@ -13,15 +13,15 @@ pub(crate) use core::time::Duration;
 pub(crate) use dialog::{Dialog, End};
 pub(crate) use elastic::queue::QueueSettings;
 pub(crate) use location::Reach;
+use node::{AddressTable, Setup, ShardSettings, node_id};
 pub(crate) use node::{
     CapacitySource, DialogSettings, HopName, PoolSetup, Port, ProxyLimits, QueueSetup, Resolved, Routes,
     ShardEvent, ShardInput, TokenKey, Tokens,
 };
-use node::{Setup, ShardSettings, Topology, node_id};
 pub(crate) use proxy::{HOPS, LIMITS, PROXY, ProxyBed, STATELESS, client, hops, record, records};
 pub(crate) use route::{
-    Choice, Conditions, Failover, Field, Forward, Origin, Part, Pattern, Place, Pools, RateSettings, Refusal,
-    Rule, Service, SourceLimit, Spread, Table, Target,
+    AccessRefusal, Conditions, Failover, Field, Forward, Origin, Part, Pattern, Pools, RateSettings, Rule,
+    Service, SourceLimit, Spread, Table, Target, TargetPool, UriPlace,
 };
 pub(crate) use setup::{
     NEW_KEY, answered, asked, both, change_key, found, invited, keep_dialogs, queue, queue_report, rate,
@@ -126,7 +126,7 @@ derefs_to_inner!(Bed);
 
 impl Bed {
     pub(crate) fn new(site: Site) -> Self {
-        let mut topology = Topology::default();
+        let mut topology = AddressTable::default();
         topology.ports = site.listeners.iter().map(|text| Port::udp(addr(text))).collect::<Vec<_>>().into();
         topology.names = vec![("pool.example".to_owned(), None)];
         for &(address, listener) in &site.nodes {

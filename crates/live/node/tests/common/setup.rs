@@ -1,7 +1,7 @@
 //! Common set-ups of a shard, and common questions to it.
 
 use super::*;
-use elastic::estimate::Settings;
+use elastic::estimate::EstimatorSettings;
 use node::QueueReport;
 use overload::MessageClass;
 use testbed::Bed;
@@ -19,28 +19,28 @@ pub(crate) fn to_pool(pool: u16, conditions: Conditions) -> Rule {
 
 /// Condition for requests to users with this prefix.
 pub(crate) fn users(prefix: &str) -> Conditions {
-    let user = Field::Uri(Place::RequestUri, Part::User);
+    let user = Field::Uri(UriPlace::RequestUri, Part::User);
     let texts = vec![(user, vec![Pattern::Prefix(prefix.as_bytes().to_owned())])];
     Conditions { texts, ..Conditions::default() }
 }
 
 /// A rule that sends all requests to the first pool, and to the second one if that fails.
 pub(crate) fn both(failover: Failover) -> Rule {
-    let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
+    let choice = |pool| TargetPool { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover };
     Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() }
 }
 
 /// A queue in front of members with this capacity in calls per second.
 pub(crate) fn queue(maximum: f64) -> QueueSetup {
-    let capacity = Settings { maximum, ..Settings::default() };
+    let capacity = EstimatorSettings { maximum, ..EstimatorSettings::default() };
     QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity }
 }
 
 /// Limits an address to this rate and burst of new requests; further ones get 503.
 pub(crate) fn rate(per_second: u32, burst: u32) -> RateSettings {
     let address = Some(SourceLimit { v4: 32, v6: 64, rate: Rate { per_second, burst } });
-    RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() }
+    RateSettings { address, refusal: AccessRefusal::Unavailable, ..RateSettings::default() }
 }
 
 /// The key of new tokens after a change. Tokens with the key before are still valid.

@@ -10,7 +10,7 @@ use crate::figures::{
 };
 use crate::{Handle, Server};
 use base::{Peer, Transport};
-use elastic::update::{Key, Sender};
+use elastic::update::{Key, UpdateSender};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -682,7 +682,7 @@ async fn announce(listen: SocketAddr, updates: &[(&str, f64)]) -> String {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     let mut all = lines.next_line().await.unwrap().unwrap();
-    let mut sender = Sender::greeted(Key::new(b"0123456789abcdef"), all.as_bytes()).unwrap();
+    let mut sender = UpdateSender::greeted(Key::new(b"0123456789abcdef"), all.as_bytes()).unwrap();
     for (server, capacity) in updates {
         write.write_all(sender.update(&server.parse().unwrap(), *capacity).as_bytes()).await.unwrap();
         all += "\n";

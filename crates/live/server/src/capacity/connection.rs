@@ -3,7 +3,7 @@
 use super::Offer;
 use super::counts::{Closed, Counts};
 use crate::key;
-use elastic::update::{Keys, Lines, Receiver, Refusal, Server, Update};
+use elastic::update::{Lines, ServerName, Update, UpdateKeys, UpdateReceiver, UpdateRefusal};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) number: u64,
     /// Server of the first update that was accepted.
-    pub(super) proven: Arc<OnceLock<Server>>,
+    pub(super) proven: Arc<OnceLock<ServerName>>,
     pub(super) limits: Limits,
     pub(super) offers: mpsc::Sender<Offer>,
     pub(super) counts: Arc<Counts>,
@@ -56,20 +56,20 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Processes updates until one is refused, none comes in time, or the peer is gone.
-    pub(super) async fn run(mut self, keys: Arc<Keys>) {
+    pub(super) async fn run(mut self, keys: Arc<UpdateKeys>) {
         let (peer, counts) = (self.peer, Arc::clone(&self.counts));
         let nonce = match key::random() {
             Ok(nonce) => nonce,
             Err(error) => return tracing::error!(%error, "no random number for a challenge"),
         };
-        let mut receiver = Receiver::new(keys, nonce);
+        let mut receiver = UpdateReceiver::new(keys, nonce);
         match self.serve(&mut receiver).await {
             Ok(()) | Err(End::Gone) => {}
             Err(End::Closed(why)) => {
                 counts.closed(why);
                 if let Closed::Refused(refusal) = why {
                     // The control task knows the members and their names, and has logged these two.
-                    if !matches!(refusal, Refusal::UnknownServer | Refusal::NotItsKey) {
+                    if !matches!(refusal, UpdateRefusal::UnknownServer | UpdateRefusal::NotItsKey) {
                         let server = receiver.named().map(tracing::field::display);
                         tracing::warn!(%peer, server, reason = refusal.name(), "an update of capacity was refused");
                     }
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    async fn serve(&mut self, receiver: &mut Receiver) -> Result<(), End> {
+    async fn serve(&mut self, receiver: &mut UpdateReceiver) -> Result<(), End> {
         self.write(&receiver.greeting()).await?;
         let mut lines = Lines::default();
         let mut wait = self.limits.first;
@@ -121,8 +121,12 @@ impl Connection {
 }
 
 /// Returns the next update, also if it arrives in several pieces.
-async fn next(stream: &mut TcpStream, lines: &mut Lines, receiver: &mut Receiver) -> Result<Update, End> {
-    let refused = |refusal: Refusal| End::Closed(Closed::Refused(refusal));
+async fn next(
+    stream: &mut TcpStream,
+    lines: &mut Lines,
+    receiver: &mut UpdateReceiver,
+) -> Result<Update, End> {
+    let refused = |refusal: UpdateRefusal| End::Closed(Closed::Refused(refusal));
     loop {
         if let Some(line) = lines.next().map_err(refused)? {
             return receiver.line(line).map_err(refused);

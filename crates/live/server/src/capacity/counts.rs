@@ -1,12 +1,12 @@
 //! Counts of connections and updates.
 
-use elastic::update::Refusal;
+use elastic::update::UpdateRefusal;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reason for which this side closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
-    Refused(Refusal),
+    Refused(UpdateRefusal),
     /// The client's network is not allowed to connect.
     NotAdmitted,
     /// There were too many connections.
@@ -19,7 +19,7 @@ impl Closed {
     const OTHERS: [Self; 3] = [Self::NotAdmitted, Self::Crowded, Self::Silent];
 
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        Refusal::ALL.into_iter().map(Self::Refused).chain(Self::OTHERS)
+        UpdateRefusal::ALL.into_iter().map(Self::Refused).chain(Self::OTHERS)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -32,7 +32,7 @@ impl Closed {
     }
 }
 
-const REASONS: usize = Refusal::ALL.len() + Closed::OTHERS.len();
+const REASONS: usize = UpdateRefusal::ALL.len() + Closed::OTHERS.len();
 
 /// Counters that many tasks increment.
 #[derive(Debug, Default)]

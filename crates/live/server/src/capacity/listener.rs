@@ -6,7 +6,7 @@ use super::Offer;
 use super::connection::{Connection, Limits};
 use super::counts::{CapacityCounts, Closed, Counts};
 use config::CapacityConfig;
-use elastic::update::Server;
+use elastic::update::ServerName;
 use sockets::cannot_listen;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -129,7 +129,7 @@ async fn bound(address: SocketAddr) -> TcpListener {
 struct Open {
     task: AbortHandle,
     /// Server of the first update that was accepted on it.
-    proven: Arc<OnceLock<Server>>,
+    proven: Arc<OnceLock<ServerName>>,
 }
 
 impl Open {
@@ -216,7 +216,7 @@ impl Acceptor {
                 self.counts.closed(Closed::Crowded);
                 continue;
             }
-            let proven = Arc::<OnceLock<Server>>::default();
+            let proven = Arc::<OnceLock<ServerName>>::default();
             let task = tasks.spawn(self.connection(stream, peer, number, Arc::clone(&proven)));
             open.push_back(Open { task, proven });
         }
@@ -237,7 +237,7 @@ impl Acceptor {
         stream: TcpStream,
         peer: SocketAddr,
         number: u64,
-        proven: Arc<OnceLock<Server>>,
+        proven: Arc<OnceLock<ServerName>>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let mut terms = self.terms.clone();
         let keys = Arc::clone(&terms.borrow_and_update().keys);

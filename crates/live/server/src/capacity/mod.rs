@@ -16,7 +16,7 @@ pub(crate) use counts::CapacityCounts;
 pub(crate) use listener::{Intake, Listening, bind};
 pub(crate) use silence::{Monitors, SilentMonitor};
 
-use elastic::update::{Refusal, Update};
+use elastic::update::{Update, UpdateRefusal};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -29,7 +29,7 @@ pub(crate) struct Offer {
     pub(crate) peer: SocketAddr,
     pub(crate) update: Update,
     /// Channel for the answer: the number of calls that this process has sent to the server so far.
-    pub(crate) reply: oneshot::Sender<Result<u64, Refusal>>,
+    pub(crate) reply: oneshot::Sender<Result<u64, UpdateRefusal>>,
 }
 
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::connection::Limits;
 use super::listener::{Intake, Listening, bind};
 use super::{CapacityCounts, Offer};
 use config::CapacityConfig;
-use elastic::update::{Announcements, Key, Keys, Sender, Server, Update};
-use instruments::sender::{Reporting, Telling, Times};
+use elastic::update::{Announcements, Key, ServerName, Update, UpdateKeys, UpdateSender};
+use instruments::sender::{Reporting, SenderTimes, Telling};
 use route::Access;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 const KEY: [u8; 16] = *b"0123456789abcdef";
 /// Time limit for events that take a moment on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-const QUICK: Times = Times {
+const QUICK: SenderTimes = SenderTimes {
     period: Duration::from_millis(10),
     patience: Duration::from_secs(10),
     back_off: Duration::from_millis(10),
@@ -52,7 +52,7 @@ struct Balancer {
     config: CapacityConfig,
     intake: Intake,
     listening: Option<Listening>,
-    known: Announcements<Server>,
+    known: Announcements<ServerName>,
     accepted: Vec<Update>,
     /// Calls that were sent to its server.
     sent: u64,
@@ -114,7 +114,7 @@ impl Balancer {
     }
 
     /// Changes the keys, as a reload does.
-    fn give(&mut self, keys: Arc<Keys>) {
+    fn give(&mut self, keys: Arc<UpdateKeys>) {
         self.config.keys = keys;
         self.listening.as_ref().unwrap().change(self.config.clone());
     }
@@ -124,14 +124,14 @@ impl Balancer {
     }
 }
 
-fn one_for_all(key: [u8; 16]) -> Arc<Keys> {
-    Arc::new(Keys { shared: Some(Key::new(&key)), ..Keys::default() })
+fn one_for_all(key: [u8; 16]) -> Arc<UpdateKeys> {
+    Arc::new(UpdateKeys { shared: Some(Key::new(&key)), ..UpdateKeys::default() })
 }
 
 /// Gives each server its own key.
-fn own<const N: usize>(keys: [(&str, &[u8; 16]); N]) -> Arc<Keys> {
+fn own<const N: usize>(keys: [(&str, &[u8; 16]); N]) -> Arc<UpdateKeys> {
     let own = keys.map(|(server, key)| (server.parse().unwrap(), Key::new(key)));
-    Arc::new(Keys { shared: None, own: own.into() })
+    Arc::new(UpdateKeys { shared: None, own: own.into() })
 }
 
 fn monitor(to: &[SocketAddr], key: [u8; 16], server: &str) -> Telling {
@@ -277,8 +277,8 @@ async fn a_monitor_may_be_started_again() {
     let mut balancer = Balancer::start(PATIENT);
     let mut old = TcpStream::connect(balancer.address()).await.unwrap();
     let greeting = line(&mut old).await;
-    let mut sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
-    let server: Server = "10.0.0.1".parse().unwrap();
+    let mut sender = UpdateSender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
+    let server: ServerName = "10.0.0.1".parse().unwrap();
     old.write_all(sender.update(&server, 900.0).as_bytes()).await.unwrap();
     balancer.more(1).await;
     assert_eq!(line(&mut old).await, "OK 1 0\n");
@@ -315,7 +315,7 @@ async fn another_key_is_refused_and_the_right_one_taken_later() {
 #[tokio::test]
 async fn who_may_not_connect_is_not_even_greeted() {
     let mut balancer = Balancer::start(PATIENT);
-    let from = Access::new(&["192.0.2.0/24".parse().unwrap()], &[], route::Refusal::Silence).unwrap();
+    let from = Access::new(&["192.0.2.0/24".parse().unwrap()], &[], route::AccessRefusal::Silence).unwrap();
     balancer.listening.as_ref().unwrap().change(CapacityConfig { from, ..balancer.config.clone() });
     let mut stranger = TcpStream::connect(balancer.address()).await.unwrap();
     assert_eq!(rest(&mut stranger).await, "");
@@ -342,7 +342,7 @@ async fn two_hundred_silent_connections_keep_no_monitor_out() {
     assert_eq!(balancer.closed("crowded"), 200 - PATIENT.unproven as u64);
     balancer.more(3).await;
     let late = monitor(&[balancer.address()], KEY, "10.0.0.2");
-    let second: Server = "10.0.0.2".parse().unwrap();
+    let second: ServerName = "10.0.0.2".parse().unwrap();
     balancer
         .until("a late monitor", |balancer| balancer.accepted.iter().any(|update| update.server == second))
         .await;
@@ -374,7 +374,7 @@ async fn a_monitor_that_falls_silent_is_closed() {
     let mut balancer = Balancer::start(Limits { idle, ..PATIENT });
     let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
     let greeting = line(&mut stream).await;
-    let mut sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
+    let mut sender = UpdateSender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
     stream.write_all(sender.update(&"a".parse().unwrap(), 1.0).as_bytes()).await.unwrap();
     balancer.until("it is closed", |balancer| balancer.closed("silent") == 1).await;
     assert_eq!(rest(&mut stream).await, "OK 1 0\n");
@@ -442,7 +442,7 @@ async fn an_address_that_becomes_free_is_taken() {
 async fn attempt(balancer: &mut Balancer, key: &[u8; 16], server: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
     let greeting = line(&mut stream).await;
-    let mut sender = Sender::greeted(Key::new(key), greeting.trim_end().as_bytes()).unwrap();
+    let mut sender = UpdateSender::greeted(Key::new(key), greeting.trim_end().as_bytes()).unwrap();
     stream.write_all(sender.update(&server.parse().unwrap(), 1.0).as_bytes()).await.unwrap();
     let reading = tokio::spawn(async move {
         let answer = line(&mut stream).await;

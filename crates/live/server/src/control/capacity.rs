@@ -9,7 +9,7 @@ use balance::PoolId;
 use base::{Peer, Transport};
 use config::{Config, PoolConfig};
 use elastic::estimate::VALIDITY;
-use elastic::update::{Refusal, Server, Update};
+use elastic::update::{ServerName, Update, UpdateRefusal};
 use node::CapacitySource;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -59,16 +59,20 @@ impl Control {
 
     /// Processes a monitor's announcement of a server's capacity in calls a second. Each accepted capacity passes here
     /// once. Returns the number of calls that were sent to the server from here so far.
-    fn announced(&mut self, (connection, peer): (u64, SocketAddr), update: &Update) -> Result<u64, Refusal> {
+    fn announced(
+        &mut self,
+        (connection, peer): (u64, SocketAddr),
+        update: &Update,
+    ) -> Result<u64, UpdateRefusal> {
         let Update { server, capacity, .. } = update;
         let address = match server {
-            Server::Address(address) => Some(Address::Socket(Peer::new(Transport::Udp, *address))),
-            Server::Name(name) => config::member_address(name).ok(),
+            ServerName::Address(address) => Some(Address::Socket(Peer::new(Transport::Udp, *address))),
+            ServerName::Name(name) => config::member_address(name).ok(),
         };
         let meant = self.core.meant(&server.to_string(), address.as_ref()).map_err(|why| {
-            let reason = Refusal::UnknownServer.name();
+            let reason = UpdateRefusal::UnknownServer.name();
             tracing::warn!(%peer, reason, "an update of capacity was refused: {why}");
-            Refusal::UnknownServer
+            UpdateRefusal::UnknownServer
         })?;
         for (_, Peer { address: member, .. }) in &meant {
             // A reload may have changed the keys since the code was checked. The present keys decide which key is
@@ -76,19 +80,19 @@ impl Control {
             let keys = self.config.capacity.as_ref().map(|capacity| &capacity.keys);
             let names = self.core.named_at(*member);
             if !keys.is_some_and(|keys| keys.permit(update, *member, &names)) {
-                let (reason, names) = (Refusal::NotItsKey.name(), names.join(", "));
+                let (reason, names) = (UpdateRefusal::NotItsKey.name(), names.join(", "));
                 tracing::warn!(
                     %peer, %server, %member, names, reason,
                     "an update of capacity was refused: its key is not that of each name of the member; a key of the address goes before these"
                 );
-                return Err(Refusal::NotItsKey);
+                return Err(UpdateRefusal::NotItsKey);
             }
         }
         let now = self.clock.now();
         // All addresses of a name may belong to one server.
         let capacity = match server {
-            Server::Address(_) => *capacity,
-            Server::Name(_) => capacity / meant.len().max(1) as f64,
+            ServerName::Address(_) => *capacity,
+            ServerName::Name(_) => capacity / meant.len().max(1) as f64,
         };
         let mut sent = 0;
         for (slot, Peer { address: member, .. }) in meant {

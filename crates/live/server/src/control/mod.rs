@@ -32,7 +32,7 @@ use node::{Port, Ports, Setup, ShardEvent};
 use probes::ProbeSockets;
 use resolver::Resolver;
 use shards::listen::{toward, unserved};
-use shards::{Board, Clock, Command, OtherProcess, Records, Report, StoreReport, Stores, WorkerHandle};
+use shards::{Board, Clock, Command, OtherProcess, Records, ShardReport, StoreReport, Stores, WorkerHandle};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -200,7 +200,7 @@ impl Control {
     /// Runs until a stop was requested and the calls have ended or the wait is over.
     pub(crate) async fn run(
         mut self: Box<Self>,
-        mut reports: mpsc::UnboundedReceiver<Report>,
+        mut reports: mpsc::UnboundedReceiver<ShardReport>,
         mut asks: mpsc::UnboundedReceiver<Ask>,
     ) -> Result<(), String> {
         let mut look_around = tokio::time::interval(LOOK_AROUND);
@@ -211,7 +211,7 @@ impl Control {
             let due = self.clock.until(self.core.deadline());
             tokio::select! {
                 Some(report) = reports.recv() => match report {
-                    Report::Died => return Err("a shard ended in a panic; this is a bug".to_owned()),
+                    ShardReport::Died => return Err("a shard ended in a panic; this is a bug".to_owned()),
                     report => self.report(report),
                 },
                 Some(ask) = asks.recv() => self.ask(ask),
@@ -279,17 +279,19 @@ impl Control {
         });
     }
 
-    fn report(&mut self, report: Report) {
+    fn report(&mut self, report: ShardReport) {
         self.take(match report {
-            Report::LookUp(name) => ControlInput::Shard(ShardEvent::LookUp(name)),
-            Report::Sign(sign) => ControlInput::Shard(ShardEvent::Sign(sign)),
-            Report::NoServer(pool, refused) => ControlInput::Shard(ShardEvent::NoServer { pool, refused }),
-            Report::AtLimit(pool, by, refused) => {
+            ShardReport::LookUp(name) => ControlInput::Shard(ShardEvent::LookUp(name)),
+            ShardReport::Sign(sign) => ControlInput::Shard(ShardEvent::Sign(sign)),
+            ShardReport::NoServer(pool, refused) => {
+                ControlInput::Shard(ShardEvent::NoServer { pool, refused })
+            }
+            ShardReport::AtLimit(pool, by, refused) => {
                 ControlInput::Shard(ShardEvent::AtLimit { pool, by, refused })
             }
-            Report::NoRoom(refused) => ControlInput::Shard(ShardEvent::NoRoom(refused)),
-            Report::Unreachable(peer) => ControlInput::Unreachable(peer),
-            Report::Died => return,
+            ShardReport::NoRoom(refused) => ControlInput::Shard(ShardEvent::NoRoom(refused)),
+            ShardReport::Unreachable(peer) => ControlInput::Unreachable(peer),
+            ShardReport::Died => return,
         });
     }
 

@@ -2,8 +2,8 @@
 
 use base::{Instant, Transport};
 use control::{
-    DnsQuery, FoundAddresses, LookUp, PointerRecord, Question, Record, RecordKind, SearchList, ServiceRecord,
-    Usable,
+    DnsQuery, DnsQuestion, DnsRecord, FoundAddresses, LookUp, PointerRecord, RecordKind, SearchList,
+    ServiceRecord, Usable,
 };
 use hickory_resolver::config::{
     NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
@@ -45,7 +45,7 @@ impl Resolver {
     /// could not be determined.
     pub(super) fn ask(
         &mut self,
-        question: Question,
+        question: DnsQuestion,
     ) -> impl Future<Output = Result<FoundAddresses, String>> + Send + use<> {
         let (client, usable) = (self.client(), self.usable.clone());
         async move {
@@ -134,7 +134,7 @@ async fn follow(client: &TokioResolver, mut look_up: LookUp) -> Result<FoundAddr
 }
 
 /// Returns the records that a query asks for; an empty list if a server said that there are none.
-async fn records(client: &TokioResolver, query: &DnsQuery) -> Result<Vec<Record>, String> {
+async fn records(client: &TokioResolver, query: &DnsQuery) -> Result<Vec<DnsRecord>, String> {
     let name = Name::from_utf8(&query.name).map_err(|error| error.to_string())?;
     let kind = match query.kind {
         RecordKind::A => RecordType::A,
@@ -149,9 +149,9 @@ async fn records(client: &TokioResolver, query: &DnsQuery) -> Result<Vec<Record>
     }
 }
 
-fn record(data: &RData) -> Option<Record> {
+fn record(data: &RData) -> Option<DnsRecord> {
     if let Some(srv) = data.as_srv() {
-        return Some(Record::Service(ServiceRecord {
+        return Some(DnsRecord::Service(ServiceRecord {
             priority: srv.priority(),
             weight: srv.weight(),
             port: srv.port(),
@@ -162,7 +162,7 @@ fn record(data: &RData) -> Option<Record> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         // RFC 3263 §4.1: NAPTR records of SIP have no regular expression.
         return naptr.regexp().is_empty().then(|| {
-            Record::Pointer(PointerRecord {
+            DnsRecord::Pointer(PointerRecord {
                 order: naptr.order(),
                 preference: naptr.preference(),
                 flags: text(naptr.flags()),
@@ -171,7 +171,7 @@ fn record(data: &RData) -> Option<Record> {
             })
         });
     }
-    data.ip_addr().map(Record::Address)
+    data.ip_addr().map(DnsRecord::Address)
 }
 
 /// Returns the search list of the resolver's configuration for names without a final dot. The resolver could try them
@@ -265,13 +265,14 @@ pub(super) mod tests {
         let server = failing(records, vec![("two.test.", RecordType::AAAA)]).await;
         let ask = async |question| asking(server).ask(question).await;
         let name = "_sip._udp.pool.test.".to_owned();
-        let found = ask(Question::Services(name)).await.unwrap();
+        let found = ask(DnsQuestion::Services(name)).await.unwrap();
         let expected = [("192.0.2.1:5070", 0.5), ("192.0.2.2:5070", 1.5), ("[2001:db8::1]:5070", 0.5)];
         assert_eq!(found.shares(), expected.map(|(address, share)| (address.parse().unwrap(), share)));
         assert!(found.failure().is_some(), "a part of it failed");
-        let nothing = ask(Question::Addresses { name: "none.test.".to_owned(), port: 5060 }).await.unwrap();
+        let nothing =
+            ask(DnsQuestion::Addresses { name: "none.test.".to_owned(), port: 5060 }).await.unwrap();
         assert_eq!((nothing.shares(), nothing.failure()), (vec![], None), "it was said that there is none");
-        let broken = ask(Question::Services("broken.test.".to_owned())).await;
+        let broken = ask(DnsQuestion::Services("broken.test.".to_owned())).await;
         assert!(broken.is_err(), "a server that fails has not said that there is none");
     }
 
@@ -286,7 +287,7 @@ pub(super) mod tests {
         let builder = TokioResolver::builder_with_config(config, TokioConnectionProvider::default());
         let client = builder.build();
         for (name, address) in [("near", "192.0.2.2:5060"), ("far.test", "192.0.2.1:5060")] {
-            let question = Question::Addresses { name: name.to_owned(), port: 5060 };
+            let question = DnsQuestion::Addresses { name: name.to_owned(), port: 5060 };
             let usable = Usable { families: [true; 2], transports: vec![Transport::Udp] };
             let look_up = LookUp::new(Instant::ZERO, question, usable, search_list(&client));
             let found = follow(&client, look_up).await.unwrap();
@@ -300,7 +301,8 @@ pub(super) mod tests {
         let service = "_sip._udp.half.test.";
         let records = ["silent.test.", "one.test."].map(|host| (service, srv(1, 1, host)));
         let records = records.into_iter().chain([("one.test.", a(1))]).collect();
-        let found = asking(server(records).await).ask(Question::Services(service.to_owned())).await.unwrap();
+        let found =
+            asking(server(records).await).ask(DnsQuestion::Services(service.to_owned())).await.unwrap();
         assert_eq!(found.shares().len(), 1);
         assert!(found.failure().is_some(), "of the other one nothing is known");
     }

@@ -1,14 +1,14 @@
 //! The contacts of a user.
 
 use super::metric::figures;
-use crate::registrations::Contacts;
+use crate::registrations::UserContacts;
 use base::UnixTime;
 use location::Binding;
 use std::net::SocketAddr;
 
 figures! {
     /// `GET /api/registrations` and `DELETE /api/registrations`
-    ContactsView as "Contacts" from (asked: String, found: &Contacts) {
+    ContactsView as "Contacts" from (asked: String, found: &UserContacts) {
         /// The user of the query.
         user: String = asked,
         /// Contacts of the user, in the order in which they are tried.

@@ -6,11 +6,11 @@ use super::members::work;
 use super::metric::figures;
 use super::peer::PeerText;
 use super::view::View;
-use crate::registrations::Contacts;
-use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
+use crate::registrations::UserContacts;
+use balance::{Candidate, CandidateVerdict, MemberRoom, NodeDecision, NodeRefusal, Slot, Why};
 use control::ListedMember;
 use node::{Explanation, PassedOver, QueueTurn, RouteTaken};
-use route::{Outcome, Step};
+use route::{EditStep, FailoverCause};
 
 figures! {
     /// `POST /api/explain`
@@ -61,7 +61,7 @@ figures! {
 
 figures! {
     /// One change that a route makes to a request. `before` and `after` are `null` if it does not change this request.
-    RewriteView as "Rewrite" from (step: Step) {
+    RewriteView as "Rewrite" from (step: EditStep) {
         /// The action in the words of the configuration.
         action: String = step.action,
         /// Request-URI, or values of the header field, before the change; `null` if there was none.
@@ -77,7 +77,7 @@ figures! {
         /// Name of the pool.
         pool: String = view.named(&[over.pool]).pop().unwrap_or_default(),
         /// Cause, as `failover.on` has it: `dead` (no member takes calls) or `full`.
-        why: String = if over.outcome == Outcome::Full { "full" } else { "dead" }.to_owned(),
+        why: String = if over.outcome == FailoverCause::Full { "full" } else { "dead" }.to_owned(),
         /// Members of the pool. If one of them takes calls, the pool has reached its limit of sessions.
         candidates: Vec<CandidateView> = CandidateView::list(&over.verdicts, view),
     }
@@ -133,24 +133,24 @@ fn outcome(view: &View, explanation: &Explanation) -> (Option<PeerText>, &'stati
             QueueTurn::Waits => (None, "waits"),
             QueueTurn::Full => (None, "full"),
         },
-        Decision::Forward { slot, why } => (address(slot), why.name()),
-        Decision::Search => (None, "search"),
-        Decision::Orphan => (None, "rejected"),
-        Decision::AtLimit(_) => (None, "busy"),
-        Decision::NoServer | Decision::NoRoom => (None, "unavailable"),
+        NodeDecision::Forward { slot, why } => (address(slot), why.name()),
+        NodeDecision::Search => (None, "search"),
+        NodeDecision::Orphan => (None, "rejected"),
+        NodeDecision::AtLimit(_) => (None, "busy"),
+        NodeDecision::NoServer | NodeDecision::NoRoom => (None, "unavailable"),
     }
 }
 
 impl ExplanationView {
     /// `contacts` are the contacts of the request's user, if the request goes to the contacts of a user.
-    pub(crate) fn new(view: &View, explanation: Explanation, contacts: Option<&Contacts>) -> Self {
+    pub(crate) fn new(view: &View, explanation: Explanation, contacts: Option<&UserContacts>) -> Self {
         let (member, why) = outcome(view, &explanation);
         let is_asked = explanation.outside.is_none()
             && explanation.located.is_none()
             && match explanation.decision {
-                Decision::Forward { why, .. } => matches!(why, Why::Policy | Why::Moved),
-                Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => true,
-                Decision::Search | Decision::Orphan => false,
+                NodeDecision::Forward { why, .. } => matches!(why, Why::Policy | Why::Moved),
+                NodeDecision::NoServer | NodeDecision::AtLimit(_) | NodeDecision::NoRoom => true,
+                NodeDecision::Search | NodeDecision::Orphan => false,
             };
         let named =
             |id| view.members.iter().find(|member| member.node.id == id).map(|member| member.peer.into());

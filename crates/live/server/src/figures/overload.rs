@@ -2,7 +2,7 @@
 
 use super::metric::figures;
 use node::{NeighbourReport, OverloadReport};
-use overload::hop::Limit;
+use overload::hop::ClientLimit;
 use shards::{ShardSnapshot, SignalFigures, TriageCounts};
 use std::net::SocketAddr;
 
@@ -85,12 +85,12 @@ figures! {
     }
 }
 
-fn rate(limit: Option<Limit>) -> Option<f64> {
-    if let Some(Limit::Rate(rate)) = limit { Some(rate) } else { None }
+fn rate(limit: Option<ClientLimit>) -> Option<f64> {
+    if let Some(ClientLimit::Rate(rate)) = limit { Some(rate) } else { None }
 }
 
-fn acceptance(limit: Option<Limit>) -> f64 {
-    if let Some(Limit::Loss(acceptance)) = limit { acceptance } else { 1.0 }
+fn acceptance(limit: Option<ClientLimit>) -> f64 {
+    if let Some(ClientLimit::Loss(acceptance)) = limit { acceptance } else { 1.0 }
 }
 
 impl OverloadView {

@@ -3,7 +3,7 @@
 use super::text::Page;
 use rustix::process::{Resource, getrlimit};
 use shards::{
-    proc::{self, Status},
+    proc::{self, ProcessStatus},
     processor_time,
 };
 use std::io;
@@ -31,7 +31,7 @@ fn start_time(uptime_seconds: f64) -> f64 {
 
 struct Usage {
     processor_seconds: f64,
-    status: Status,
+    status: ProcessStatus,
     open_files: usize,
     /// Limit of open files; `None` for no limit.
     most_files: Option<u64>,
@@ -41,7 +41,7 @@ impl Usage {
     fn now() -> io::Result<Self> {
         Ok(Self {
             processor_seconds: processor_time().as_secs_f64(),
-            status: Status::now()?,
+            status: ProcessStatus::now()?,
             open_files: proc::open_files()?,
             most_files: getrlimit(Resource::Nofile).current,
         })

@@ -6,7 +6,7 @@ use crate::ask::ScaleWish;
 use crate::figures::{ScaleDecisions, ScaleView, ScaledServer};
 use crate::handle::Handle;
 use base::Instant;
-use control::scale::{Advice, Fleet, ListNews, Listing, Order, PoolView, Reconciler, Server};
+use control::scale::{Advice, DriverServer, Fleet, ListNews, Listing, Order, PoolView, Reconciler};
 use elastic::scale::ServerId;
 use shards::Clock;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use tokio::time::MissedTickBehavior;
 const BEYOND: Duration = Duration::from_secs(5);
 
 enum Done {
-    Started(Server, Result<(), String>),
-    Stopped(Server, Result<(), String>),
+    Started(DriverServer, Result<(), String>),
+    Stopped(DriverServer, Result<(), String>),
     Listed(Instant, Result<Listing, String>),
 }
 

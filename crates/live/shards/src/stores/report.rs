@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use storage::Status;
+use storage::StoreStatus;
 
 /// State of a store.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,7 +35,7 @@ impl StoreReport {
     }
 
     /// Returns the state of a store on a server.
-    pub(super) fn remote(name: &'static str, kind: &'static str, status: Status) -> Self {
+    pub(super) fn remote(name: &'static str, kind: &'static str, status: StoreStatus) -> Self {
         let is_up = status.is_up();
         let why = || status.last_error.unwrap_or_else(|| "no connection yet".to_owned());
         Self {

@@ -17,7 +17,7 @@ use core::time::Duration;
 use prices::Prices;
 use quota::{Quota, quotas};
 use rustix::time::ClockId;
-pub(crate) use work::Work;
+pub(crate) use work::ThreadWork;
 use work::time_of;
 
 /// A model of a processor, for several servers in one process, whose measured times would be mixed. The same work takes
@@ -31,7 +31,7 @@ pub struct ModelProcessor {
 
 impl ModelProcessor {
     /// Returns the share of a period of this length that the work takes.
-    fn busy(self, work: Work, length: Duration) -> f64 {
+    fn busy(self, work: ThreadWork, length: Duration) -> f64 {
         (work.read + work.transactions) as f64 / (self.steps_per_second * length.as_secs_f64())
     }
 }
@@ -43,7 +43,7 @@ pub(crate) struct Meter {
     threads: f64,
     model: Option<ModelProcessor>,
     since: Instant,
-    work: Work,
+    work: ThreadWork,
     prices: Prices,
 }
 
@@ -55,7 +55,7 @@ impl Meter {
         every: Duration,
         threads: usize,
         model: Option<ModelProcessor>,
-        work: Work,
+        work: ThreadWork,
     ) -> Self {
         let there = std::thread::available_parallelism().map_or(threads, usize::from);
         Self { every, threads: threads.min(there) as f64, model, since: now, work, prices: Prices::default() }
@@ -77,8 +77,8 @@ impl Meter {
     pub(crate) fn period(
         &mut self,
         now: Instant,
-        work: impl FnOnce() -> Work,
-        all: impl FnOnce(Work) -> Work,
+        work: impl FnOnce() -> ThreadWork,
+        all: impl FnOnce(ThreadWork) -> ThreadWork,
     ) -> Option<(Duration, f64)> {
         if now < self.deadline() {
             return None;
@@ -113,8 +113,8 @@ mod tests {
     #[test]
     fn a_period_is_told_once() {
         let second = Duration::from_secs(1);
-        let mut meter = Meter::new(Instant::ZERO, second, 2, None, Work::default());
-        let mut period = |millis| meter.period(Instant::from_millis(millis), Work::default, |own| own);
+        let mut meter = Meter::new(Instant::ZERO, second, 2, None, ThreadWork::default());
+        let mut period = |millis| meter.period(Instant::from_millis(millis), ThreadWork::default, |own| own);
         assert_eq!(period(999), None);
         assert_eq!(period(1_500), Some((Duration::from_millis(1_500), 0.0)));
         assert_eq!(period(2_000), None);
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn on_a_model_work_takes_its_time() {
         let model = ModelProcessor { steps_per_second: 200.0 };
-        let work = |read, transactions| Work { read, transactions, sent: 7, ..Work::default() };
+        let work = |read, transactions| ThreadWork { read, transactions, sent: 7, ..ThreadWork::default() };
         let second = Duration::from_secs(1);
         let mut meter = Meter::new(Instant::ZERO, second, 1, Some(model), work(1_000, 0));
-        let mut used = |second: u64, work: Work| {
+        let mut used = |second: u64, work: ThreadWork| {
             let now = Instant::from_millis(1_000 * second);
             let (_, used) = meter.period(now, || work, |own| own).expect("it is over");
             (used * 100.0).round() as u32

@@ -10,7 +10,7 @@
 //! prices. Its largest uncertainty is the speed of the machine, which both prices share. It learns their ratio slowly,
 //! from changes of the load. Close to saturation a process hardly sleeps, and the price of work is measured directly.
 
-use super::work::Work;
+use super::work::ThreadWork;
 use core::time::Duration;
 
 /// Initial prices in seconds: of a sleep, and of a step, which is a message read or sent. Measured in a virtual machine
@@ -58,7 +58,7 @@ impl Default for Prices {
 impl Prices {
     /// Takes the work and time of a period into account. Returns the share of the processors' time that the work takes
     /// without sleeps, at the new prices.
-    pub(super) fn busy(&mut self, work: Work, period: Duration, processors: f64) -> f64 {
+    pub(super) fn busy(&mut self, work: ThreadWork, period: Duration, processors: f64) -> f64 {
         let period = period.as_secs_f64();
         let time = period * processors;
         if time <= 0.0 {
@@ -129,12 +129,12 @@ mod tests {
 
         /// Returns the work of a second with this number of offered calls. The machine sleeps for each message while it
         /// has time, and less often when less time is left.
-        fn second(&self, calls: f64) -> Work {
+        fn second(&self, calls: f64) -> ThreadWork {
             let calls = calls.min(self.capacity());
             let steps = calls * (13.0 + 4.0 * TRANSACTION) * self.step;
             let free = 1.0 - calls / self.capacity();
             let sleeps = (calls * 6.5 * free.sqrt()).min((self.allowed - steps) / self.sleep);
-            Work {
+            ThreadWork {
                 read: (calls * 6.0) as u64,
                 sent: (calls * 7.0) as u64,
                 transactions: (calls * 4.0) as u64,
@@ -191,7 +191,7 @@ mod tests {
         let machine = &MACHINES[0];
         machine.said(&mut prices, 1.0);
         for _ in 0..100_000 {
-            assert!(prices.busy(Work::default(), SECOND, 0.12) == 0.0);
+            assert!(prices.busy(ThreadWork::default(), SECOND, 0.12) == 0.0);
         }
         let said = machine.said(&mut prices, 0.5);
         assert!((said - 0.5).abs() < 0.05, "{said}");

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Work of one or more threads since they started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Work {
+pub struct ThreadWork {
     /// Messages read.
     pub read: u64,
     /// Messages sent.
@@ -21,7 +21,7 @@ pub struct Work {
     pub processor: Duration,
 }
 
-impl Work {
+impl ThreadWork {
     /// Returns the work of the calling thread, from the counts of its shard and sockets.
     pub fn of_this_thread(ledger: Ledger, sent: u64) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Work {
     }
 }
 
-impl AddAssign for Work {
+impl AddAssign for ThreadWork {
     fn add_assign(&mut self, other: Self) {
         self.read += other.read;
         self.sent += other.sent;

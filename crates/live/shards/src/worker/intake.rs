@@ -2,7 +2,7 @@
 
 use crate::counts::Traffic;
 use crate::handover::Handed;
-use crate::other_process::{Fate, OtherProcess};
+use crate::other_process::{HandOverResult, OtherProcess};
 use base::{Instant, Outbox};
 use node::{Outcome, Shard, ShardEvent, ShardInput};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub(crate) fn take(
     out: &mut Outbox<ShardEvent>,
 ) -> Outcome {
     match elsewhere(shard, processes, handed) {
-        Fate::Ours => {}
-        Fate::HandedOver => {
+        HandOverResult::Ours => {}
+        HandOverResult::HandedOver => {
             traffic.handed_over += 1;
             return Outcome::Handled;
         }
-        Fate::Lost => {
+        HandOverResult::Lost => {
             traffic.handover_lost += 1;
             return Outcome::Handled;
         }
@@ -36,9 +36,9 @@ pub(crate) fn take(
 }
 
 /// Hands a message to the process that owns its call. A message of an unknown call goes to any process that may own it.
-fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>) -> Fate {
+fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>) -> HandOverResult {
     if processes.is_empty() {
-        return Fate::Ours;
+        return HandOverResult::Ours;
     }
     let is_stray = || match handed {
         Handed::Message { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
@@ -46,9 +46,12 @@ fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>
         Handed::Send { .. } => false,
     };
     let hand = |whatever| {
-        processes.iter().map(|process| process.hand(handed, whatever)).find(|fate| *fate != Fate::Ours)
+        processes
+            .iter()
+            .map(|process| process.hand(handed, whatever))
+            .find(|fate| *fate != HandOverResult::Ours)
     };
-    hand(false).or_else(|| is_stray().then(|| hand(true))?).unwrap_or(Fate::Ours)
+    hand(false).or_else(|| is_stray().then(|| hand(true))?).unwrap_or(HandOverResult::Ours)
 }
 
 /// Returns the shard that owns a message, unless it is `this`. A message without Call-ID is refused by the shard that

@@ -10,7 +10,7 @@ mod stream_turn;
 use crate::alarm::Alarm;
 use crate::board::Board;
 use crate::clock::Clock;
-use crate::command::{Command, Report, WorkerHandle};
+use crate::command::{Command, ShardReport, WorkerHandle};
 use crate::counts::Traffic;
 use crate::handover::{Receiver, Sender};
 use crate::late::LateHandovers;
@@ -20,7 +20,7 @@ use crate::records::Records;
 use crate::signals::Signals;
 use crate::stores::Stores;
 use crate::triage::TriageQueue;
-use crate::utilisation::{Meter, ModelProcessor, Work};
+use crate::utilisation::{Meter, ModelProcessor, ThreadWork};
 use balance::{Load, Slot};
 use base::{Connection, Instant, Outbox};
 use node::{Shard, ShardEvent, ShardInput};
@@ -74,7 +74,7 @@ pub(crate) struct Worker {
     pub stores: Option<Arc<Stores>>,
     /// Destination of call records; `None` without call records.
     pub records: Option<Arc<Records>>,
-    pub reports: async_mpsc::UnboundedSender<Report>,
+    pub reports: async_mpsc::UnboundedSender<ShardReport>,
     pub receive: ReceiveBatch,
     pub send: SendBatch,
     pub out: Outbox<ShardEvent>,
@@ -106,12 +106,12 @@ pub const MOST_SOCKETS: usize = 4 * MOST;
 const RING_PAUSE_NS: i64 = 500_000;
 
 /// Reports a panic of the thread to the control task.
-struct PanicReport(async_mpsc::UnboundedSender<Report>);
+struct PanicReport(async_mpsc::UnboundedSender<ShardReport>);
 
 impl Drop for PanicReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ = self.0.send(Report::Died);
+            let _ = self.0.send(ShardReport::Died);
         }
     }
 }
@@ -134,8 +134,8 @@ impl Worker {
         self.meter = Some(meter);
     }
 
-    fn work(&self) -> Work {
-        Work::of_this_thread(self.shard.ledger(), self.traffic.sent)
+    fn work(&self) -> ThreadWork {
+        ThreadWork::of_this_thread(self.shard.ledger(), self.traffic.sent)
     }
 
     /// Runs until [`Command::Stop`].

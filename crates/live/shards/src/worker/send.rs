@@ -1,10 +1,10 @@
 //! Sending and reporting at the end of a batch.
 
 use super::Worker;
-use crate::command::{Command, Report};
+use crate::command::{Command, ShardReport};
 use crate::handover::Sender;
 use crate::stores::OnAnswer;
-use node::{Failure, Question, ShardEvent, ShardInput};
+use node::{Failure, ShardEvent, ShardInput, StoreQuestion};
 use std::net::SocketAddr;
 use std::sync::Once;
 use streams::Undelivered;
@@ -42,11 +42,11 @@ impl Worker {
                     records.push(*record);
                     continue;
                 }
-                ShardEvent::Sign(sign) => Report::Sign(sign),
-                ShardEvent::LookUp(name) => Report::LookUp(name),
-                ShardEvent::NoServer { pool, refused } => Report::NoServer(pool, refused),
-                ShardEvent::AtLimit { pool, by, refused } => Report::AtLimit(pool, by, refused),
-                ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
+                ShardEvent::Sign(sign) => ShardReport::Sign(sign),
+                ShardEvent::LookUp(name) => ShardReport::LookUp(name),
+                ShardEvent::NoServer { pool, refused } => ShardReport::NoServer(pool, refused),
+                ShardEvent::AtLimit { pool, by, refused } => ShardReport::AtLimit(pool, by, refused),
+                ShardEvent::NoRoom(refused) => ShardReport::NoRoom(refused),
                 ShardEvent::Failed(failure) => {
                     // Failures bypass the control task, since strangers can cause any number of them.
                     let Failure { method, call_id, from, cause } = *failure;
@@ -115,7 +115,7 @@ impl Worker {
     }
 
     /// Sends a query to a store. An immediate answer goes back to the shard at once.
-    pub(crate) fn ask(&mut self, Question { number, about }: Question) {
+    pub(crate) fn ask(&mut self, StoreQuestion { number, about }: StoreQuestion) {
         let Some(stores) = &self.stores else { return };
         let later = || -> OnAnswer {
             let handle = self.handle.clone();

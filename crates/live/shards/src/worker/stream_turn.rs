@@ -2,10 +2,10 @@
 
 use super::Worker;
 use super::intake::{owner, take};
-use crate::command::Report;
+use crate::command::ShardReport;
 use crate::counts::Traffic;
 use crate::handover::Handed;
-use crate::other_process::{Fate, Inlet, OtherProcess};
+use crate::other_process::{HandOverResult, Inlet, OtherProcess};
 use base::{Connection, Flow, Instant, Peer, Transport};
 use node::{Setup, ShardInput};
 use overload::MessageClass;
@@ -94,12 +94,12 @@ impl Worker {
         loop {
             let Self { shard, out, traffic, processes, stream_batch, peers, inlet, .. } = self;
             let Some((flow, bytes)) = stream_batch.first() else { break };
-            let fate = inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, bytes));
-            if fate == Fate::Lost {
+            let fate = inlet.as_ref().map_or(HandOverResult::Ours, |inlet| inlet.hand_on(flow, bytes));
+            if fate == HandOverResult::Lost {
                 break;
             }
             let handed = Handed::Message { flow, bytes };
-            if fate == Fate::HandedOver {
+            if fate == HandOverResult::HandedOver {
                 traffic.handed_over += 1;
             } else if let Some(owner) = owner(shard, bytes, self.index, shards).filter(|_| !is_alone) {
                 if !peers.senders[owner].as_mut().is_some_and(|ring| ring.push(&handed)) {
@@ -184,8 +184,8 @@ impl Worker {
     /// Handles a message that arrived on a connection of the predecessor and belongs to no call there.
     pub(crate) fn take_relayed(&mut self, flow: Flow, bytes: Box<[u8]>) {
         self.relayed.extend(flow.connection);
-        let given = self.inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, &bytes));
-        if given == Fate::HandedOver {
+        let given = self.inlet.as_ref().map_or(HandOverResult::Ours, |inlet| inlet.hand_on(flow, &bytes));
+        if given == HandOverResult::HandedOver {
             return self.traffic.handed_over += 1;
         }
         if let Some(owner) = owner(&self.shard, &bytes, self.index, self.peers.senders.len()) {
@@ -201,7 +201,7 @@ impl Worker {
     /// Reports a node that cannot be reached.
     pub(crate) fn tell_unreachable(&self, peer: Peer) {
         if self.shard.topology().slot_at(peer).is_some() {
-            let _ = self.reports.send(Report::Unreachable(peer));
+            let _ = self.reports.send(ShardReport::Unreachable(peer));
         }
     }
 

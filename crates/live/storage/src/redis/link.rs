@@ -5,7 +5,7 @@ use super::{OnReply, RedisSettings};
 use crate::remote::{Served, Server, SettingsError};
 use ::redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
 use core::time::Duration;
-use location::{Aor, Ask, Record, Replaced, Reply, StoreError};
+use location::{Aor, Ask, BindingsRecord, Replaced, Reply, StoreError};
 use rustls::ClientConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Link {
                 pipeline.cmd("GET").arg(Self::key(aor));
             }
             Ask::Replace { aor, expected, new } => {
-                let bytes = |record: &Option<Record>| {
+                let bytes = |record: &Option<BindingsRecord>| {
                     record.as_ref().map(|record| record.as_bytes().to_vec()).unwrap_or_default()
                 };
                 let dropped = new.as_ref().map(|new| new.expires_at() + CLOCKS_DIFFER_MAX);
@@ -145,12 +145,12 @@ impl Link {
         }
     }
 
-    fn read(&self, aor: &Aor, result: RedisResult<Value>) -> Result<Option<Record>, StoreError> {
+    fn read(&self, aor: &Aor, result: RedisResult<Value>) -> Result<Option<BindingsRecord>, StoreError> {
         let corrupt =
             |what: &str| Err(StoreError::Corrupt(format!("key {}: {what}", Self::key(aor).escape_ascii())));
         match result {
             Ok(Value::Nil) => Ok(None),
-            Ok(Value::BulkString(bytes)) => match Record::from_bytes(&bytes) {
+            Ok(Value::BulkString(bytes)) => match BindingsRecord::from_bytes(&bytes) {
                 Some(record) => Ok(Some(record)),
                 None => corrupt("a string that is no record of bindings"),
             },

@@ -3,11 +3,11 @@
 mod link;
 mod wire;
 
-use crate::remote::{Remote, SettingsError, Status};
+use crate::remote::{Remote, SettingsError, StoreStatus};
 use base::UnixTime;
 use core::time::Duration;
 use link::{Job, Link};
-use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError};
+use location::{Aor, Ask, BindingsRecord, Replaced, Reply, Store, StoreError};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
@@ -82,7 +82,7 @@ impl Redis {
     }
 
     /// State of the connection to the server.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> StoreStatus {
         self.remote.status()
     }
 
@@ -96,7 +96,7 @@ impl Redis {
 
 /// Blocking access, for threads that may wait.
 impl Store for Redis {
-    fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError> {
+    fn read(&mut self, aor: &Aor) -> Result<Option<BindingsRecord>, StoreError> {
         match self.wait(Ask::Read(aor.clone())) {
             Reply::Read(result) => result,
             Reply::Replaced(_) => unreachable!("each ask has a reply of its kind"),
@@ -107,8 +107,8 @@ impl Store for Redis {
         &mut self,
         _now: UnixTime,
         aor: &Aor,
-        expected: Option<&Record>,
-        new: Option<&Record>,
+        expected: Option<&BindingsRecord>,
+        new: Option<&BindingsRecord>,
     ) -> Result<Replaced, StoreError> {
         let (expected, new) = (expected.cloned(), new.cloned());
         match self.wait(Ask::Replace { aor: aor.clone(), expected, new }) {

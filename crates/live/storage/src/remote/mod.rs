@@ -17,7 +17,7 @@ mod status;
 use backoff::Backoff;
 use core::time::Duration;
 use shared::Shared;
-pub use status::{SettingsError, Status};
+pub use status::{SettingsError, StoreStatus};
 use std::sync::Arc;
 
 /// Operations that differ between servers.
@@ -85,7 +85,7 @@ impl<S: Server> Remote<S> {
         }
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> StoreStatus {
         self.shared.status()
     }
 }

@@ -1,6 +1,6 @@
 //! State that handles and threads share: the queue, and the connections.
 
-use super::{Next, Server, Status};
+use super::{Next, Server, StoreStatus};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -190,9 +190,9 @@ impl<S: Server> Shared<S> {
         }
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> StoreStatus {
         let state = self.state();
-        Status {
+        StoreStatus {
             connections: state.connections,
             unchanged: state.changed.elapsed(),
             waiting: state.jobs.len(),

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 /// State of a server, for metrics and logs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Status {
+pub struct StoreStatus {
     /// Open connections. Without one, all requests are refused.
     pub connections: usize,
     /// Time since there is a connection, or since there is none.
@@ -20,7 +20,7 @@ pub struct Status {
     pub last_error: Option<String>,
 }
 
-impl Status {
+impl StoreStatus {
     /// Whether the server can serve requests.
     pub fn is_up(&self) -> bool {
         self.connections > 0

@@ -1,7 +1,7 @@
 //! Users in a file with one line for each.
 
 use core::fmt;
-use digest_auth::{Algorithm, Hash, Needs, Secret};
+use digest_auth::{Algorithm, Needs, Secret, SecretHash};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ struct Name {
 /// Data of a line for a user.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    hash: Hash,
+    hash: SecretHash,
     line: usize,
 }
 
@@ -63,7 +63,7 @@ impl UserFile {
         if user.is_empty() || realm.is_empty() {
             return Err(format!("the {} is empty", if user.is_empty() { "user" } else { "realm" }));
         }
-        let hash = Hash::from_hex(algorithm, digits).ok_or_else(|| {
+        let hash = SecretHash::from_hex(algorithm, digits).ok_or_else(|| {
             let (name, length) = (algorithm.name(), 2 * algorithm.bytes());
             format!("a hash of {name} has {length} hexadecimal digits; what stands there has not")
         })?;

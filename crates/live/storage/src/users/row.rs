@@ -1,6 +1,6 @@
 //! Rows of Kamailio's table `subscriber`: their key, and their secret.
 
-use digest_auth::{Algorithm, Hash, Needs, Secret};
+use digest_auth::{Algorithm, Needs, Secret, SecretHash};
 
 /// Query for one user: `$1` is the user name, `$2` the domain. Returns five texts. The names are those of `kamdbctl`.
 /// Two rows suffice to detect that the user is not unique.
@@ -56,7 +56,7 @@ impl Row {
         // `ha1` is made from the bare user name, `ha1b` from `user@domain`: the client hashes the name that it sends.
         let digits = filled(if wanted.has_domain { self.ha1b.as_deref() } else { self.ha1.as_deref() })?;
         let algorithms = [Algorithm::Md5, LONG];
-        let hash = algorithms.into_iter().find_map(|one| Hash::from_hex(one, digits.as_bytes()))?;
+        let hash = algorithms.into_iter().find_map(|one| SecretHash::from_hex(one, digits.as_bytes()))?;
         Some(Secret::Ha1(hash))
     }
 }

@@ -3,7 +3,7 @@
 use super::cache::{Answer, Cache, Lifetimes};
 use super::database::Database;
 use super::row::{Key, Row, Wanted};
-use crate::remote::{Remote, SettingsError, Status};
+use crate::remote::{Remote, SettingsError, StoreStatus};
 use base::Instant;
 use core::fmt;
 use core::time::Duration;
@@ -130,7 +130,7 @@ impl Subscribers {
     }
 
     /// State of the connections to the database.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> StoreStatus {
         self.remote.status()
     }
 }

@@ -5,7 +5,7 @@ use crate::admission::Admission;
 use crate::counts::CloseReason;
 use base::Transport;
 use core::time::Duration;
-use route::{Access, Refusal};
+use route::{Access, AccessRefusal};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -18,7 +18,7 @@ fn begun(length: usize) -> Vec<u8> {
 }
 
 fn deny(bed: &mut Bed, network: &str, nodes: &[IpAddr]) {
-    let access = Access::new(&[], &[network.parse().unwrap()], Refusal::Forbidden).unwrap();
+    let access = Access::new(&[], &[network.parse().unwrap()], AccessRefusal::Forbidden).unwrap();
     let nodes = nodes.iter().copied().collect::<BTreeSet<_>>();
     bed.streams.settings.admission = Arc::new(Admission { access: vec![access], nodes });
 }

@@ -4,7 +4,7 @@ use super::{EXPIRE_BUDGET, SessionStore};
 use crate::outlier::Outcome;
 use crate::session::Session;
 use crate::transaction::Transaction;
-use crate::{Direction, EndReason, Request, Sign, Slot};
+use crate::{Direction, EndReason, RequestFacts, Sign, Slot};
 use base::Instant;
 
 impl SessionStore {
@@ -87,7 +87,7 @@ impl SessionStore {
     }
 
     /// Times a request out early: it is already known that no response will come.
-    pub(crate) fn unanswered(&mut self, now: Instant, request: &Request<'_>) {
+    pub(crate) fn unanswered(&mut self, now: Instant, request: &RequestFacts<'_>) {
         if let Some(key) = self.open_transaction(request) {
             let Transaction { timer, unanswered, .. } = self.transactions[key];
             self.wheel(unanswered).cancel(timer);

@@ -45,9 +45,9 @@ pub(crate) fn key(call: u64) -> CallKey {
     CallKey((u128::from(call) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
 }
 
-pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> {
+pub(crate) fn request(call: u64, method: Method, cseq: u32) -> RequestFacts<'static> {
     let call_id = Vec::leak(format!("call-{call}@example.com").into_bytes());
-    Request {
+    RequestFacts {
         key: key(call),
         call_id,
         pool: PoolId::default(),
@@ -77,8 +77,8 @@ pub(crate) fn tags(callee: u32) -> Tags {
     Tags { from: 0, to: callee.into() }
 }
 
-pub(crate) fn in_dialog(call: u64, method: Method, cseq: u32) -> Request<'static> {
-    Request { in_dialog: true, tags: tags(DIALOG), ..request(call, method, cseq) }
+pub(crate) fn in_dialog(call: u64, method: Method, cseq: u32) -> RequestFacts<'static> {
+    RequestFacts { in_dialog: true, tags: tags(DIALOG), ..request(call, method, cseq) }
 }
 
 pub(crate) fn response(call: u64, method: Method, cseq: u32, status: u16) -> Response {
@@ -114,9 +114,9 @@ pub(crate) fn health_signs(balancer: &mut Balancer) -> Vec<Sign> {
     balancer.drain_signs().filter(|sign| !matches!(sign, Sign::Tally { .. })).collect()
 }
 
-pub(crate) fn slot_of(decision: Decision) -> Slot {
+pub(crate) fn slot_of(decision: NodeDecision) -> Slot {
     match decision {
-        Decision::Forward { slot, .. } => slot,
+        NodeDecision::Forward { slot, .. } => slot,
         other => panic!("not forwarded: {other:?}"),
     }
 }

@@ -2,9 +2,9 @@
 //! 2.3.1).
 
 use super::PathLoad;
-use crate::Settings;
+use crate::DistributionSettings;
 
-pub(super) fn adjust(settings: &Settings, paths: &mut [PathLoad<'_>]) {
+pub(super) fn adjust(settings: &DistributionSettings, paths: &mut [PathLoad<'_>]) {
     for path in paths {
         path.share.keep = settings.keep;
     }

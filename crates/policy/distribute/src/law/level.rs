@@ -29,7 +29,7 @@
 //!   have room.
 
 use super::{NodeLoad, PathLoad, Saturation};
-use crate::Settings;
+use crate::DistributionSettings;
 
 /// Fraction of the distance to its goal that the law moves in a period. A node sees its neighbours' reaction one period
 /// late, and two nodes correct the same difference: above one half they would overshoot for ever.
@@ -45,7 +45,7 @@ const NOISE: f64 = 0.005;
 const PATIENCE: u8 = 3;
 
 pub(super) fn adjust(
-    settings: &Settings,
+    settings: &DistributionSettings,
     node: NodeLoad,
     paths: &mut [PathLoad<'_>],
     saturation: &mut Saturation,
@@ -86,7 +86,7 @@ impl Saturation {
     }
 
     /// Counts the periods in a row in which this node and all paths with calls were full.
-    fn note(&mut self, settings: &Settings, node: NodeLoad, paths: &[PathLoad<'_>]) {
+    fn note(&mut self, settings: &DistributionSettings, node: NodeLoad, paths: &[PathLoad<'_>]) {
         let full = settings.room().full();
         let is_full = |path: &PathLoad<'_>| path.open <= 0.0 || (path.throttled && path.level >= full);
         let is_first = !node.is_between;

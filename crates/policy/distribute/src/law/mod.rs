@@ -4,17 +4,17 @@ mod fixed;
 mod level;
 mod paper;
 
-use crate::Settings;
+use crate::DistributionSettings;
 
 /// Law for the shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Law {
+pub enum ShareLaw {
     /// Additive decrease: algorithm 1 of the SERvartuka paper.
     Paper,
     /// Levels the utilisation with the nodes behind.
     #[default]
     Level,
-    /// Constant share [`Settings::keep`], whatever the load.
+    /// Constant share [`DistributionSettings::keep`], whatever the load.
     Fixed,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Saturation {
     periods: u8,
 }
 
-impl Law {
+impl ShareLaw {
     /// Whether the law can give state away to nodes with room at present.
     pub(crate) fn gives(self, saturation: Saturation) -> bool {
         match self {
@@ -88,8 +88,8 @@ pub(crate) struct PathLoad<'p> {
 
 impl Share {
     /// Initial share of a law.
-    pub(crate) fn first(settings: &Settings) -> Self {
-        let keep = if settings.law == Law::Fixed { settings.keep } else { 1.0 };
+    pub(crate) fn first(settings: &DistributionSettings) -> Self {
+        let keep = if settings.law == ShareLaw::Fixed { settings.keep } else { 1.0 };
         Self { keep, ..Self::default() }
     }
 }
@@ -110,10 +110,10 @@ impl Default for Share {
     }
 }
 
-impl Law {
+impl ShareLaw {
     pub(crate) fn adjust(
         self,
-        settings: &Settings,
+        settings: &DistributionSettings,
         node: NodeLoad,
         paths: &mut [PathLoad<'_>],
         saturation: &mut Saturation,

@@ -8,9 +8,9 @@
 //! The paper does not say how the limit grows again. Here it is removed below `U_low`, where throttling ends too.
 
 use super::{NodeLoad, PathLoad};
-use crate::Settings;
+use crate::DistributionSettings;
 
-pub(super) fn adjust(settings: &Settings, node: NodeLoad, paths: &mut [PathLoad<'_>]) {
+pub(super) fn adjust(settings: &DistributionSettings, node: NodeLoad, paths: &mut [PathLoad<'_>]) {
     let open: f64 = paths.iter().filter(|path| !path.throttled).map(|path| path.open).sum();
     for path in paths {
         if node.utilisation < settings.low {

@@ -1,8 +1,8 @@
 //! Overloaded networks: the entries refuse the excess.
 
 use super::laws::{Case, cases};
-use distribute::{Distributor, Law, Settings};
-use plan::{Node, Routing, Topology, solve};
+use distribute::{DistributionSettings, Distributor, ShareLaw};
+use plan::{PlanNode, Routing, Topology, solve};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -31,14 +31,14 @@ fn plan(case: &Case, offered: f64) -> f64 {
         let passing: f64 =
             case.paths.iter().filter(|(path, _)| path.contains(&node)).map(|(_, share)| share).sum();
         let forward = forward * (1.0 - REFUSING * share / passing.max(share));
-        Node::new("", time / forward, time / (forward + state))
+        PlanNode::new("", time / forward, time / (forward + state))
     });
     let topology = Topology::of_paths(nodes.collect(), &case.paths, Routing::Fixed);
     solve(&topology.expect("a good network")).expect("a plan").load
 }
 
 /// Carried load after settling, and the largest swing of a share that entries keep.
-fn settled(case: &Case, law: Law, refusing: Option<f64>, offered: f64) -> (f64, f64) {
+fn settled(case: &Case, law: ShareLaw, refusing: Option<f64>, offered: f64) -> (f64, f64) {
     let mut network = case.network(law);
     network.refusing = refusing;
     let (mut carried, mut keeps) = (0.0, vec![(1.0_f64, 0.0_f64); case.paths.len()]);
@@ -63,7 +63,7 @@ fn the_table_of_refusals() {
         String::from("carried, % of the plan with refusals; swing of the share that entries keep\n");
     for case in cases() {
         writeln!(table, "\n{}", case.name).expect("a String takes all");
-        for (law, name) in [(Law::Paper, "paper"), (Law::Level, "level")] {
+        for (law, name) in [(ShareLaw::Paper, "paper"), (ShareLaw::Level, "level")] {
             write!(table, "  {name}").expect("a String takes all");
             for part in OFFERED {
                 let offered = case.optimum() * part;
@@ -83,7 +83,7 @@ fn an_entry_refuses_what_is_too_much() {
     for case in cases() {
         for part in [1.0, 1.2, 2.0] {
             let offered = case.optimum() * part;
-            let (carried, _) = settled(&case, Law::Level, Some(REFUSING), offered);
+            let (carried, _) = settled(&case, ShareLaw::Level, Some(REFUSING), offered);
             let plan = plan(&case, offered);
             assert!(carried >= 0.95 * plan, "{} at {part}: {carried} of {plan}", case.name);
         }
@@ -97,7 +97,7 @@ fn what_is_refused_makes_state_go_fast() {
     for case in cases() {
         let offered = case.optimum() * 1.5;
         let plan = plan(&case, offered);
-        let mut network = case.network(Law::Level);
+        let mut network = case.network(ShareLaw::Level);
         network.refusing = Some(REFUSING);
         let low = (0..PERIODS).filter(|_| network.period(offered).carried < 0.95 * plan).count();
         writeln!(table, "{:24}{low:4}", case.name).expect("a String takes all");
@@ -109,8 +109,9 @@ fn what_is_refused_makes_state_go_fast() {
 #[test]
 fn a_fixed_share_stays_and_the_entry_refuses() {
     let case = &cases()[0];
-    let mut network = case.network(Law::Level);
-    let settings = Settings { law: Law::Fixed, keep: 0.5, ..Settings::default() };
+    let mut network = case.network(ShareLaw::Level);
+    let settings =
+        DistributionSettings { law: ShareLaw::Fixed, keep: 0.5, ..DistributionSettings::default() };
     network.nodes[0] = Distributor::new(settings, 7);
     network.refusing = Some(REFUSING);
     let offered = case.optimum() * 1.5;
@@ -128,7 +129,7 @@ fn a_fixed_share_stays_and_the_entry_refuses() {
 #[test]
 fn everything_is_taken_where_there_is_room() {
     for case in cases() {
-        let mut network = case.network(Law::Level);
+        let mut network = case.network(ShareLaw::Level);
         network.refusing = Some(REFUSING);
         for load in [0.9, 2.0, 0.7] {
             (0..PERIODS).for_each(|_| drop(network.period(case.optimum() * load)));
@@ -153,7 +154,7 @@ proptest! {
     /// Without refusals, the share of the first node settles at any load above the capacity.
     #[test]
     fn a_saturated_series_comes_to_rest(case in series(), part in 1.05..3.0_f64) {
-        let (_, swing) = settled(&case, Law::Level, None, case.optimum() * part);
+        let (_, swing) = settled(&case, ShareLaw::Level, None, case.optimum() * part);
         prop_assert!(swing < 0.1, "{swing}");
     }
 
@@ -176,7 +177,7 @@ fn of_plan(case: &Case, part: f64) -> Option<f64> {
         return None;
     }
     let offered = case.optimum() * part;
-    let (carried, _) = settled(case, Law::Level, Some(REFUSING), offered);
+    let (carried, _) = settled(case, ShareLaw::Level, Some(REFUSING), offered);
     Some(carried / plan(case, offered))
 }
 

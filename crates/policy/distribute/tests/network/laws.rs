@@ -2,8 +2,8 @@
 
 use super::model::{Cost, Network, salt};
 use core::time::Duration;
-use distribute::{Distributor, Law, Settings};
-use plan::{Node, Routing, Topology, solve};
+use distribute::{DistributionSettings, Distributor, ShareLaw};
+use plan::{PlanNode, Routing, Topology, solve};
 use std::fmt::Write as _;
 
 /// The paper's server at a fifth of its speed: 1140 calls/s without state, 940 with.
@@ -59,16 +59,16 @@ pub(crate) fn cases() -> Vec<Case> {
 
 impl Case {
     pub(crate) fn optimum(&self) -> f64 {
-        let nodes = self.nodes.iter().map(|(stateless, stateful)| Node::new("", *stateless, *stateful));
+        let nodes = self.nodes.iter().map(|(stateless, stateful)| PlanNode::new("", *stateless, *stateful));
         let topology = Topology::of_paths(nodes.collect(), &self.paths, Routing::Fixed);
         solve(&topology.expect("a good network")).expect("a plan").load
     }
 
-    pub(crate) fn network(&self, law: Law) -> Network {
-        self.network_with(law, Settings::default().period)
+    pub(crate) fn network(&self, law: ShareLaw) -> Network {
+        self.network_with(law, DistributionSettings::default().period)
     }
 
-    fn network_with(&self, law: Law, period: Duration) -> Network {
+    fn network_with(&self, law: ShareLaw, period: Duration) -> Network {
         let costs = self.nodes.iter().map(|(stateless, stateful)| Cost {
             forward: 1.0 / stateless,
             state: 1.0 / stateful - 1.0 / stateless,
@@ -76,7 +76,13 @@ impl Case {
         let costs: Vec<Cost> = costs.collect();
         let state_cost = costs[0].state / costs[0].forward;
         // A hundredth of the server's capacity.
-        let settings = Settings { law, delta_c: 10.0, state_cost, period, ..Settings::default() };
+        let settings = DistributionSettings {
+            law,
+            delta_c: 10.0,
+            state_cost,
+            period,
+            ..DistributionSettings::default()
+        };
         Network::new(costs, self.paths.clone(), settings)
     }
 }
@@ -109,7 +115,7 @@ fn score(case: &Case, mut network: Network, load: f64) -> Score {
     }
 }
 
-const LAWS: [(Law, &str); 2] = [(Law::Paper, "paper"), (Law::Level, "level")];
+const LAWS: [(ShareLaw, &str); 2] = [(ShareLaw::Paper, "paper"), (ShareLaw::Level, "level")];
 
 /// With any period, nearly all calls that can be carried are. A short period has fewer calls, so that chance has more
 /// effect; it must not take longer in periods.
@@ -117,7 +123,7 @@ const LAWS: [(Law, &str); 2] = [(Law::Paper, "paper"), (Law::Level, "level")];
 fn shares_settle_with_any_period() {
     for period in [200, 5_000].map(Duration::from_millis) {
         for case in &cases()[..4] {
-            let score = score(case, case.network_with(Law::Level, period), case.optimum() * 0.95);
+            let score = score(case, case.network_with(ShareLaw::Level, period), case.optimum() * 0.95);
             assert!(score.lost < 0.005, "{}: {} lost with {period:?}", case.name, score.lost);
             assert!(score.settled.is_some_and(|settled| settled <= 20), "{}, {period:?}", case.name);
         }
@@ -150,7 +156,7 @@ fn the_table_of_laws() {
 #[test]
 fn levelling_is_within_five_percent_of_the_optimum() {
     for case in cases() {
-        let Score { lost, settled, .. } = score(&case, case.network(Law::Level), case.optimum() * 0.95);
+        let Score { lost, settled, .. } = score(&case, case.network(ShareLaw::Level), case.optimum() * 0.95);
         assert!(lost < 0.002, "{}: {lost} lost", case.name);
         assert!(settled.is_some_and(|settled| settled <= 20), "{}: settled in {settled:?}", case.name);
     }
@@ -159,7 +165,10 @@ fn levelling_is_within_five_percent_of_the_optimum() {
 /// Tells each node its own cost of state, or a part of it.
 fn tell_costs(network: &mut Network, part: f64) {
     for (node, cost) in network.costs.iter().enumerate() {
-        let settings = Settings { state_cost: cost.state / cost.forward * part, ..Settings::default() };
+        let settings = DistributionSettings {
+            state_cost: cost.state / cost.forward * part,
+            ..DistributionSettings::default()
+        };
         network.nodes[node] = Distributor::new(settings, salt(node as u64, 0));
     }
 }
@@ -169,7 +178,7 @@ fn tell_costs(network: &mut Network, part: f64) {
 fn a_wrong_cost_of_state_is_borne() {
     for (part, periods) in [(1.0 / 3.0, 30), (3.0, 60)] {
         for case in cases() {
-            let mut network = case.network(Law::Level);
+            let mut network = case.network(ShareLaw::Level);
             tell_costs(&mut network, part);
             let load = case.optimum() * 0.95;
             (0..periods).for_each(|_| drop(network.period(load)));
@@ -186,19 +195,22 @@ fn a_wrong_cost_of_state_is_borne() {
 fn two_functions_share_the_nodes() {
     const AUTHENTICATING: f64 = 500.0;
     for case in &cases()[..3] {
-        let nodes = case.nodes.iter().map(|(stateless, stateful)| Node {
+        let nodes = case.nodes.iter().map(|(stateless, stateful)| PlanNode {
             authenticating: Some(AUTHENTICATING),
-            ..Node::new("", *stateless, *stateful)
+            ..PlanNode::new("", *stateless, *stateful)
         });
         let topology =
             Topology::of_paths(nodes.collect(), &case.paths, Routing::Fixed).expect("a good network");
         let load = solve(&topology.authenticated()).expect("a plan").load * 0.95;
-        let mut state = case.network(Law::Level);
+        let mut state = case.network(ShareLaw::Level);
         let authentication = case
             .nodes
             .iter()
             .map(|(stateless, _)| Cost { forward: 0.0, state: 1.0 / AUTHENTICATING - 1.0 / stateless });
-        let settings = Settings { state_cost: SERVER.0 / AUTHENTICATING - 1.0, ..Settings::default() };
+        let settings = DistributionSettings {
+            state_cost: SERVER.0 / AUTHENTICATING - 1.0,
+            ..DistributionSettings::default()
+        };
         let mut authentication = Network::new(authentication.collect(), case.paths.clone(), settings);
         let mut excess = 0.0_f64;
         for period in 0..PERIODS {

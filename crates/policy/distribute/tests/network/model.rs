@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, NextHop, Settings};
+use distribute::{Call, DistributionSettings, Distributor, NextHop, StateDecision};
 
 /// Seconds of processor time: to forward a call, and in addition for its state.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,11 @@ pub(crate) struct Outcome {
 }
 
 impl Network {
-    pub(crate) fn new(costs: Vec<Cost>, paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Self {
+    pub(crate) fn new(
+        costs: Vec<Cost>,
+        paths: Vec<(Vec<usize>, f64)>,
+        settings: DistributionSettings,
+    ) -> Self {
         let nodes = (0..costs.len()).map(|node| Distributor::new(settings, salt(node as u64, 0)));
         let (nodes, rest) = (nodes.collect(), vec![0.0; paths.len()]);
         let (let_in, taken, control) = (rest.clone(), rest.clone(), vec![1.0; costs.len()]);
@@ -64,13 +68,13 @@ impl Network {
             let from = place.checked_sub(1).map(|before| path[before]);
             let to = path.get(place + 1).map_or(NextHop::Exit, |next| NextHop::Neighbour(*next));
             match self.nodes[*node].on_call(self.now, Call { from, to, kept, key }) {
-                Decision::Keep => {
+                StateDecision::Keep => {
                     assert!(!kept, "kept twice");
                     keepers.push(place);
                     kept = true;
                 }
-                Decision::PassKept => assert!(kept, "passed as kept, and nobody keeps it"),
-                Decision::PassOpen => assert!(!kept, "a mark is gone"),
+                StateDecision::PassKept => assert!(kept, "passed as kept, and nobody keeps it"),
+                StateDecision::PassOpen => assert!(!kept, "a mark is gone"),
             }
         }
         keepers

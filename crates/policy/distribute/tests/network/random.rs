@@ -2,8 +2,8 @@
 //! any order.
 
 use super::model::{Cost, Network, salt};
-use distribute::{AGE, Distributor, Law, Settings};
-use plan::{Link, Node, Routing, Topology, Visit, solve};
+use distribute::{AGE, DistributionSettings, Distributor, ShareLaw};
+use plan::{PlanNode, Routing, Topology, TopologyLink, Visit, solve};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -25,9 +25,13 @@ enum Step {
 
 const NODES: usize = 5;
 
-fn settings() -> impl Strategy<Value = Settings> {
-    let law = prop_oneof![Just(Law::Paper), Just(Law::Level)];
-    (law, 1.0..20.0_f64).prop_map(|(law, delta_c)| Settings { law, delta_c, ..Settings::default() })
+fn settings() -> impl Strategy<Value = DistributionSettings> {
+    let law = prop_oneof![Just(ShareLaw::Paper), Just(ShareLaw::Level)];
+    (law, 1.0..20.0_f64).prop_map(|(law, delta_c)| DistributionSettings {
+        law,
+        delta_c,
+        ..DistributionSettings::default()
+    })
 }
 
 /// Paths of one to four different nodes in any order: series, forks, joins, edges that call each other, rings.
@@ -54,7 +58,7 @@ fn costs(rates: &[(f64, f64)]) -> Vec<Cost> {
     rates.iter().map(cost).collect()
 }
 
-fn rate(node: &Node) -> (f64, f64) {
+fn rate(node: &PlanNode) -> (f64, f64) {
     (node.stateless, node.stateful.map_or(0.0, |stateful| stateful / node.stateless))
 }
 
@@ -69,10 +73,11 @@ fn topologies() -> impl Strategy<Value = Topology> {
             // The last weight is that of the exit.
             let all: u32 = weights[node + 1..].iter().sum();
             let next = (node + 1..NODES).filter(|to| weights[*to] > 0);
-            let next = next.map(|to| Link { to, share: f64::from(weights[to]) / f64::from(all) }).collect();
+            let next =
+                next.map(|to| TopologyLink { to, share: f64::from(weights[to]) / f64::from(all) }).collect();
             Visit { node, entry: f64::from(entries[node]) / f64::from(entries.iter().sum::<u32>()), next }
         });
-        let nodes = rates.iter().map(|(rate, part)| Node::new("", *rate, rate * part));
+        let nodes = rates.iter().map(|(rate, part)| PlanNode::new("", *rate, rate * part));
         Topology::new(nodes.collect(), visits.collect(), Routing::Fixed).expect("a good network")
     })
 }
@@ -87,7 +92,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![6 => calls, 6 => end, 1 => restart, 4 => again], 1..120)
 }
 
-fn network(paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Network {
+fn network(paths: Vec<(Vec<usize>, f64)>, settings: DistributionSettings) -> Network {
     Network::new(vec![Cost { forward: 0.001, state: 0.0003 }; NODES], paths, settings)
 }
 
@@ -239,7 +244,7 @@ proptest! {
         let load = solve(&topology).expect("a plan").load * 0.95;
         let rates: Vec<_> = topology.nodes().iter().map(rate).collect();
         let paths = topology.paths().expect("few paths");
-        let mut network = Network::new(costs(&rates), paths, Settings::default());
+        let mut network = Network::new(costs(&rates), paths, DistributionSettings::default());
         (0..80).for_each(|_| drop(network.period(load)));
         let lost = (0..20).map(|_| network.period(load).lost).sum::<f64>() / 20.0;
         prop_assert!(lost < 0.02, "{lost} lost");

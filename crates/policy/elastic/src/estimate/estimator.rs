@@ -2,7 +2,7 @@
 
 use super::proven::{Proven, USED};
 use super::smace::Smace;
-use super::{Law, Settings};
+use super::{CapacityLaw, EstimatorSettings};
 use base::Instant;
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Measurements of a server in a window, usually a second (Cloud paper, section IV-A).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
+pub struct ServerWindow {
     /// INVITEs received.
     pub calls: u64,
     /// 95th percentile of the time from an incoming INVITE to the forwarded one; `None` if none was forwarded.
@@ -23,19 +23,19 @@ pub struct Window {
     pub oldest: Option<Duration>,
 }
 
-impl Window {
+impl ServerWindow {
     /// A window without calls.
     pub const EMPTY: Self = Self { calls: 0, p95: None, goodput: 0.0, oldest: None };
 
     /// Time for which no call has been forwarded, if it exceeds the threshold: the server has stopped, perhaps with few
     /// calls.
-    pub(super) fn stands_still(&self, settings: &Settings) -> Option<Duration> {
+    pub(super) fn stands_still(&self, settings: &EstimatorSettings) -> Option<Duration> {
         self.oldest.filter(|oldest| self.p95.is_none() && *oldest > settings.threshold)
     }
 }
 
 /// Latency relative to the threshold.
-pub(super) fn relative(settings: &Settings, latency: Duration) -> f64 {
+pub(super) fn relative(settings: &EstimatorSettings, latency: Duration) -> f64 {
     latency.as_secs_f64() / settings.threshold.as_secs_f64().max(f64::MIN_POSITIVE)
 }
 
@@ -48,7 +48,7 @@ enum State {
 /// Finds the capacity of a server from its latency.
 #[derive(Debug, Clone)]
 pub struct Estimator {
-    settings: Settings,
+    settings: EstimatorSettings,
     state: State,
     capacity: f64,
     /// Whether calls have used the capacity, or the law has changed it.
@@ -58,16 +58,16 @@ pub struct Estimator {
 
 impl Estimator {
     /// Creates an estimator without measurements.
-    pub fn new(now: Instant, settings: Settings) -> Self {
+    pub fn new(now: Instant, settings: EstimatorSettings) -> Self {
         let state = match settings.law {
-            Law::Smace => State::Smace(Smace::new(now)),
-            Law::Proven => State::Proven(Proven::default()),
+            CapacityLaw::Smace => State::Smace(Smace::new(now)),
+            CapacityLaw::Proven => State::Proven(Proven::default()),
         };
         Self { capacity: start(&settings), is_learned: false, state, settings, heard: now }
     }
 
     /// Creates the estimator of a server that had this capacity before.
-    pub fn resume(now: Instant, settings: Settings, capacity: f64) -> Self {
+    pub fn resume(now: Instant, settings: EstimatorSettings, capacity: f64) -> Self {
         Self { capacity: bounded(&settings, capacity), is_learned: true, ..Self::new(now, settings) }
     }
 
@@ -83,7 +83,7 @@ impl Estimator {
 
     /// Adds a finished window and returns the capacity. A window without samples leaves the capacity unchanged: without
     /// calls there is nothing to learn.
-    pub fn on_window(&mut self, now: Instant, window: &Window) -> f64 {
+    pub fn on_window(&mut self, now: Instant, window: &ServerWindow) -> f64 {
         let since = now - self.heard;
         self.heard = self.heard.max(now);
         if since > SILENCE {
@@ -103,18 +103,18 @@ impl Estimator {
 
     /// Adds a window that was read late, so that its counts may belong to other windows. It counts only if it is slow,
     /// since no law raises the capacity above the threshold. A fast one changes nothing.
-    pub fn on_late_window(&mut self, now: Instant, window: &Window) -> f64 {
+    pub fn on_late_window(&mut self, now: Instant, window: &ServerWindow) -> f64 {
         let latency = window.p95.or_else(|| window.stands_still(&self.settings));
         let is_slow = latency.is_some_and(|latency| latency > self.settings.threshold);
-        self.on_window(now, if is_slow { window } else { &Window::EMPTY })
+        self.on_window(now, if is_slow { window } else { &ServerWindow::EMPTY })
     }
 }
 
-fn start(settings: &Settings) -> f64 {
+fn start(settings: &EstimatorSettings) -> f64 {
     bounded(settings, settings.start * settings.maximum)
 }
 
-fn bounded(settings: &Settings, capacity: f64) -> f64 {
+fn bounded(settings: &EstimatorSettings, capacity: f64) -> f64 {
     // The lower bound comes last: a maximum below it means a server that is hardly there.
     capacity.min(settings.maximum).max(settings.minimum)
 }

@@ -1,7 +1,7 @@
 //! Estimates of the calls a second that a server can take, from its latency.
 //!
 //! An [`Estimator`] gets each window ([`Estimator::on_window`]) and returns the capacity to announce. There is one file
-//! per law; [`Law`] names them. Each law's constants are there, with value, unit and source; [`Settings`] has the
+//! per law; [`CapacityLaw`] names them. Each law's constants are there, with value, unit and source; [`EstimatorSettings`] has the
 //! values that users set. In front, an [`Announced`] holds the last announcement of a server.
 
 mod announced;
@@ -11,5 +11,5 @@ mod settings;
 mod smace;
 
 pub use announced::{Announced, VALIDITY};
-pub use estimator::{Estimator, Window};
-pub use settings::{Law, Settings};
+pub use estimator::{Estimator, ServerWindow};
+pub use settings::{CapacityLaw, EstimatorSettings};

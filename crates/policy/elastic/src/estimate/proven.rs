@@ -23,7 +23,7 @@
 //! The constants were chosen in the model of `crates/policy/elastic/tests/estimate`.
 
 use super::estimator::relative;
-use super::{Settings, Window};
+use super::{EstimatorSettings, ServerWindow};
 use base::Instant;
 use core::time::Duration;
 
@@ -85,7 +85,7 @@ struct Few {
 impl Few {
     /// Combines a window with those before it; `None` if they have fewer than `least` calls. A window with enough calls
     /// is returned alone.
-    fn gather(&mut self, window: &Window, least: f64) -> Option<Window> {
+    fn gather(&mut self, window: &ServerWindow, least: f64) -> Option<ServerWindow> {
         if window.calls as f64 >= least {
             *self = Self::default();
             return Some(*window);
@@ -101,18 +101,18 @@ impl Few {
             return None;
         }
         let Self { calls, p95, goodput, windows } = core::mem::take(self);
-        Some(Window { calls, p95, goodput: goodput / f64::from(windows), oldest: window.oldest })
+        Some(ServerWindow { calls, p95, goodput: goodput / f64::from(windows), oldest: window.oldest })
     }
 }
 
 impl Proven {
     pub(super) fn next(
         &mut self,
-        settings: &Settings,
+        settings: &EstimatorSettings,
         now: Instant,
         since: Duration,
         capacity: f64,
-        window: &Window,
+        window: &ServerWindow,
     ) -> f64 {
         // A small capacity brings few calls. They must suffice, or the capacity would stay small for ever.
         let least = CALLS_MIN.min((USED * capacity).floor()).max(1.0);

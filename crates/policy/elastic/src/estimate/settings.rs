@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// A law by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Law {
+pub enum CapacityLaw {
     /// Law of the Cloud paper, sections IV-B and VI-C.
     Smace,
     /// Law of this project: a capacity that the server has carried within the threshold is announced again; an untried
@@ -15,9 +15,9 @@ pub enum Law {
 
 /// Settings of an estimator. Rates are calls a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct EstimatorSettings {
     /// The law.
-    pub law: Law,
+    pub law: CapacityLaw,
     /// Threshold of the 95th percentile of latency: 1 ms in the paper (figure 6). Set by the operator (section V-A).
     pub threshold: Duration,
     /// Largest capacity, from a stress test of the server (section V-A): 500, the paper's peak load.
@@ -27,16 +27,16 @@ pub struct Settings {
     pub minimum: f64,
     /// Initial capacity as part of `maximum`: 0.5. The paper gives no value.
     pub start: f64,
-    /// Whether [`Law::Smace`] limits the goodput above the threshold to the capacity: yes. An addition. The paper uses
+    /// Whether [`CapacityLaw::Smace`] limits the goodput above the threshold to the capacity: yes. An addition. The paper uses
     /// the measured goodput. If a server carries more than its capacity, because calls bypass the queue, 90 % of that
     /// goodput would be an increase.
     pub goodput_bounded: bool,
 }
 
-impl Default for Settings {
+impl Default for EstimatorSettings {
     fn default() -> Self {
         Self {
-            law: Law::default(),
+            law: CapacityLaw::default(),
             threshold: Duration::from_millis(1),
             maximum: 500.0,
             minimum: 1.0,

@@ -5,13 +5,13 @@
 //! - L > T: `capacity <- 0.9 * goodput`;
 //! - else: `capacity <- capacity * sqrt(1 + (T - L) / T)`, or in the conservative mode `capacity + 10` a minute.
 //!
-//! The paper leaves some points open. Goodput counts up to the capacity only ([`Settings::goodput_bounded`]).
+//! The paper leaves some points open. Goodput counts up to the capacity only ([`EstimatorSettings::goodput_bounded`]).
 //! `load_current` is the announced capacity, not the arrivals, so capacity grows to the maximum without calls. A window
 //! without samples changes nothing, but a server that has stopped loses a tenth. The conservative mode starts with the
 //! second reduction in a row and ends after a calm minute.
 
 use super::estimator::relative;
-use super::{Settings, Window};
+use super::{EstimatorSettings, ServerWindow};
 use base::Instant;
 use core::time::Duration;
 
@@ -44,7 +44,13 @@ impl Smace {
         Self { changed: now, reductions: 0, conservative: false, calm_since: now, grown: now }
     }
 
-    pub(super) fn next(&mut self, settings: &Settings, now: Instant, capacity: f64, window: &Window) -> f64 {
+    pub(super) fn next(
+        &mut self,
+        settings: &EstimatorSettings,
+        now: Instant,
+        capacity: f64,
+        window: &ServerWindow,
+    ) -> f64 {
         let measured = window.p95.filter(|_| window.calls > 0);
         let Some(p95) = measured.or_else(|| window.stands_still(settings)) else { return capacity };
         let latency = relative(settings, p95);

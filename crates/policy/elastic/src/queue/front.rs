@@ -8,7 +8,7 @@ use core::time::Duration;
 
 /// Result of offering a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Offer {
+pub enum OfferResult {
     /// It goes to a member now; see the effects.
     Delivered,
     /// It waits.
@@ -148,27 +148,27 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         item: T,
         random: u64,
         out: &mut Vec<Effect<K, T, M>>,
-    ) -> Offer {
+    ) -> OfferResult {
         self.tick(now, out);
         if self.absorbs(&key) {
-            return Offer::Absorbed;
+            return OfferResult::Absorbed;
         }
         // First in, first out: while others wait, no member has room for this call.
         if let Some(member) = self.pull(now) {
             out.push(Effect::Deliver { key, item, member, waited: Duration::ZERO });
-            return Offer::Delivered;
+            return OfferResult::Delivered;
         }
         if self.is_full(now) {
             let retry_after = self.refuse(random);
             out.push(Effect::Refuse { key, item, retry_after, expired: false });
-            return Offer::Refused;
+            return OfferResult::Refused;
         }
         self.counts.offered += 1;
         self.waiting.push(key, item, now, now + self.settings.bound, random);
         if self.waiting.len() == 1 {
             self.next_credit = self.members.next_credit(now, &self.settings);
         }
-        Offer::Waiting
+        OfferResult::Waiting
     }
 
     /// Removes a call that its caller has cancelled, to be answered 487, or whose caller is gone. Returns its item; it

@@ -2,7 +2,7 @@
 
 use super::credit::Credit;
 use super::unanswered::Unanswered;
-use super::{Accrual, Choice, QueueSettings};
+use super::{Accrual, MemberChoice, QueueSettings};
 use crate::estimate::Announced;
 use base::Instant;
 use std::collections::BTreeMap;
@@ -135,14 +135,14 @@ impl<M: Ord + Copy> Members<M> {
         let candidates = self.all.iter().filter(|(_, member)| member.has_room(now, settings));
         // The smallest value wins. Of equal ones the first in order wins, as index packing requires.
         let value = |member: &Member| match settings.choice {
-            Choice::MostRoom => (-member.room(now, settings), member.turn),
-            Choice::Tlwl => {
+            MemberChoice::MostRoom => (-member.room(now, settings), member.turn),
+            MemberChoice::Tlwl => {
                 let capacity = member.rate(now, settings);
                 let lost = base::INVITE_WORK * member.unanswered.lost(now) as f64;
                 let load = (member.load - lost).max(0.0);
                 (load / capacity.max(f64::MIN_POSITIVE), member.turn)
             }
-            Choice::IndexPacking => (0.0, 0),
+            MemberChoice::IndexPacking => (0.0, 0),
         };
         let order = |one: (f64, u64), other: (f64, u64)| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1));
         candidates.min_by(|one, other| order(value(one.1), value(other.1))).map(|(name, _)| *name)

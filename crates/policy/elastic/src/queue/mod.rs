@@ -21,6 +21,6 @@ mod settings;
 mod unanswered;
 mod waiting;
 
-pub use front::{Effect, FrontQueue, Offer, QueueCounts};
+pub use front::{Effect, FrontQueue, OfferResult, QueueCounts};
 pub use members::MemberView;
-pub use settings::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
+pub use settings::{Accrual, LengthSettings, MemberChoice, Overflow, QueueSettings};

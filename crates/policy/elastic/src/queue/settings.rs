@@ -23,7 +23,7 @@ pub enum Accrual {
 
 /// Choice of the member with room that gets a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Choice {
+pub enum MemberChoice {
     /// The member with the most credit relative to the most it can hold. All members, small ones too, get calls in
     /// proportion to their capacities. The paper says "a server with capacity > 0".
     MostRoom,
@@ -83,7 +83,7 @@ pub struct QueueSettings {
     /// Accrual of credit: evenly at the capacity.
     pub accrual: Accrual,
     /// Choice of the member for the next call.
-    pub choice: Choice,
+    pub choice: MemberChoice,
     /// Time that bounds unanswered calls: a member with as many unanswered calls as it can take in this time gets only
     /// one more at a time ([`MemberView::unanswered_most`](super::MemberView::unanswered_most)). The caller must report
     /// responses ([`FrontQueue::answered`](super::FrontQueue::answered)), so it is off by default.
@@ -99,7 +99,7 @@ impl Default for QueueSettings {
             length: LengthSettings { delay: Duration::from_millis(200), least: 8, most: 10_000 },
             overflow: Overflow::Refuse { least: 5, most: 15 },
             accrual: Accrual::Smooth,
-            choice: Choice::default(),
+            choice: MemberChoice::default(),
             threshold: None,
             validity: VALIDITY,
         }

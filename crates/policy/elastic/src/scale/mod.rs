@@ -1,7 +1,7 @@
 //! Number of servers (Cloud paper, section IV-D; index packing and idle time-out as in `AutoScale`).
 //!
 //! A [`Scaler`] gets arrivals and capacities once a step ([`Scaler::step`]), and the results of its decisions. It
-//! returns [`Decision`]s, which the caller carries out.
+//! returns [`ScalingDecision`]s, which the caller carries out.
 //!
 //! A server is *starting*, *ready*, *draining* (it gets no new calls), *stopping* or *gone*:
 //!
@@ -23,6 +23,6 @@ mod settings;
 mod start_up;
 
 pub use forecast::ForecastSettings;
-pub use scaler::{Decision, Scaler, Seen, ServerLoad};
+pub use scaler::{Scaler, ScalingDecision, Seen, ServerLoad};
 pub use servers::{ServerId, ServerRow, ServerState};
 pub use settings::{ScaleSettings, StartSettings};

@@ -37,7 +37,7 @@ pub struct Seen<'s> {
 
 /// Decision of the scaler, or a finding to report.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Decision {
+pub enum ScalingDecision {
     /// Start a server, and report the result: [`Scaler::on_started`], [`Scaler::on_start_failed`].
     Start(ServerId),
     /// Send it no more new calls.
@@ -141,13 +141,13 @@ impl Scaler {
     }
 
     /// Handles the arrivals and capacities of a step; appends decisions to `out`.
-    pub fn step(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<Decision>) {
+    pub fn step(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<ScalingDecision>) {
         self.see(now, seen, out);
         self.end_waits(now, out);
         let needed = self.needed_now(now);
         let limited = Some(needed).filter(|needed| *needed > self.settings.most);
         if limited.is_some() != self.limited.is_some() {
-            out.push(Decision::Limit(limited));
+            out.push(ScalingDecision::Limit(limited));
         }
         self.limited = limited;
         let (least, most) = (self.settings.least, self.settings.most.max(self.settings.least));
@@ -160,7 +160,7 @@ impl Scaler {
         }
     }
 
-    fn see(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<Decision>) {
+    fn see(&mut self, now: Instant, seen: &Seen<'_>, out: &mut Vec<ScalingDecision>) {
         let rate = if seen.rate.is_finite() { seen.rate.max(0.0) } else { 0.0 };
         self.demand.on_rate(now, rate, self.settings.smoothing, self.settings.calm);
         if let Some(forecast) = &mut self.forecast {
@@ -187,29 +187,29 @@ impl Scaler {
         let fallen = cluster::has_fallen(ready, self.cluster_latency);
         if fallen != self.cluster_latency {
             self.cluster_latency = fallen;
-            out.push(Decision::ClusterLatency(fallen));
+            out.push(ScalingDecision::ClusterLatency(fallen));
         }
     }
 
     /// Gives up starts that take too long, and stops servers that have been idle for long enough.
-    fn end_waits(&mut self, now: Instant, out: &mut Vec<Decision>) {
+    fn end_waits(&mut self, now: Instant, out: &mut Vec<ScalingDecision>) {
         use ServerState::{Draining, Starting, Stopping};
         self.servers.forget_gone(now);
         for id in self.servers.overdue(now, Starting, self.settings.start.time_max) {
             self.servers.turn(now, id, &[Starting], Stopping);
             self.start_up.on_failed(now, &self.settings.start);
             self.servers.on_start_failed(id);
-            out.push(Decision::GiveUp(id));
+            out.push(ScalingDecision::GiveUp(id));
         }
         for id in self.servers.overdue(now, Stopping, self.settings.stop_again) {
             self.servers.turn(now, id, &[Stopping], Stopping);
-            out.push(Decision::Stop(id));
+            out.push(ScalingDecision::Stop(id));
         }
         for id in self.servers.idle(now, self.settings.idle) {
             // Only after it has drained for as long: copies and late requests may still come.
             if self.servers.overdue(now, Draining, self.settings.idle).contains(&id) {
                 self.servers.turn(now, id, &[Draining], Stopping);
-                out.push(Decision::Stop(id));
+                out.push(ScalingDecision::Stop(id));
             }
         }
     }
@@ -253,12 +253,12 @@ impl Scaler {
 
     /// Resumes draining servers, then starts new ones. No server is started while one drains, so the limit holds for
     /// both together.
-    fn add(&mut self, now: Instant, count: usize, out: &mut Vec<Decision>) {
+    fn add(&mut self, now: Instant, count: usize, out: &mut Vec<ScalingDecision>) {
         let count = count.min(self.settings.changes_most);
         let draining: Vec<_> = self.servers.of(ServerState::Draining).map(|(id, _)| id).take(count).collect();
         for id in &draining {
             self.servers.turn(now, *id, &[ServerState::Draining], ServerState::Ready);
-            out.push(Decision::Resume(*id));
+            out.push(ScalingDecision::Resume(*id));
         }
         self.added = now;
         if !self.start_up.may_start(now) {
@@ -266,12 +266,12 @@ impl Scaler {
         }
         let expected = self.expected();
         for _ in draining.len()..count {
-            out.push(Decision::Start(self.servers.start(now, expected, self.settings.choices)));
+            out.push(ScalingDecision::Start(self.servers.start(now, expected, self.settings.choices)));
         }
     }
 
     /// Drains the last server, if the others have been enough for a while and will be.
-    fn remove(&mut self, now: Instant, taking: usize, out: &mut Vec<Decision>) {
+    fn remove(&mut self, now: Instant, taking: usize, out: &mut Vec<ScalingDecision>) {
         let settings = &self.settings;
         let gap = |since: Instant, time| now - since >= time;
         let is_calm = gap(self.added, settings.calm)
@@ -288,7 +288,7 @@ impl Scaler {
         if let Some(id) = last {
             self.servers.turn(now, id, &[ServerState::Ready], ServerState::Draining);
             self.drained = Some(now);
-            out.push(Decision::Drain(id));
+            out.push(ScalingDecision::Drain(id));
         }
     }
 }

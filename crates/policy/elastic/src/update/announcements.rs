@@ -1,6 +1,6 @@
 //! Last accepted update of each server, over all connections.
 
-use super::Refusal;
+use super::UpdateRefusal;
 use crate::estimate::Announced;
 use base::Instant;
 use std::collections::BTreeMap;
@@ -34,10 +34,16 @@ impl<S: Ord> Announcements<S> {
     ///
     /// # Errors
     /// If a newer connection has brought an update: updates of the older connection are late.
-    pub fn take(&mut self, now: Instant, connection: u64, server: S, capacity: f64) -> Result<(), Refusal> {
+    pub fn take(
+        &mut self,
+        now: Instant,
+        connection: u64,
+        server: S,
+        capacity: f64,
+    ) -> Result<(), UpdateRefusal> {
         let newer = self.servers.get(&server).is_some_and(|known| known.connection > connection);
         if newer {
-            return Err(Refusal::Superseded);
+            return Err(UpdateRefusal::Superseded);
         }
         self.servers
             .insert(server, Announcement { last: Announced::new(now, capacity), at: now, connection });

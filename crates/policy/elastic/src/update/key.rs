@@ -1,6 +1,6 @@
 //! Shared keys of sender and receiver, and the codes made with them.
 
-use super::{Server, Update};
+use super::{ServerName, Update};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use std::collections::BTreeMap;
@@ -47,14 +47,14 @@ impl core::fmt::Debug for Key {
 
 /// Keys of a receiver. The key of a server is valid for that server only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct UpdateKeys {
     /// Key of every server without its own; `None`: updates of such a server are refused.
     pub shared: Option<Key>,
     /// Keys of single servers, by the names that their monitors use.
-    pub own: BTreeMap<Server, Key>,
+    pub own: BTreeMap<ServerName, Key>,
 }
 
-/// Kind of key among the [`Keys`].
+/// Kind of key among the [`UpdateKeys`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// Key of all servers without their own.
@@ -63,7 +63,7 @@ pub enum KeyKind {
     Own,
 }
 
-impl Keys {
+impl UpdateKeys {
     /// Whether an update may set the capacity of the member at this address. Each of the member's configured names (an
     /// address may be one) must have the key of the update. The key of the address itself takes precedence over keys of
     /// names, since DNS may resolve a name to any address.
@@ -71,8 +71,8 @@ impl Keys {
     /// So two names with different keys for one address are both unusable, and an attacker who can change the address
     /// of one server cannot update another.
     pub fn permit(&self, update: &Update, at: SocketAddr, names: &[String]) -> bool {
-        let is_own = |server: &Server| update.key == KeyKind::Own && update.server == *server;
-        let address = Server::Address(at);
+        let is_own = |server: &ServerName| update.key == KeyKind::Own && update.server == *server;
+        let address = ServerName::Address(at);
         if self.own.contains_key(&address) {
             return is_own(&address);
         }
@@ -88,7 +88,7 @@ impl Keys {
     /// Without a key, a publicly known one is checked, so that the time is the same; the update is refused in any case.
     pub(super) fn verify(
         &self,
-        server: Option<&Server>,
+        server: Option<&ServerName>,
         is_code_of: impl FnOnce(&Key) -> bool,
     ) -> Option<KeyKind> {
         const NOBODYS: Key = Key::new(&[0; 16]);

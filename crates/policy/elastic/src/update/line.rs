@@ -1,6 +1,6 @@
 //! Splits bytes into lines, in fixed memory.
 
-use super::Refusal;
+use super::UpdateRefusal;
 
 /// Longest line in bytes, including its end. The longest update has 368.
 pub const LINE_MAX: usize = 512;
@@ -39,7 +39,7 @@ impl Lines {
     /// # Errors
     /// If the line is too long; no more lines can be read.
     #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from it")]
-    pub fn next(&mut self) -> Result<Option<&[u8]>, Refusal> {
+    pub fn next(&mut self) -> Result<Option<&[u8]>, UpdateRefusal> {
         let waiting = &self.bytes[self.start..self.end];
         match waiting.iter().position(|byte| *byte == b'\n') {
             Some(length) => {
@@ -47,7 +47,7 @@ impl Lines {
                 self.start += length + 1;
                 Ok(Some(&self.bytes[start..start + length]))
             }
-            None if waiting.len() == LINE_MAX => Err(Refusal::TooLong),
+            None if waiting.len() == LINE_MAX => Err(UpdateRefusal::TooLong),
             None => Ok(None),
         }
     }

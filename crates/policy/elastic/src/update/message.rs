@@ -21,7 +21,7 @@ const SIP_PORT: u16 = 5060;
 
 /// A server as its monitor names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Server {
+pub enum ServerName {
     /// An address at which it takes requests.
     Address(SocketAddr),
     /// Its name in the configuration of the receiver.
@@ -38,7 +38,7 @@ impl fmt::Display for NotAServer {
     }
 }
 
-impl FromStr for Server {
+impl FromStr for ServerName {
     type Err = NotAServer;
 
     fn from_str(text: &str) -> Result<Self, NotAServer> {
@@ -66,7 +66,7 @@ impl FromStr for Server {
     }
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
@@ -81,14 +81,14 @@ pub(super) fn greeting(nonce: [u8; NONCE_BYTES]) -> String {
 }
 
 /// Part of an update that the code authenticates.
-pub(super) fn update(number: u64, server: &Server, capacity: f64) -> String {
+pub(super) fn update(number: u64, server: &ServerName, capacity: f64) -> String {
     // NaN and negative zero have no readable text.
     let capacity = if capacity > 0.0 { capacity.min(CAPACITY_MAX) } else { 0.0 };
     format!("UPDATE {number} {server} {capacity:.3}")
 }
 
 /// Number, server and capacity of an update without its code; `None` for text that [`update`] would not write.
-pub(super) fn read_update(text: &str) -> Option<(u64, Server, f64)> {
+pub(super) fn read_update(text: &str) -> Option<(u64, ServerName, f64)> {
     let mut words = text.split(' ');
     let (verb, number, server, capacity) = (words.next()?, words.next()?, words.next()?, words.next()?);
     if verb != "UPDATE" || words.next().is_some() {
@@ -98,7 +98,7 @@ pub(super) fn read_update(text: &str) -> Option<(u64, Server, f64)> {
 }
 
 /// Server named in an update, whatever else it contains.
-pub(super) fn named(text: &str) -> Option<Server> {
+pub(super) fn named(text: &str) -> Option<ServerName> {
     text.split(' ').nth(2)?.parse().ok()
 }
 

@@ -16,11 +16,11 @@
 //! Pure: the nonce is an argument, and the caller reads and writes.
 //!
 //! - [`Lines`]: splits bytes into lines, bounded,
-//! - [`Receiver`], [`Sender`]: the two ends of a connection,
+//! - [`UpdateReceiver`], [`UpdateSender`]: the two ends of a connection,
 //! - [`Announcements`]: the last accepted update of each server,
 //! - [`Division`]: divides a capacity among several receivers,
-//! - [`Keys`]: keys by server,
-//! - [`Key`], [`Server`], [`Refusal`]: values used by these.
+//! - [`UpdateKeys`]: keys by server,
+//! - [`Key`], [`ServerName`], [`UpdateRefusal`]: values used by these.
 
 mod announcements;
 mod division;
@@ -33,9 +33,9 @@ mod sender;
 
 pub use announcements::{Announcement, Announcements};
 pub use division::Division;
-pub use key::{Key, KeyKind, Keys};
+pub use key::{Key, KeyKind, UpdateKeys};
 pub use line::{LINE_MAX, Lines};
-pub use message::{CAPACITY_MAX, NONCE_BYTES, NotAServer, Server, VERSION};
-pub use receiver::{Receiver, Update};
-pub use refusal::Refusal;
-pub use sender::{SendError, Sender};
+pub use message::{CAPACITY_MAX, NONCE_BYTES, NotAServer, ServerName, VERSION};
+pub use receiver::{Update, UpdateReceiver};
+pub use refusal::UpdateRefusal;
+pub use sender::{SendError, UpdateSender};

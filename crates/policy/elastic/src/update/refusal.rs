@@ -2,7 +2,7 @@
 
 /// Reason to refuse an update. A sender without the key gets only the first three, and learns nothing from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refusal {
+pub enum UpdateRefusal {
     /// The line is longer than any update.
     TooLong,
     /// The line is no update.
@@ -19,7 +19,7 @@ pub enum Refusal {
     NotItsKey,
 }
 
-impl Refusal {
+impl UpdateRefusal {
     /// All refusals.
     pub const ALL: [Self; 7] = [
         Self::TooLong,

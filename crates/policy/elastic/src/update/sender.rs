@@ -1,7 +1,7 @@
 //! Sending end of a connection.
 
 use super::message::{PROTOCOL, hex, is_hex, read_number, update};
-use super::{Key, NONCE_BYTES, Refusal, Server, VERSION};
+use super::{Key, NONCE_BYTES, ServerName, UpdateRefusal, VERSION};
 use core::fmt;
 
 /// Error of a sender's connection.
@@ -12,7 +12,7 @@ pub enum SendError {
     /// The peer uses this version of the protocol instead of [`VERSION`].
     OtherVersion(u64),
     /// The peer has refused an update; `None` for an unknown reason.
-    Refused(Option<Refusal>),
+    Refused(Option<UpdateRefusal>),
     /// The peer's answer is invalid.
     Confused,
 }
@@ -28,16 +28,16 @@ impl fmt::Display for SendError {
                      run the same release on both sides"
                 );
             }
-            Self::Refused(Some(Refusal::WrongCode)) => {
+            Self::Refused(Some(UpdateRefusal::WrongCode)) => {
                 "it has another key for this server, or none (wrong_code)"
             }
-            Self::Refused(Some(Refusal::UnknownServer)) => {
+            Self::Refused(Some(UpdateRefusal::UnknownServer)) => {
                 "no member of its has this name or address (unknown_server)"
             }
-            Self::Refused(Some(Refusal::NotItsKey)) => {
+            Self::Refused(Some(UpdateRefusal::NotItsKey)) => {
                 "a member that is meant has another key; its log says which (not_its_key)"
             }
-            Self::Refused(Some(Refusal::Superseded)) => {
+            Self::Refused(Some(UpdateRefusal::Superseded)) => {
                 "somebody else sends updates of the same server (superseded)"
             }
             Self::Refused(Some(refusal)) => {
@@ -51,14 +51,14 @@ impl fmt::Display for SendError {
 
 /// Sending end of a connection. Wait for the answer to each update before the next.
 #[derive(Debug)]
-pub struct Sender {
+pub struct UpdateSender {
     key: Key,
     greeting: String,
     /// Number of the last update; 0 before the first.
     number: u64,
 }
 
-impl Sender {
+impl UpdateSender {
     /// Creates the sender of a connection with this first line, given without its end.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Sender {
     }
 
     /// Line of the next update.
-    pub fn update(&mut self, server: &Server, capacity: f64) -> String {
+    pub fn update(&mut self, server: &ServerName, capacity: f64) -> String {
         self.number += 1;
         let update = update(self.number, server, capacity);
         let code = self.key.code(&self.greeting, &update);
@@ -97,7 +97,7 @@ impl Sender {
     pub fn answer(&self, line: &[u8]) -> Result<u64, SendError> {
         let text = core::str::from_utf8(line).map_err(|_| SendError::Confused)?;
         if let Some(reason) = text.strip_prefix("ERROR ") {
-            return Err(SendError::Refused(Refusal::of(reason)));
+            return Err(SendError::Refused(UpdateRefusal::of(reason)));
         }
         let accepted = text.strip_prefix("OK ").and_then(|rest| rest.split_once(' '));
         let (number, sent) = accepted.ok_or(SendError::Confused)?;

@@ -3,9 +3,9 @@
 
 use super::model::{Outcome, Second, Server};
 use core::fmt::Write as _;
-use elastic::estimate::{Law, Settings};
+use elastic::estimate::{CapacityLaw, EstimatorSettings};
 
-const LAWS: [(Law, &str); 2] = [(Law::Smace, "smace"), (Law::Proven, "proven")];
+const LAWS: [(CapacityLaw, &str); 2] = [(CapacityLaw::Smace, "smace"), (CapacityLaw::Proven, "proven")];
 const SECONDS: usize = 900;
 /// Seconds until a law has left its initial state.
 const WARM_UP: usize = 120;
@@ -84,11 +84,11 @@ struct Score {
     most: f64,
 }
 
-fn settings(law: Law) -> Settings {
-    Settings { law, maximum: 700.0, ..Settings::default() }
+fn settings(law: CapacityLaw) -> EstimatorSettings {
+    EstimatorSettings { law, maximum: 700.0, ..EstimatorSettings::default() }
 }
 
-fn run(case: &Case, law: Law) -> Score {
+fn run(case: &Case, law: CapacityLaw) -> Score {
     let mut server = Server::new(settings(law), case.noise, 7);
     let outcomes: Vec<Outcome> = (0..SECONDS).map(|second| server.second((case.at)(second))).collect();
     let best = |second: usize| (case.at)(second).best(1e-3).min((case.at)(second).demand);
@@ -114,7 +114,7 @@ fn proven_recovers_faster_and_collapses_on_no_spike() {
     let both = |name: &str| {
         let cases = cases();
         let case = cases.iter().find(|case| case.name == name).expect("it is listed");
-        (run(case, Law::Smace), run(case, Law::Proven))
+        (run(case, CapacityLaw::Smace), run(case, CapacityLaw::Proven))
     };
     for contention in ["neighbours take 45 % for 100 s", "neighbours take 75 % for 100 s"] {
         let (smace, proven) = both(contention);

@@ -3,7 +3,7 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use elastic::estimate::{Estimator, Settings, Window};
+use elastic::estimate::{Estimator, EstimatorSettings, ServerWindow};
 use rand::Rng as _;
 
 /// Calls a second that the server can process alone on its host.
@@ -69,7 +69,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(settings: Settings, noise: f64, seed: u64) -> Self {
+    pub(crate) fn new(settings: EstimatorSettings, noise: f64, seed: u64) -> Self {
         Self {
             estimator: Estimator::new(Instant::ZERO, settings),
             threshold: settings.threshold.as_secs_f64(),
@@ -95,8 +95,10 @@ impl Server {
         }
         let p95 = (carried >= 1.0).then(|| Duration::from_secs_f64(latency));
         self.now += Duration::from_secs(1);
-        self.estimator
-            .on_window(self.now, &Window { calls: offered as u64, p95, goodput: carried, ..Window::EMPTY });
+        self.estimator.on_window(
+            self.now,
+            &ServerWindow { calls: offered as u64, p95, goodput: carried, ..ServerWindow::EMPTY },
+        );
         Outcome { announced, carried, high: carried >= 1.0 && latency > self.threshold }
     }
 }

@@ -2,29 +2,29 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::estimate::{Estimator, Law, Settings, Window};
+use elastic::estimate::{CapacityLaw, Estimator, EstimatorSettings, ServerWindow};
 use proptest::prelude::*;
 
-/// [`Law::Proven`] does not cut below this part of the carried rate.
+/// [`CapacityLaw::Proven`] does not cut below this part of the carried rate.
 const FLOOR: f64 = 0.2;
 
-fn windows() -> impl Strategy<Value = Vec<(u64, Window)>> {
+fn windows() -> impl Strategy<Value = Vec<(u64, ServerWindow)>> {
     let p95 = prop::option::weighted(0.9, 0..5_000_u64);
     let window = (0..40_000_u64, 0..800_u64, p95, 0.0..1.2_f64).prop_map(|(wait, calls, p95, part)| {
         let p95 = p95.map(Duration::from_micros);
-        (wait, Window { calls, p95, goodput: calls as f64 * part, ..Window::EMPTY })
+        (wait, ServerWindow { calls, p95, goodput: calls as f64 * part, ..ServerWindow::EMPTY })
     });
     prop::collection::vec(window, 1..80)
 }
 
-fn law() -> impl Strategy<Value = Law> {
-    prop_oneof![Just(Law::Smace), Just(Law::Proven)]
+fn law() -> impl Strategy<Value = CapacityLaw> {
+    prop_oneof![Just(CapacityLaw::Smace), Just(CapacityLaw::Proven)]
 }
 
 proptest! {
     #[test]
     fn capacity_stays_within_its_bounds(law in law(), windows in windows(), maximum in 0.5..900.0_f64) {
-        let settings = Settings { law, maximum, ..Settings::default() };
+        let settings = EstimatorSettings { law, maximum, ..EstimatorSettings::default() };
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, settings);
         for (wait, window) in windows {
@@ -37,7 +37,7 @@ proptest! {
     /// The paper's 10 s rule: never two changes closer together, whatever the latency.
     #[test]
     fn smace_changes_every_10_s_at_most(windows in windows()) {
-        let settings = Settings { law: Law::Smace, ..Settings::default() };
+        let settings = EstimatorSettings { law: CapacityLaw::Smace, ..EstimatorSettings::default() };
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, settings);
         let mut changed: Option<Instant> = None;
@@ -56,7 +56,7 @@ proptest! {
     /// 90 %, and `proven` at most 95 % unless that is below its floor.
     #[test]
     fn above_the_threshold_capacity_falls(law in law(), windows in windows(), beyond in 0.0..20.0_f64) {
-        let settings = Settings { law, ..Settings::default() };
+        let settings = EstimatorSettings { law, ..EstimatorSettings::default() };
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, settings);
         let mut carried = 0.0_f64;
@@ -82,12 +82,12 @@ proptest! {
         for _ in 0..12 {
             now += Duration::from_secs(1);
             let p95 = Some(Duration::from_millis(20));
-            estimator.on_window(now, &Window { calls: 1_000, p95, goodput, ..Window::EMPTY });
+            estimator.on_window(now, &ServerWindow { calls: 1_000, p95, goodput, ..ServerWindow::EMPTY });
         }
         let after = estimator.capacity();
         let most = match law {
-            Law::Smace => 0.9 * before,
-            Law::Proven => (0.7 * before).max(floor.min(before)),
+            CapacityLaw::Smace => 0.9 * before,
+            CapacityLaw::Proven => (0.7 * before).max(floor.min(before)),
         };
         prop_assert!(after <= most.max(settings.minimum) + 1e-9, "{before} {after} {floor}");
     }
@@ -96,7 +96,7 @@ proptest! {
     /// raises nothing, and later increases are no larger than without it.
     #[test]
     fn a_late_window_raises_nothing(law in law(), windows in windows(), late in prop::collection::vec(any::<bool>(), 80)) {
-        let settings = Settings { law, ..Settings::default() };
+        let settings = EstimatorSettings { law, ..EstimatorSettings::default() };
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, settings);
         let mut carried = 0.5 * settings.maximum;
@@ -109,7 +109,7 @@ proptest! {
                 // From the rate carried in time, the law `proven` may add 5 % a second.
                 carried = window.goodput.max(carried);
                 let after = estimator.on_window(now, &window);
-                prop_assert!(law == Law::Smace || after <= before.max(1.3 * carried), "{after} {carried}");
+                prop_assert!(law == CapacityLaw::Smace || after <= before.max(1.3 * carried), "{after} {carried}");
             }
         }
     }
@@ -119,7 +119,7 @@ proptest! {
     #[test]
     fn proven_does_not_grow_on_little_demand(windows in windows()) {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });
         let mut carried = 0.0_f64;
         for (wait, mut window) in windows {
             let before = estimator.capacity();
@@ -134,13 +134,13 @@ proptest! {
     #[test]
     fn proven_comes_back_on_a_share(share in 0.31..0.8_f64, slow in 2..40_u64) {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });
         let mut step = |micros, share: f64, seconds| {
             for _ in 0..seconds {
                 now += Duration::from_secs(1);
                 let goodput = estimator.capacity() * share;
                 let p95 = Some(Duration::from_micros(micros));
-                estimator.on_window(now, &Window { calls: goodput.ceil() as u64, p95, goodput, ..Window::EMPTY });
+                estimator.on_window(now, &ServerWindow { calls: goodput.ceil() as u64, p95, goodput, ..ServerWindow::EMPTY });
             }
             estimator.capacity()
         };
@@ -155,7 +155,7 @@ proptest! {
     #[test]
     fn proven_comes_back_on_a_little(share in 0.02..0.3_f64, maximum in 20.0..500.0_f64, slow in 2..60_u64) {
         let mut now = Instant::ZERO;
-        let settings = Settings { law: Law::Proven, maximum, ..Settings::default() };
+        let settings = EstimatorSettings { law: CapacityLaw::Proven, maximum, ..EstimatorSettings::default() };
         let mut estimator = Estimator::new(now, settings);
         let mut rest = 0.0;
         let mut step = |micros, share: f64, seconds: u64| {
@@ -165,7 +165,7 @@ proptest! {
                 let calls = f64::floor(rest);
                 rest -= calls;
                 let p95 = (calls > 0.0).then(|| Duration::from_micros(micros));
-                estimator.on_window(now, &Window { calls: calls as u64, p95, goodput: calls, ..Window::EMPTY });
+                estimator.on_window(now, &ServerWindow { calls: calls as u64, p95, goodput: calls, ..ServerWindow::EMPTY });
             }
             estimator.capacity()
         };
@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn capacity_comes_back(law in law(), windows in windows()) {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
         for (wait, window) in windows {
             now += Duration::from_millis(wait);
             estimator.on_window(now, &window);
@@ -188,7 +188,7 @@ proptest! {
             now += Duration::from_secs(1);
             let goodput = estimator.capacity();
             let p95 = Some(Duration::from_micros(200));
-            estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput, ..Window::EMPTY });
+            estimator.on_window(now, &ServerWindow { calls: goodput as u64, p95, goodput, ..ServerWindow::EMPTY });
         }
         prop_assert!(estimator.capacity() > 480.0, "{}", estimator.capacity());
     }
@@ -197,11 +197,11 @@ proptest! {
     #[test]
     fn proven_bears_a_spike(slow in 1_001..1_000_000_u64, goodput in 0.0..400.0_f64) {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });
         let mut second = |micros: u64| {
             now += Duration::from_secs(1);
             let p95 = Some(Duration::from_micros(micros));
-            estimator.on_window(now, &Window { calls: 300, p95, goodput, ..Window::EMPTY })
+            estimator.on_window(now, &ServerWindow { calls: 300, p95, goodput, ..ServerWindow::EMPTY })
         };
         let before = second(500);
         prop_assert!((second(slow) - before).abs() < 1e-9);
@@ -213,12 +213,17 @@ proptest! {
 #[test]
 fn smace_follows_the_paper() {
     let mut now = Instant::ZERO;
-    let settings = Settings { law: Law::Smace, maximum: 500.0, start: 0.6, ..Settings::default() };
+    let settings = EstimatorSettings {
+        law: CapacityLaw::Smace,
+        maximum: 500.0,
+        start: 0.6,
+        ..EstimatorSettings::default()
+    };
     let mut estimator = Estimator::new(now, settings);
     let mut window = |seconds: u64, micros: u64, goodput: f64| {
         now += Duration::from_secs(seconds);
         let p95 = Some(Duration::from_micros(micros));
-        estimator.on_window(now, &Window { calls: 300, p95, goodput, ..Window::EMPTY })
+        estimator.on_window(now, &ServerWindow { calls: 300, p95, goodput, ..ServerWindow::EMPTY })
     };
     let is = |capacity: f64, expected: f64| {
         assert!((capacity - expected).abs() < 1e-6, "{capacity}, not {expected}");
@@ -248,13 +253,14 @@ fn smace_follows_the_paper() {
 /// falls, and does not stay or rise.
 #[test]
 fn calls_past_the_queue_do_not_keep_a_capacity_up() {
-    for (law, most) in [(Law::Proven, 60.0), (Law::Smace, 10.0)] {
+    for (law, most) in [(CapacityLaw::Proven, 60.0), (CapacityLaw::Smace, 10.0)] {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
         for _ in 0..600 {
             now += Duration::from_secs(1);
             let p95 = Some(Duration::from_millis(20));
-            estimator.on_window(now, &Window { calls: 300, p95, goodput: 300.0, ..Window::EMPTY });
+            estimator
+                .on_window(now, &ServerWindow { calls: 300, p95, goodput: 300.0, ..ServerWindow::EMPTY });
         }
         assert!(estimator.capacity() < most, "{law:?}: {}", estimator.capacity());
     }
@@ -263,11 +269,15 @@ fn calls_past_the_queue_do_not_keep_a_capacity_up() {
 /// Without windows for a while, earlier knowledge is dropped.
 #[test]
 fn after_silence_capacity_is_that_of_the_start() {
-    for law in [Law::Smace, Law::Proven] {
+    for law in [CapacityLaw::Smace, CapacityLaw::Proven] {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
-        let good =
-            |goodput| Window { calls: 400, p95: Some(Duration::from_micros(100)), goodput, ..Window::EMPTY };
+        let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
+        let good = |goodput| ServerWindow {
+            calls: 400,
+            p95: Some(Duration::from_micros(100)),
+            goodput,
+            ..ServerWindow::EMPTY
+        };
         for _ in 0..60 {
             now += Duration::from_secs(1);
             estimator.on_window(now, &good(estimator.capacity()));
@@ -282,19 +292,22 @@ fn after_silence_capacity_is_that_of_the_start() {
 /// A stopped server gets only single calls, which wait: it is not idle.
 #[test]
 fn a_server_that_stands_still_is_cut_by_a_single_call() {
-    for (law, most) in [(Law::Proven, 0.3), (Law::Smace, 0.7)] {
+    for (law, most) in [(CapacityLaw::Proven, 0.3), (CapacityLaw::Smace, 0.7)] {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
         for _ in 0..60 {
             now += Duration::from_secs(1);
             let (p95, goodput) = (Some(Duration::from_micros(100)), estimator.capacity());
-            estimator.on_window(now, &Window { calls: 400, p95, goodput, ..Window::EMPTY });
+            estimator.on_window(now, &ServerWindow { calls: 400, p95, goodput, ..ServerWindow::EMPTY });
         }
         let before = estimator.capacity();
         for second in 0..40 {
             now += Duration::from_secs(1);
             let oldest = Some(Duration::from_secs(second % 4) + Duration::from_millis(500));
-            estimator.on_window(now, &Window { calls: u64::from(second % 4 == 0), oldest, ..Window::EMPTY });
+            estimator.on_window(
+                now,
+                &ServerWindow { calls: u64::from(second % 4 == 0), oldest, ..ServerWindow::EMPTY },
+            );
         }
         assert!(estimator.capacity() < most * before, "{law:?}: {before} {}", estimator.capacity());
     }
@@ -303,13 +316,13 @@ fn a_server_that_stands_still_is_cut_by_a_single_call() {
 /// Without calls nothing is learned.
 #[test]
 fn windows_without_calls_change_nothing() {
-    for law in [Law::Smace, Law::Proven] {
+    for law in [CapacityLaw::Smace, CapacityLaw::Proven] {
         let mut now = Instant::ZERO;
-        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        let mut estimator = Estimator::new(now, EstimatorSettings { law, ..EstimatorSettings::default() });
         let before = estimator.capacity();
         for _ in 0..100 {
             now += Duration::from_secs(1);
-            let capacity = estimator.on_window(now, &Window::EMPTY);
+            let capacity = estimator.on_window(now, &ServerWindow::EMPTY);
             assert!((capacity - before).abs() < 1e-9, "{law:?}");
         }
     }
@@ -319,12 +332,13 @@ fn windows_without_calls_change_nothing() {
 #[test]
 fn few_calls_are_no_dead_end() {
     let mut now = Instant::ZERO;
-    let mut estimator = Estimator::new(now, Settings { law: Law::Proven, ..Settings::default() });
+    let mut estimator =
+        Estimator::new(now, EstimatorSettings { law: CapacityLaw::Proven, ..EstimatorSettings::default() });
     let mut second = |micros: u64| {
         now += Duration::from_secs(1);
         let goodput = estimator.capacity();
         let p95 = Some(Duration::from_micros(micros));
-        estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput, ..Window::EMPTY })
+        estimator.on_window(now, &ServerWindow { calls: goodput as u64, p95, goodput, ..ServerWindow::EMPTY })
     };
     let least = (0..120).map(|_| second(50_000)).fold(f64::INFINITY, f64::min);
     assert!(least < 5.0, "{least}");

@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::queue::{Accrual, Effect, FrontQueue, MemberView, Offer, QueueSettings};
+use elastic::queue::{Accrual, Effect, FrontQueue, MemberView, OfferResult, QueueSettings};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) type Key = u8;
@@ -250,15 +250,19 @@ impl Checker {
         let id = self.next;
         let offer = self.queue.offer(self.now, key, id, id, &mut out);
         let waits = self.waiting.iter().any(|call| call.key == key);
-        assert_eq!(offer == Offer::Absorbed, waits, "absorbed if and only if it waits");
-        if offer != Offer::Absorbed {
+        assert_eq!(offer == OfferResult::Absorbed, waits, "absorbed if and only if it waits");
+        if offer != OfferResult::Absorbed {
             self.next += 1;
             let part = if self.fault == Fault::HalfBound { 2 } else { 1 };
             let bound = self.settings.bound / part;
             self.waiting.push_back(Call { id, key, since: self.now, bound });
         }
         self.read(out);
-        assert_eq!(offer == Offer::Waiting, offer != Offer::Absorbed && self.waits(key), "as it was said");
+        assert_eq!(
+            offer == OfferResult::Waiting,
+            offer != OfferResult::Absorbed && self.waits(key),
+            "as it was said"
+        );
     }
 
     fn answer(&mut self, member: Member, place: usize, out: &mut Vec<Seen>) {

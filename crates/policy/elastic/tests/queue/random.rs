@@ -2,7 +2,7 @@
 
 use super::checker::{Checker, Fault, Operation};
 use core::time::Duration;
-use elastic::queue::{Accrual, Choice, LengthSettings, Overflow, QueueSettings};
+use elastic::queue::{Accrual, LengthSettings, MemberChoice, Overflow, QueueSettings};
 use proptest::prelude::*;
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -23,7 +23,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 fn settings() -> impl Strategy<Value = QueueSettings> {
-    let choice = prop_oneof![Just(Choice::MostRoom), Just(Choice::Tlwl), Just(Choice::IndexPacking)];
+    let choice =
+        prop_oneof![Just(MemberChoice::MostRoom), Just(MemberChoice::Tlwl), Just(MemberChoice::IndexPacking)];
     let accrual = prop_oneof![
         3 => Just(Accrual::Smooth),
         1 => Just(Accrual::PerSecond),
@@ -59,7 +60,7 @@ proptest! {
 /// A run with all kinds of operations.
 fn run(fault: Fault) {
     let settings = QueueSettings {
-        choice: Choice::MostRoom,
+        choice: MemberChoice::MostRoom,
         threshold: Some(Duration::from_millis(200)),
         ..QueueSettings::default()
     };

@@ -2,7 +2,9 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::queue::{Accrual, Choice, Effect, FrontQueue, LengthSettings, Offer, Overflow, QueueSettings};
+use elastic::queue::{
+    Accrual, Effect, FrontQueue, LengthSettings, MemberChoice, OfferResult, Overflow, QueueSettings,
+};
 
 type Queue = FrontQueue<u32, &'static str, u32>;
 
@@ -24,7 +26,7 @@ fn shares(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u
         .collect()
 }
 
-fn queue(choice: Choice, capacities: &[(u32, f64)]) -> Queue {
+fn queue(choice: MemberChoice, capacities: &[(u32, f64)]) -> Queue {
     let mut queue = Queue::new(QueueSettings { choice, ..QueueSettings::default() });
     let mut out = Vec::new();
     for (member, capacity) in capacities {
@@ -37,12 +39,12 @@ fn queue(choice: Choice, capacities: &[(u32, f64)]) -> Queue {
 fn the_choices_differ() {
     let members = [(1, 30.0), (2, 60.0), (3, 30.0)];
     // Credit of 100 ms is 3, 6 and 3 calls.
-    let mut packed = queue(Choice::IndexPacking, &members);
+    let mut packed = queue(MemberChoice::IndexPacking, &members);
     assert_eq!(shares(&mut packed, at(1_000), 0..5), [1, 1, 1, 2, 2]);
-    let mut most = queue(Choice::MostRoom, &members);
+    let mut most = queue(MemberChoice::MostRoom, &members);
     // In proportion: remaining credit relative to the most.
     assert_eq!(shares(&mut most, at(1_000), 0..12), [1, 2, 3, 2, 1, 3, 2, 2, 1, 3, 2, 2]);
-    let mut tlwl = queue(Choice::Tlwl, &members);
+    let mut tlwl = queue(MemberChoice::Tlwl, &members);
     let mut out = Vec::new();
     tlwl.set_load(at(1_000), 1, 7.0, &mut out);
     tlwl.set_load(at(1_000), 2, 7.0, &mut out);
@@ -113,10 +115,10 @@ fn the_length_follows_capacity_and_the_refused_are_spread() {
 /// Listing 1 decrements a counter. A member with capacity zero gets nothing, nor does a removed one.
 #[test]
 fn members_come_and_go() {
-    let mut queue = queue(Choice::MostRoom, &[(1, 100.0)]);
+    let mut queue = queue(MemberChoice::MostRoom, &[(1, 100.0)]);
     let mut out = Vec::new();
     queue.announce(at(100), 1, 0.0, &mut out);
-    assert_eq!(queue.offer(at(5_000), 1, "", 0, &mut out), Offer::Waiting);
+    assert_eq!(queue.offer(at(5_000), 1, "", 0, &mut out), OfferResult::Waiting);
     queue.announce(at(5_100), 1, 100.0, &mut out);
     assert!(out.is_empty(), "{out:?}");
     // A hundredth of a second later it has credit for a call.
@@ -130,7 +132,7 @@ fn members_come_and_go() {
 /// When updates stop, the member's calls go to the others, except its safe share.
 #[test]
 fn a_silent_member_gets_its_safe_share() {
-    let mut queue = queue(Choice::MostRoom, &[(1, 100.0), (2, 100.0)]);
+    let mut queue = queue(MemberChoice::MostRoom, &[(1, 100.0), (2, 100.0)]);
     let mut out = Vec::new();
     let mut key = 0;
     let mut share = |queue: &mut Queue, from: u64, to: u64| {

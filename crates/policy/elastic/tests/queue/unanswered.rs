@@ -2,19 +2,19 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::queue::{Accrual, Choice, Effect, FrontQueue, QueueSettings};
+use elastic::queue::{Accrual, Effect, FrontQueue, MemberChoice, QueueSettings};
 use proptest::prelude::*;
 
 type Queue = FrontQueue<u32, (), u32>;
 
-const ORDERS: [Choice; 3] = [Choice::MostRoom, Choice::Tlwl, Choice::IndexPacking];
+const ORDERS: [MemberChoice; 3] = [MemberChoice::MostRoom, MemberChoice::Tlwl, MemberChoice::IndexPacking];
 
 fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
 /// Members of 1,000 calls/s, which take 5 calls at once within the threshold of 5 ms.
-fn queue(choice: Choice, members: u32) -> Queue {
+fn queue(choice: MemberChoice, members: u32) -> Queue {
     let threshold = Some(Duration::from_millis(5));
     let validity = Duration::MAX;
     let mut queue = Queue::new(QueueSettings { choice, threshold, validity, ..QueueSettings::default() });
@@ -86,7 +86,7 @@ fn a_frozen_member_gets_one_call_at_a_time() {
 /// Responses to other requests show that it lives, but not how many calls it has.
 #[test]
 fn a_member_that_answers_anything_is_probed_anew() {
-    let mut queue = queue(Choice::Tlwl, 1);
+    let mut queue = queue(MemberChoice::Tlwl, 1);
     let given = |queue: &mut Queue, millis: u64| offer(queue, at(millis), millis as u32..millis as u32 + 9);
     assert_eq!(given(&mut queue, 1_000).len(), 5);
     assert_eq!(given(&mut queue, 1_100).len(), 1);
@@ -127,7 +127,7 @@ fn a_member_that_is_well_again_gets_calls_though_it_has_lost_some() {
         }
         assert!((5..30).contains(&lost), "{choice:?}: {lost}");
         // The first in order gets all calls, as intended.
-        let least = if choice == Choice::IndexPacking { 3_700 } else { 1_500 };
+        let least = if choice == MemberChoice::IndexPacking { 3_700 } else { 1_500 };
         assert!(got[0] >= least, "{choice:?}: {got:?}, {lost} lost");
     }
 }
@@ -171,7 +171,7 @@ fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
 #[test]
 fn one_slow_measurement_is_a_spike() {
     for (again, given) in [(1, 6), (350, 100)] {
-        let mut queue = queue(Choice::MostRoom, 1);
+        let mut queue = queue(MemberChoice::MostRoom, 1);
         assert_eq!(offer(&mut queue, at(1_000), 0..1).len(), 1);
         queue.answered(at(1_001), 0, at(1_000));
         assert_eq!(offer(&mut queue, at(60_000), 1..2).len(), 1);
@@ -189,7 +189,7 @@ fn one_slow_measurement_is_a_spike() {
 #[test]
 fn a_call_that_another_member_got_as_well_is_no_load_twice() {
     for (has_moved, next) in [(true, 1), (false, 0)] {
-        let mut queue = queue(Choice::Tlwl, 2);
+        let mut queue = queue(MemberChoice::Tlwl, 2);
         assert_eq!(offer(&mut queue, at(1_000), 0..1), [0]);
         if has_moved {
             queue.moved(0, at(1_000));

@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad};
+use elastic::scale::{ScaleSettings, Scaler, ScalingDecision, Seen, ServerId, ServerLoad};
 use std::collections::BTreeMap;
 
 /// Capacity of a server in calls a second.
@@ -121,7 +121,7 @@ impl Cloud {
     }
 
     /// Passes the time until the next step, and makes the step.
-    pub(crate) fn step(&mut self, weather: Weather) -> Vec<Decision> {
+    pub(crate) fn step(&mut self, weather: Weather) -> Vec<ScalingDecision> {
         self.now += Duration::from_secs(STEP);
         self.server_seconds += (self.servers.len() as u64 * STEP) as f64;
         self.turn(weather);
@@ -188,10 +188,10 @@ impl Cloud {
         .collect()
     }
 
-    fn act(&mut self, decision: Decision, weather: Weather) {
+    fn act(&mut self, decision: ScalingDecision, weather: Weather) {
         let now = self.now;
         match decision {
-            Decision::Start(id) => {
+            ScalingDecision::Start(id) => {
                 self.starts += 1;
                 if self.fault == Fault::LostStarts {
                     return;
@@ -201,8 +201,8 @@ impl Cloud {
                 let known = self.servers.insert(id, Server { machine, draining: false, calls: 0.0 });
                 assert!(known.is_none(), "a server is started that is there");
             }
-            Decision::Drain(id) | Decision::Resume(id) => {
-                let drains = matches!(decision, Decision::Drain(_));
+            ScalingDecision::Drain(id) | ScalingDecision::Resume(id) => {
+                let drains = matches!(decision, ScalingDecision::Drain(_));
                 let server = self.servers.get_mut(&id).expect("a server drains that is there");
                 assert!(
                     server.machine == Machine::Up && server.draining != drains,
@@ -210,7 +210,7 @@ impl Cloud {
                 );
                 server.draining = drains;
             }
-            Decision::Stop(id) | Decision::GiveUp(id) => {
+            ScalingDecision::Stop(id) | ScalingDecision::GiveUp(id) => {
                 let server = self.servers.get_mut(&id).expect("a server is stopped that is there");
                 assert!(server.calls < 1.0, "a server is stopped with calls");
                 let asked = matches!(server.machine, Machine::Ending(_));
@@ -220,13 +220,14 @@ impl Cloud {
                     server.machine = Machine::Ending(now + Duration::from_secs(20));
                 }
             }
-            Decision::ClusterLatency(_) | Decision::Limit(_) => {}
+            ScalingDecision::ClusterLatency(_) | ScalingDecision::Limit(_) => {}
         }
     }
 
-    fn check(&mut self, decisions: &[Decision]) {
-        let is_change =
-            |d: &&Decision| matches!(d, Decision::Start(_) | Decision::Drain(_) | Decision::Resume(_));
+    fn check(&mut self, decisions: &[ScalingDecision]) {
+        let is_change = |d: &&ScalingDecision| {
+            matches!(d, ScalingDecision::Start(_) | ScalingDecision::Drain(_) | ScalingDecision::Resume(_))
+        };
         let changes = decisions.iter().filter(is_change).count();
         assert!(changes <= self.settings.changes_most, "too many changes at a time");
         self.changes += changes;

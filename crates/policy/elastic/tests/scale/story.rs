@@ -5,7 +5,7 @@ use base::Instant;
 use core::fmt::Write as _;
 use core::time::Duration;
 use elastic::scale::{
-    Decision, ForecastSettings, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerState,
+    ForecastSettings, ScaleSettings, Scaler, ScalingDecision, Seen, ServerId, ServerLoad, ServerState,
 };
 
 fn settings() -> ScaleSettings {
@@ -13,7 +13,7 @@ fn settings() -> ScaleSettings {
 }
 
 /// Runs this many minutes; returns each decision with its time.
-fn run(cloud: &mut Cloud, minutes: u64, weather: Weather) -> Vec<(u64, Decision)> {
+fn run(cloud: &mut Cloud, minutes: u64, weather: Weather) -> Vec<(u64, ScalingDecision)> {
     let mut all = Vec::new();
     for _ in 0..minutes * 60 / STEP {
         let decisions = cloud.step(weather);
@@ -75,9 +75,9 @@ fn latency_of_all_starts_nothing() {
     let (ready, starts) = (cloud.ready(), cloud.starts);
     let slow = run(&mut cloud, 600, Weather { speed: 0.3, ..weather });
     assert_eq!((cloud.ready(), cloud.starts), (ready, starts));
-    assert!(matches!(slow[..], [(_, Decision::ClusterLatency(true))]), "{slow:?}");
+    assert!(matches!(slow[..], [(_, ScalingDecision::ClusterLatency(true))]), "{slow:?}");
     let well = run(&mut cloud, 10, weather);
-    assert!(matches!(well[..], [(_, Decision::ClusterLatency(false))]), "{well:?}");
+    assert!(matches!(well[..], [(_, ScalingDecision::ClusterLatency(false))]), "{well:?}");
 }
 
 /// Drained servers carry as much as before, and others take their place.
@@ -92,7 +92,7 @@ fn servers_that_an_operator_drains_are_no_latency_of_the_cluster() {
         let seen = Seen { rate: 300.0, servers: &[0, 1, 2, 3].map(load) };
         scaler.step(Instant::ZERO + Duration::from_secs(step * STEP), &seen, &mut decisions);
     }
-    assert_eq!(decisions, [4, 5].map(|id| Decision::Start(ServerId(id))));
+    assert_eq!(decisions, [4, 5].map(|id| ScalingDecision::Start(ServerId(id))));
 }
 
 /// Failed starts are repeated at growing intervals.
@@ -102,7 +102,7 @@ fn failing_starts_are_tried_again_with_back_off() {
     let failing = run(&mut cloud, 120, Weather { fails: true, start: 5, ..Weather::default() });
     let starts: Vec<u64> = failing
         .iter()
-        .filter(|(_, decision)| matches!(decision, Decision::Start(_)))
+        .filter(|(_, decision)| matches!(decision, ScalingDecision::Start(_)))
         .map(|(at, _)| *at)
         .collect();
     let gaps: Vec<u64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -166,11 +166,11 @@ fn the_last_server_is_drained_and_the_first_free_number_taken() {
     let quiet = run(&mut cloud, 30, Weather { rate: 60.0, ..Weather::default() });
     let drained: Vec<u32> = quiet
         .iter()
-        .filter_map(|(_, decision)| if let Decision::Drain(id) = decision { Some(id.0) } else { None })
+        .filter_map(|(_, decision)| if let ScalingDecision::Drain(id) = decision { Some(id.0) } else { None })
         .collect();
     assert_eq!(drained, [3, 2, 1]);
     // Before each stop: a minute until its calls end, and 3 min without calls.
-    let stops = quiet.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
+    let stops = quiet.iter().filter(|(_, decision)| matches!(decision, ScalingDecision::Stop(_))).count();
     assert_eq!((stops, cloud.there()), (3, 1));
 }
 
@@ -194,9 +194,9 @@ fn what_was_never_announced_is_not_usual_and_silence_is_no_fall() {
     assert_eq!(run(10..20, CAPACITY, true, 10.0), []);
     assert_eq!(run(20..30, CAPACITY / 2.0, false, 10.0), [], "silence is none either");
     let more = run(30..60, CAPACITY / 2.0, false, 1.5 * CAPACITY);
-    assert!(matches!(more[..], [Decision::Start(ServerId(3)), ..]), "{more:?}");
+    assert!(matches!(more[..], [ScalingDecision::Start(ServerId(3)), ..]), "{more:?}");
     let fallen = run(60..61, CAPACITY / 2.0, true, 10.0);
-    assert!(matches!(fallen[..], [Decision::ClusterLatency(true), ..]), "{fallen:?}");
+    assert!(matches!(fallen[..], [ScalingDecision::ClusterLatency(true), ..]), "{fallen:?}");
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn after_a_server_that_does_not_come_up_the_others_are_tried_first() {
         scaler.step(now, &Seen { rate: 1.0, servers: &[] }, &mut decisions);
         for decision in decisions {
             match decision {
-                Decision::Start(id) => started.push(id.0),
-                Decision::GiveUp(id) | Decision::Stop(id) => scaler.on_stopped(now, id),
+                ScalingDecision::Start(id) => started.push(id.0),
+                ScalingDecision::GiveUp(id) | ScalingDecision::Stop(id) => scaler.on_stopped(now, id),
                 _ => {}
             }
         }

@@ -1,10 +1,10 @@
 //! Splitting bytes into lines.
 
-use elastic::update::{LINE_MAX, Lines, Refusal};
+use elastic::update::{LINE_MAX, Lines, UpdateRefusal};
 use proptest::prelude::*;
 
 /// Lines of these bytes, received in pieces of these lengths, and the error at the end.
-fn lines(mut bytes: &[u8], mut pieces: impl Iterator<Item = usize>) -> (Vec<Vec<u8>>, Option<Refusal>) {
+fn lines(mut bytes: &[u8], mut pieces: impl Iterator<Item = usize>) -> (Vec<Vec<u8>>, Option<UpdateRefusal>) {
     let (mut lines, mut all) = (Lines::default(), Vec::new());
     while !bytes.is_empty() {
         let room = lines.room();
@@ -28,7 +28,7 @@ fn lines(mut bytes: &[u8], mut pieces: impl Iterator<Item = usize>) -> (Vec<Vec<
 fn a_line_has_a_longest_length() {
     let of = |length: usize| lines(&[&vec![b'a'; length][..], b"\n"].concat(), std::iter::empty());
     assert_eq!(of(LINE_MAX - 1), (vec![vec![b'a'; LINE_MAX - 1]], None));
-    assert_eq!(of(LINE_MAX), (Vec::new(), Some(Refusal::TooLong)));
+    assert_eq!(of(LINE_MAX), (Vec::new(), Some(UpdateRefusal::TooLong)));
 }
 
 proptest! {

@@ -3,7 +3,9 @@
 
 use base::Instant;
 use elastic::estimate::VALIDITY;
-use elastic::update::{Announcements, Key, KeyKind, Keys, Receiver, Refusal, Sender, Server, Update};
+use elastic::update::{
+    Announcements, Key, KeyKind, ServerName, Update, UpdateKeys, UpdateReceiver, UpdateRefusal, UpdateSender,
+};
 use std::sync::Arc;
 
 const NONCE: [u8; 16] = [9; 16];
@@ -13,16 +15,17 @@ fn key(first: u8) -> Key {
 }
 
 /// A receiver, and the first three updates of its sender.
-fn connection(key_of_sender: Key, nonce: [u8; 16]) -> (Receiver, [String; 3]) {
-    let receiver = Receiver::new(Arc::new(Keys { shared: Some(key(1)), ..Keys::default() }), nonce);
-    let mut sender = Sender::greeted(key_of_sender, receiver.greeting().trim_end().as_bytes())
+fn connection(key_of_sender: Key, nonce: [u8; 16]) -> (UpdateReceiver, [String; 3]) {
+    let receiver =
+        UpdateReceiver::new(Arc::new(UpdateKeys { shared: Some(key(1)), ..UpdateKeys::default() }), nonce);
+    let mut sender = UpdateSender::greeted(key_of_sender, receiver.greeting().trim_end().as_bytes())
         .expect("the constants are right");
-    let server: Server = "10.0.0.1".parse().expect("the constants are right");
+    let server: ServerName = "10.0.0.1".parse().expect("the constants are right");
     let made = [100.0, 200.0, 300.0].map(|capacity| sender.update(&server, capacity).trim_end().to_owned());
     (receiver, made)
 }
 
-fn give(receiver: &mut Receiver, line: &str) -> Result<Update, Refusal> {
+fn give(receiver: &mut UpdateReceiver, line: &str) -> Result<Update, UpdateRefusal> {
     receiver.line(line.as_bytes())
 }
 
@@ -36,24 +39,28 @@ fn each_in_its_turn_is_accepted() {
 #[test]
 fn another_key_makes_other_codes() {
     let (mut receiver, made) = connection(key(2), NONCE);
-    assert_eq!(give(&mut receiver, &made[0]), Err(Refusal::WrongCode));
+    assert_eq!(give(&mut receiver, &made[0]), Err(UpdateRefusal::WrongCode));
 }
 
 #[test]
 fn nothing_comes_twice_or_out_of_turn() {
     let (mut receiver, made) = connection(key(1), NONCE);
     give(&mut receiver, &made[0]).unwrap();
-    assert_eq!(give(&mut receiver, &made[0]), Err(Refusal::WrongNumber), "a replay");
-    assert_eq!(give(&mut receiver, &made[1]), Err(Refusal::WrongNumber), "nothing follows what was refused");
+    assert_eq!(give(&mut receiver, &made[0]), Err(UpdateRefusal::WrongNumber), "a replay");
+    assert_eq!(
+        give(&mut receiver, &made[1]),
+        Err(UpdateRefusal::WrongNumber),
+        "nothing follows what was refused"
+    );
     let (mut receiver, made) = connection(key(1), NONCE);
-    assert_eq!(give(&mut receiver, &made[1]), Err(Refusal::WrongNumber), "the first was left out");
+    assert_eq!(give(&mut receiver, &made[1]), Err(UpdateRefusal::WrongNumber), "the first was left out");
 }
 
 #[test]
 fn what_was_made_for_another_connection_is_refused() {
     let (_, made) = connection(key(1), [8; 16]);
     let (mut receiver, _) = connection(key(1), NONCE);
-    assert_eq!(give(&mut receiver, &made[0]), Err(Refusal::WrongCode));
+    assert_eq!(give(&mut receiver, &made[0]), Err(UpdateRefusal::WrongCode));
 }
 
 /// For any byte that is changed or missing.
@@ -75,7 +82,7 @@ fn nothing_may_be_altered_or_cut() {
     let capitals = made[0].to_uppercase();
     assert_eq!(
         give(&mut connection(key(1), NONCE).0, &capitals),
-        Err(Refusal::Malformed),
+        Err(UpdateRefusal::Malformed),
         "one code, one text"
     );
     assert!(give(&mut connection(key(1), NONCE).0, &format!("{} ", made[0])).is_err());
@@ -89,24 +96,24 @@ fn the_code_is_looked_at_first() {
         ["UPDATE 7 10.0.0.1:5060 1.000", "UPDATE 1 nobody 1", "what is this", "UPDATE 1 10.0.0.1:5060 1e9"]
     {
         let (mut receiver, _) = connection(key(1), NONCE);
-        assert_eq!(give(&mut receiver, &format!("{line} {code}")), Err(Refusal::WrongCode), "{line}");
+        assert_eq!(give(&mut receiver, &format!("{line} {code}")), Err(UpdateRefusal::WrongCode), "{line}");
     }
     for line in ["", " ", "UPDATE", "GET / HTTP/1.1", "UPDATE 1 10.0.0.1:5060 1.000", "UPDATE 1 a 1 00"] {
         let (mut receiver, _) = connection(key(1), NONCE);
-        assert_eq!(give(&mut receiver, line), Err(Refusal::Malformed), "{line}");
+        assert_eq!(give(&mut receiver, line), Err(UpdateRefusal::Malformed), "{line}");
     }
 }
 
 /// Answer to the first update of this server, made with the key that starts with this byte, from a receiver with the
 /// keys 1 and 2 of single servers.
-fn claimed(shared: Option<u8>, server: &str, with: u8) -> Result<(String, KeyKind), Refusal> {
-    let parsed = |text: &str| text.parse::<Server>().expect("the constants are right");
+fn claimed(shared: Option<u8>, server: &str, with: u8) -> Result<(String, KeyKind), UpdateRefusal> {
+    let parsed = |text: &str| text.parse::<ServerName>().expect("the constants are right");
     let own = [("10.0.0.1", 1), ("sip2.example.com", 2)].map(|(server, first)| (parsed(server), key(first)));
-    let keys = Keys { shared: shared.map(key), own: own.into() };
-    let mut receiver = Receiver::new(Arc::new(keys), NONCE);
-    let mut sender = Sender::greeted(key(with), receiver.greeting().trim_end().as_bytes())
+    let keys = UpdateKeys { shared: shared.map(key), own: own.into() };
+    let mut receiver = UpdateReceiver::new(Arc::new(keys), NONCE);
+    let mut sender = UpdateSender::greeted(key(with), receiver.greeting().trim_end().as_bytes())
         .expect("the constants are right");
-    let line = sender.update(&Server::Name(server.to_owned()), 100.0);
+    let line = sender.update(&ServerName::Name(server.to_owned()), 100.0);
     let answer = give(&mut receiver, line.trim_end()).map(|update| (update.server.to_string(), update.key));
     assert_eq!(receiver.named(), server.parse().ok().as_ref());
     answer
@@ -126,12 +133,12 @@ fn the_key_of_a_server_speaks_for_that_server_alone() {
         for (others, with) in
             [("sip2.example.com", 1), ("10.0.0.1", 2), ("10.0.0.3", 1), ("sip3.example.com", 2)]
         {
-            assert_eq!(claimed(shared, others, with), Err(Refusal::WrongCode), "{others} {with}");
+            assert_eq!(claimed(shared, others, with), Err(UpdateRefusal::WrongCode), "{others} {with}");
         }
         // The shared key is not valid for servers with their own, in any spelling of their names.
         for own in ["10.0.0.1", "10.0.0.1:05060", "sip2.example.com", "SIP2.EXAMPLE.COM", "sip2.example.com."]
         {
-            assert_eq!(claimed(shared, own, 3), Err(Refusal::WrongCode), "{own}");
+            assert_eq!(claimed(shared, own, 3), Err(UpdateRefusal::WrongCode), "{own}");
         }
     }
     assert_eq!(claimed(Some(3), "10.0.0.3", 3), by_shared("10.0.0.3:5060"));
@@ -142,25 +149,25 @@ fn the_key_of_a_server_speaks_for_that_server_alone() {
 #[test]
 fn a_server_without_a_key_is_refused_whatever_the_code() {
     for with in 0..4 {
-        assert_eq!(claimed(None, "10.0.0.3", with), Err(Refusal::WrongCode), "{with}");
-        assert_eq!(claimed(None, "a/b", with), Err(Refusal::WrongCode), "{with}");
+        assert_eq!(claimed(None, "10.0.0.3", with), Err(UpdateRefusal::WrongCode), "{with}");
+        assert_eq!(claimed(None, "a/b", with), Err(UpdateRefusal::WrongCode), "{with}");
     }
-    assert_eq!(claimed(Some(3), "a/b", 3), Err(Refusal::Malformed));
+    assert_eq!(claimed(Some(3), "a/b", 3), Err(UpdateRefusal::Malformed));
 }
 
 /// Keys that may update the member at 10.0.0.1:5060 with these configured names; `None` is the shared key. The other
 /// keys are those of an address and of two names.
 #[test]
 fn a_key_is_good_for_a_member_whose_names_all_have_it() {
-    let parsed = |text: &str| text.parse::<Server>().expect("the constants are right");
-    let of = |servers: &[&str]| Keys {
+    let parsed = |text: &str| text.parse::<ServerName>().expect("the constants are right");
+    let of = |servers: &[&str]| UpdateKeys {
         shared: Some(key(9)),
         own: servers.iter().zip(1..).map(|(server, first)| (parsed(server), key(first))).collect(),
     };
     let (names, all) = (of(&["a.test", "b.test:5070"]), of(&["a.test", "b.test:5070", "10.0.0.1"]));
     let (a, b, address) = ("a.test", "b.test:5070", "10.0.0.1:5060");
     let everybody = [None, Some(a), Some(b), Some(address), Some("c.test")];
-    let who = |keys: &Keys, named: &[&str]| {
+    let who = |keys: &UpdateKeys, named: &[&str]| {
         let named: Vec<_> = named.iter().map(|&name| name.to_owned()).collect();
         let may = |speaker: Option<&str>| {
             let kind = if speaker.is_some() { KeyKind::Own } else { KeyKind::Shared };
@@ -190,7 +197,7 @@ fn what_an_older_connection_brings_is_late() {
     let at = Instant::from_millis;
     assert_eq!(known.take(at(1), 5, "a", 100.0), Ok(()));
     assert_eq!(known.take(at(2), 5, "a", 110.0), Ok(()));
-    assert_eq!(known.take(at(3), 4, "a", 900.0), Err(Refusal::Superseded));
+    assert_eq!(known.take(at(3), 4, "a", 900.0), Err(UpdateRefusal::Superseded));
     assert_eq!(known.take(at(4), 4, "b", 40.0), Ok(()), "of another server it is not");
     assert_eq!(known.take(at(5), 6, "a", 120.0), Ok(()));
     let capacity = |known: &Announcements<_>| {

@@ -1,6 +1,8 @@
 //! Exact text on a connection: other programs are written from `docs/capacity-updates.md`.
 
-use elastic::update::{Key, KeyKind, Keys, Receiver, Refusal, SendError, Sender, Server, Update};
+use elastic::update::{
+    Key, KeyKind, SendError, ServerName, Update, UpdateKeys, UpdateReceiver, UpdateRefusal, UpdateSender,
+};
 use std::sync::Arc;
 
 const KEY: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -13,16 +15,16 @@ const FIRST: &str =
 const SECOND: &str =
     "UPDATE 2 sip1.example.com 0.000 376889aed32fb19097d1628637c80e32320c4a69fdfc237975dc723db17f9e4c\n";
 
-fn server(text: &str) -> Server {
+fn server(text: &str) -> ServerName {
     text.parse().expect("a server")
 }
 
-fn receiver() -> Receiver {
-    Receiver::new(Arc::new(Keys { shared: Some(Key::new(&KEY)), ..Keys::default() }), NONCE)
+fn receiver() -> UpdateReceiver {
+    UpdateReceiver::new(Arc::new(UpdateKeys { shared: Some(Key::new(&KEY)), ..UpdateKeys::default() }), NONCE)
 }
 
-fn sender() -> Sender {
-    Sender::greeted(Key::new(&KEY), GREETING.trim_end().as_bytes()).expect("a greeting")
+fn sender() -> UpdateSender {
+    UpdateSender::greeted(Key::new(&KEY), GREETING.trim_end().as_bytes()).expect("a greeting")
 }
 
 #[test]
@@ -41,14 +43,14 @@ fn a_conversation_is_as_the_documentation_has_it() {
     let second = receiver.line(SECOND.trim_end().as_bytes()).unwrap();
     assert_eq!(
         (second.ok(1207).as_str(), second.server),
-        ("OK 2 1207\n", Server::Name("sip1.example.com".to_owned()))
+        ("OK 2 1207\n", ServerName::Name("sip1.example.com".to_owned()))
     );
     assert_eq!(sender.answer(b"OK 2 1207"), Ok(1207));
     let docs = include_str!("../../../../../docs/capacity-updates.md");
     for line in [GREETING, FIRST] {
         assert!(docs.contains(line.trim_end()), "the documentation has another example than {line}");
     }
-    for refusal in Refusal::ALL {
+    for refusal in UpdateRefusal::ALL {
         assert!(docs.contains(&format!("| `{}` |", refusal.name())), "{refusal:?}");
     }
 }
@@ -88,13 +90,13 @@ fn a_server_is_an_address_or_a_name() {
         assert_eq!(server(written).to_string(), written);
     }
     for wrong in ["", ".", "a b", "a\n", "é", "sip:a@b", "a/b", &"a".repeat(262)] {
-        assert!(wrong.parse::<Server>().is_err(), "{wrong:?}");
+        assert!(wrong.parse::<ServerName>().is_err(), "{wrong:?}");
     }
 }
 
 #[test]
 fn a_sender_knows_its_receiver_and_its_answers() {
-    let greeted = |line: &str| Sender::greeted(Key::new(&KEY), line.as_bytes()).map(|_| ());
+    let greeted = |line: &str| UpdateSender::greeted(Key::new(&KEY), line.as_bytes()).map(|_| ());
     assert_eq!(greeted(GREETING.trim_end()), Ok(()));
     let other = GREETING.replace(" 2 ", " 1 ");
     assert_eq!(greeted(other.trim_end()), Err(SendError::OtherVersion(1)));
@@ -105,7 +107,7 @@ fn a_sender_knows_its_receiver_and_its_answers() {
     {
         assert_eq!(greeted(wrong), Err(SendError::NoReceiver), "{wrong}");
     }
-    assert!(Sender::greeted(Key::new(&KEY), b"\xff").is_err());
+    assert!(UpdateSender::greeted(Key::new(&KEY), b"\xff").is_err());
     let mut sender = sender();
     sender.update(&server("a"), 1.0);
     for wrong in [
@@ -114,7 +116,7 @@ fn a_sender_knows_its_receiver_and_its_answers() {
     ] {
         assert_eq!(sender.answer(wrong.as_bytes()), Err(SendError::Confused), "{wrong}");
     }
-    for refusal in Refusal::ALL {
+    for refusal in UpdateRefusal::ALL {
         let line = refusal.line();
         assert_eq!(sender.answer(line.trim_end().as_bytes()), Err(SendError::Refused(Some(refusal))));
     }

@@ -2,8 +2,8 @@
 
 use base::{Flow, UnixTime};
 use location::{
-    Answer, Aor, Authorization, Binding, MemoryLimits, MemoryStore, Reach, Register, Registrar, Registration,
-    Settings, Source, Step, targets,
+    Aor, Authorization, Binding, MemoryLimits, MemoryStore, Reach, Register, Registrar, RegistrarResponse,
+    Registration, RegistrationSettings, RegistrationStep, Source, targets,
 };
 use std::net::SocketAddr;
 
@@ -11,12 +11,12 @@ pub(crate) fn at(secs: u64) -> UnixTime {
     UnixTime::from_secs(1_700_000_000 + secs)
 }
 
-pub(crate) fn settings() -> Settings {
+pub(crate) fn settings() -> RegistrationSettings {
     let reach = Reach::Contact;
-    Settings {
+    RegistrationSettings {
         reach,
         domains: vec![(*b"example.com").into(), (*b"[2001:db8::1]").into()],
-        ..Settings::default()
+        ..RegistrationSettings::default()
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn text(call_id: &str, cseq: u32, lines: &[&str]) -> String {
     text + "\r\n"
 }
 
-pub(crate) fn read(text: &str) -> Result<Register, Answer> {
+pub(crate) fn read(text: &str) -> Result<Register, RegistrarResponse> {
     let peer = socket("198.51.100.7:40000");
     let source = Source::of(Flow::udp(0, peer), socket("203.0.113.1:5060"));
     let message = wire::scan(text.as_bytes()).expect("a message");
@@ -52,17 +52,17 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: RegistrationSettings) -> Self {
         Self { registrar: Registrar::new(settings), store: MemoryStore::new(MemoryLimits::default()) }
     }
 
     /// Processes a request with the store.
-    pub(crate) fn take(&mut self, secs: u64, register: Register) -> Answer {
+    pub(crate) fn take(&mut self, secs: u64, register: Register) -> RegistrarResponse {
         let (mut registration, mut next) = Registration::begin(register);
         loop {
             match next {
-                Step::Done(answer) => return answer,
-                Step::Ask(ask) => {
+                RegistrationStep::Done(answer) => return answer,
+                RegistrationStep::Ask(ask) => {
                     let reply = ask.put_to(&mut self.store, at(secs));
                     next = registration.reply(at(secs), &self.registrar, reply);
                 }
@@ -70,14 +70,20 @@ impl Bed {
         }
     }
 
-    pub(crate) fn receive(&mut self, secs: u64, text: &str) -> Answer {
+    pub(crate) fn receive(&mut self, secs: u64, text: &str) -> RegistrarResponse {
         match read(text) {
             Ok(register) => self.take(secs, register),
             Err(answer) => answer,
         }
     }
 
-    pub(crate) fn register(&mut self, secs: u64, call_id: &str, cseq: u32, lines: &[&str]) -> Answer {
+    pub(crate) fn register(
+        &mut self,
+        secs: u64,
+        call_id: &str,
+        cseq: u32,
+        lines: &[&str],
+    ) -> RegistrarResponse {
         self.receive(secs, &text(call_id, cseq, lines))
     }
 
@@ -100,6 +106,6 @@ pub(crate) fn string(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-pub(crate) fn values(answer: &Answer, name: &str) -> Vec<String> {
+pub(crate) fn values(answer: &RegistrarResponse, name: &str) -> Vec<String> {
     answer.values(name).map(string).collect()
 }

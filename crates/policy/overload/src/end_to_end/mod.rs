@@ -1,6 +1,6 @@
 //! Feedback along the whole path of a request, for each target (Overload paper, VII-A).
 
-use crate::{MessageClass, Mix, Scope, Verdict};
+use crate::{AdmissionVerdict, MessageClass, Mix, Scope};
 use base::{Instant, Rng};
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct DownstreamPath {
 
 /// Report of a server to its upstream neighbours about one target.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Report {
+pub struct TargetReport {
     /// Path from the reporter on.
     pub path: DownstreamPath,
     /// Acceptance probability of the path from the reporter to the target, 0 to 1.
@@ -65,7 +65,7 @@ impl<N> Default for Targets<N> {
 
 impl<N: Ord + Copy> Targets<N> {
     /// Handles a report in a response of a downstream neighbour. A report older than the last one is ignored.
-    pub fn on_report(&mut self, now: Instant, from: N, report: &Report) {
+    pub fn on_report(&mut self, now: Instant, from: N, report: &TargetReport) {
         match self.known.get(&report.path).and_then(|known| known.get(&from)) {
             Some(known) if known.until > now && known.sequence >= report.sequence => return,
             Some(_) => {}
@@ -93,9 +93,9 @@ impl<N: Ord + Copy> Targets<N> {
     }
 
     /// Report to send upstream for a path, in a response now.
-    pub fn report(&mut self, now: Instant, path: DownstreamPath, own: f64) -> Report {
+    pub fn report(&mut self, now: Instant, path: DownstreamPath, own: f64) -> TargetReport {
         self.sequence = (self.sequence + 1).max(now.as_nanos());
-        Report { path, acceptance: self.acceptance(now, path, own), sequence: self.sequence }
+        TargetReport { path, acceptance: self.acceptance(now, path, own), sequence: self.sequence }
     }
 
     /// Decision of an ingress server on a request for a target. Inner servers accept every request that reaches them.
@@ -106,9 +106,9 @@ impl<N: Ord + Copy> Targets<N> {
         class: MessageClass,
         own: f64,
         rng: &mut Rng,
-    ) -> Verdict {
+    ) -> AdmissionVerdict {
         let acceptance = self.acceptance(now, path, own);
-        Verdict::accept_if(self.mix.draw(now, class, acceptance, rng))
+        AdmissionVerdict::accept_if(self.mix.draw(now, class, acceptance, rng))
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
             let [edge, core, ingress] = &mut servers;
             core.on_report(now, 7, &edge.report(now, path(target, 0), own));
             ingress.on_report(now, 8, &core.report(now, path(target, 1), 0.8));
-            let other = Report { path: path(target, 1), acceptance: 0.9, sequence: 1 };
+            let other = TargetReport { path: path(target, 1), acceptance: 0.9, sequence: 1 };
             ingress.on_report(now, 9, &other);
         }
         let ingress = &servers[2];
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn the_latest_report_counts_until_it_expires() {
         let mut targets = Targets::default();
-        let report = |acceptance, sequence| Report { path: path(NEAR, 0), acceptance, sequence };
+        let report = |acceptance, sequence| TargetReport { path: path(NEAR, 0), acceptance, sequence };
         let at = Instant::from_millis;
         let f = |targets: &Targets<u32>, ms| targets.acceptance(at(ms), path(NEAR, 1), 1.0);
         targets.on_report(at(0), 1, &report(0.5, 10));
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_ingress_accepts_the_fraction() {
         let mut targets = Targets::default();
-        let report = Report { path: path(NEAR, 0), acceptance: 0.25, sequence: 1 };
+        let report = TargetReport { path: path(NEAR, 0), acceptance: 0.25, sequence: 1 };
         targets.on_report(Instant::ZERO, 1, &report);
         let mut rng = Rng::from_seed(2);
         let mut accepted = |target| {

@@ -1,6 +1,6 @@
 //! State of downstream neighbours.
 
-use crate::hop::Sender;
+use crate::hop::HopSender;
 use crate::retry_after::Backoff;
 use crate::{NEIGHBOURS_MAX, OverloadSettings};
 use base::Instant;
@@ -20,7 +20,7 @@ pub(super) struct Downstream<N> {
 pub(super) struct NeighbourState {
     pub(super) backoff: Backoff,
     /// `None` until a request is sent to it under feedback.
-    pub(super) sender: Option<Sender>,
+    pub(super) sender: Option<HopSender>,
 }
 
 /// Least time between searches for removable neighbours. A search visits all neighbours, so a request must not cause it
@@ -58,7 +58,12 @@ impl<N: Ord + Copy> Downstream<N> {
     }
 
     /// Client side of feedback from this neighbour; `None` if feedback is not used or there is no room.
-    pub(super) fn sender(&mut self, now: Instant, to: N, settings: &OverloadSettings) -> Option<&mut Sender> {
+    pub(super) fn sender(
+        &mut self,
+        now: Instant,
+        to: N,
+        settings: &OverloadSettings,
+    ) -> Option<&mut HopSender> {
         if self.get(to).is_none_or(|known| known.sender.is_none()) {
             let sender = settings.sender()?;
             self.enter(now, to)?.sender = Some(sender);

@@ -3,13 +3,13 @@
 mod downstream;
 mod request;
 
-pub use request::{Notice, Rejection, RequestPath, Settled};
+pub use request::{Rejection, RequestPath, Settled, UpstreamFeedback};
 
 use crate::end_to_end::{DownstreamPath, Targets};
-use crate::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender};
+use crate::hop::{ClientLimit, Feedback, HopReceiver, HopSender, ReceiverLaw, RequestOutcome};
 use crate::local::Controller;
 use crate::signal::{Backlog, HostLoad, Utilisation};
-use crate::{FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Tier, Verdict};
+use crate::{AdmissionVerdict, FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Tier};
 use base::{Instant, Rng};
 use core::time::Duration;
 use downstream::Downstream;
@@ -19,7 +19,7 @@ use downstream::Downstream;
 ///
 /// The host owns the queue, if it has one, and writes and reads SIP. It reports to the guard, in the order of a
 /// request's path:
-/// - received messages: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with its [`Notice`];
+/// - received messages: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with its [`UpstreamFeedback`];
 /// - waiting messages: [`on_enqueue`](Self::on_enqueue) and [`on_dequeue`](Self::on_dequeue), or
 ///   [`on_waited`](Self::on_waited) if messages wait in the buffer of a socket;
 /// - work: [`on_turn`](Self::on_turn), [`on_served`](Self::on_served);
@@ -39,7 +39,7 @@ use downstream::Downstream;
 pub struct Guard<N> {
     settings: OverloadSettings,
     local: Box<dyn Controller>,
-    receiver: Option<Receiver<N>>,
+    receiver: Option<HopReceiver<N>>,
     targets: Option<Targets<N>>,
     downstream: Downstream<N>,
     backlog: Backlog,
@@ -67,7 +67,7 @@ impl<N: Ord + Copy> Guard<N> {
         let backlog = Backlog::new(workers, mean);
         Self {
             local_meter: meter(local.period()),
-            receiver_meter: meter(receiver.as_ref().map(Receiver::period)),
+            receiver_meter: meter(receiver.as_ref().map(HopReceiver::period)),
             local,
             receiver,
             targets: settings.targets(),
@@ -162,7 +162,7 @@ impl<N: Ord + Copy> Guard<N> {
         let Some(to) = way.to else { return Ok(()) };
         // Section VII-A: at the edge, the own f counts together with that of the next hop.
         let own = match self.settings.feedback {
-            FeedbackLaw::Hop(Law::Loss(_)) if class.is_new() && !way.takes_feedback => {
+            FeedbackLaw::Hop(ReceiverLaw::Loss(_)) if class.is_new() && !way.takes_feedback => {
                 self.local.acceptance(&self.load)
             }
             _ => 1.0,
@@ -171,7 +171,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// Decides by the load of this host.
-    fn judge_here(&mut self, now: Instant, class: MessageClass, way: &RequestPath<N>) -> Verdict {
+    fn judge_here(&mut self, now: Instant, class: MessageClass, way: &RequestPath<N>) -> AdmissionVerdict {
         self.load = self.load_at(now, class);
         if way.is_onward && class.tier() == Tier::First {
             self.load.wait = self.load.wait * 2 / 3;
@@ -179,11 +179,13 @@ impl<N: Ord + Copy> Guard<N> {
         match (self.settings.feedback, &mut self.targets, way) {
             // Section VII-A: a host whose upstream neighbours follow its feedback rejects only at the edge.
             (
-                FeedbackLaw::Hop(Law::Loss(_)) | FeedbackLaw::EndToEnd,
+                FeedbackLaw::Hop(ReceiverLaw::Loss(_)) | FeedbackLaw::EndToEnd,
                 _,
                 RequestPath { takes_feedback: true, .. },
             )
-            | (FeedbackLaw::Hop(Law::Loss(_)), _, RequestPath { to: Some(_), .. }) => Verdict::Accept,
+            | (FeedbackLaw::Hop(ReceiverLaw::Loss(_)), _, RequestPath { to: Some(_), .. }) => {
+                AdmissionVerdict::Accept
+            }
             (FeedbackLaw::EndToEnd, Some(targets), RequestPath { path: Some(path), .. }) => {
                 let own = self.local.acceptance(&self.load);
                 targets.judge(now, *path, class, own, &mut self.rng)
@@ -193,10 +195,10 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// Decides by the feedback of the next hop. `own`: the f of this host.
-    fn send(&mut self, now: Instant, class: MessageClass, to: N, own: f64) -> Verdict {
+    fn send(&mut self, now: Instant, class: MessageClass, to: N, own: f64) -> AdmissionVerdict {
         match self.downstream.sender(now, to, &self.settings) {
             Some(sender) => sender.judge(now, class, own, &mut self.rng),
-            None => Verdict::Accept,
+            None => AdmissionVerdict::Accept,
         }
     }
 
@@ -207,7 +209,7 @@ impl<N: Ord + Copy> Guard<N> {
         from: N,
         status: u16,
         retry_after: Option<Duration>,
-        notice: Option<&Notice>,
+        notice: Option<&UpstreamFeedback>,
     ) {
         let is_unavailable = status == 503;
         if self.is_off && !is_unavailable {
@@ -223,17 +225,17 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// Like [`on_response`](Self::on_response), for a host that handles pauses itself.
-    pub fn on_answer(&mut self, now: Instant, from: N, notice: Option<&Notice>) {
+    pub fn on_answer(&mut self, now: Instant, from: N, notice: Option<&UpstreamFeedback>) {
         if let Some(sender) = self.downstream.get_mut(from).and_then(|known| known.sender.as_mut()) {
             sender.on_response();
         }
         match notice {
-            Some(Notice::Hop(feedback)) => {
+            Some(UpstreamFeedback::Hop(feedback)) => {
                 if let Some(sender) = self.downstream.sender(now, from, &self.settings) {
                     sender.on_feedback(now, feedback, &mut self.rng);
                 }
             }
-            Some(Notice::Target(report)) => {
+            Some(UpstreamFeedback::Target(report)) => {
                 if let Some(targets) = &mut self.targets {
                     targets.on_report(now, from, report);
                 }
@@ -312,7 +314,7 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// Limit that a neighbour has set, if it is in force, and whether the neighbour counts as silent.
-    pub fn limit_of(&self, now: Instant, to: N) -> (Option<Limit>, bool) {
+    pub fn limit_of(&self, now: Instant, to: N) -> (Option<ClientLimit>, bool) {
         let sender = self.downstream.get(to).and_then(|known| known.sender.as_ref());
         sender.map_or((None, false), |sender| (sender.limit(now), sender.is_silent()))
     }
@@ -380,18 +382,18 @@ impl<N: Ord + Copy> Guard<N> {
 
     /// Hop-by-hop feedback of this host; `None` if it gives none.
     pub fn feedback(&self) -> Option<Feedback> {
-        self.receiver.as_ref().map(Receiver::feedback)
+        self.receiver.as_ref().map(HopReceiver::feedback)
     }
 
     /// Feedback for a response to an upstream neighbour. `path`: path of the request, if it is part of end-to-end
     /// feedback.
-    pub fn notice(&mut self, now: Instant, path: Option<DownstreamPath>) -> Option<Notice> {
+    pub fn notice(&mut self, now: Instant, path: Option<DownstreamPath>) -> Option<UpstreamFeedback> {
         if let Some(receiver) = &self.receiver {
-            return Some(Notice::Hop(receiver.feedback()));
+            return Some(UpstreamFeedback::Hop(receiver.feedback()));
         }
         let own = self.acceptance(now);
         let (targets, path) = self.targets.as_mut().zip(path)?;
-        Some(Notice::Target(targets.report(now, path, own)))
+        Some(UpstreamFeedback::Target(targets.report(now, path, own)))
     }
 
     /// Share of new requests that the local law accepts now, 0 to 1.
@@ -431,6 +433,6 @@ impl<N: Ord + Copy> Guard<N> {
     /// Accepted new requests for a downstream neighbour that are neither lost nor settled.
     pub fn under_way_to(&self, to: N) -> u32 {
         let sender = self.downstream.get(to).and_then(|known| known.sender.as_ref());
-        sender.map_or(0, Sender::under_way)
+        sender.map_or(0, HopSender::under_way)
     }
 }

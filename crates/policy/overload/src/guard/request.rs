@@ -1,7 +1,7 @@
 //! Input and output of a guard: paths of requests, rejections, results and feedback.
 
-use crate::Verdict;
-use crate::end_to_end::{DownstreamPath, Report};
+use crate::AdmissionVerdict;
+use crate::end_to_end::{DownstreamPath, TargetReport};
 use crate::hop::{Feedback, RequestOutcome};
 
 /// Path of a request through this host.
@@ -33,10 +33,10 @@ impl Rejection {
     /// The only next hop has asked for a pause, so there is no destination (Overload paper, V-C).
     pub const NO_NEXT_HOP: Self = Self { status: 500, retry_after: 0 };
 
-    pub(super) fn of(verdict: Verdict) -> Result<(), Self> {
+    pub(super) fn of(verdict: AdmissionVerdict) -> Result<(), Self> {
         match verdict {
-            Verdict::Accept => Ok(()),
-            Verdict::Reject { retry_after } => {
+            AdmissionVerdict::Accept => Ok(()),
+            AdmissionVerdict::Reject { retry_after } => {
                 let seconds = retry_after.map_or(0, |pause| pause.as_secs());
                 Err(Self { status: 503, retry_after: seconds.try_into().unwrap_or(u16::MAX) })
             }
@@ -59,9 +59,9 @@ pub struct Settled<N> {
 
 /// Feedback in a response to an upstream neighbour.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Notice {
+pub enum UpstreamFeedback {
     /// Hop-by-hop feedback of this host.
     Hop(Feedback),
     /// Report about the path to a target.
-    Target(Report),
+    Target(TargetReport),
 }

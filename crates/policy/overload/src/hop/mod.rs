@@ -1,7 +1,7 @@
 //! Feedback between neighbours (RFC 6357, 7339, 7415; Overload paper, VII): an overloaded server tells its upstream
 //! neighbours how much to send. They reject the rest before it costs the server anything.
 //!
-//! A server has one [`Receiver`]; a client has a [`Sender`] for each downstream server.
+//! A server has one [`HopReceiver`]; a client has a [`HopSender`] for each downstream server.
 
 mod bucket;
 mod rate;
@@ -13,14 +13,14 @@ mod silence;
 mod via;
 mod window;
 
-pub use receiver::{Law, Receiver};
-pub use sender::{RequestOutcome, Sender};
+pub use receiver::{HopReceiver, ReceiverLaw};
+pub use sender::{HopSender, RequestOutcome};
 
 use core::time::Duration;
 
 /// Limit of a client's requests to a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Limit {
+pub enum ClientLimit {
     /// Fraction of requests to send, 0 to 1: f of the paper; 100 less `oc` with `oc-algo=loss`.
     Loss(f64),
     /// Requests per second, at least 0: `oc` with `oc-algo=rate`.
@@ -33,7 +33,7 @@ pub enum Limit {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Feedback {
     /// The limit; `None` ends the control, with `oc-validity` 0 (RFC 7339 §5.7).
-    pub limit: Option<Limit>,
+    pub limit: Option<ClientLimit>,
     /// Lifetime of the limit unless renewed: `oc-validity`.
     pub validity: Duration,
     /// Increases with each value: `oc-seq`, in units of its fifth decimal, which is 10 microseconds if it is a time.

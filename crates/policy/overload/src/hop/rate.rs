@@ -1,7 +1,7 @@
 //! Receiver's law for rate-based feedback (RFC 7415 §3.4 leaves it open).
 
 use super::share::fair_share;
-use super::{Limit, receiver::Period};
+use super::{ClientLimit, receiver::Period};
 use core::time::Duration;
 
 /// Interval at which the rate is computed.
@@ -72,7 +72,7 @@ impl Rate {
         self.share = Some(fair_share(rate, self.share, period.neighbours.values().map(|from| from.rate)));
     }
 
-    pub(super) fn limit(&self) -> Option<Limit> {
-        self.share.map(Limit::Rate)
+    pub(super) fn limit(&self) -> Option<ClientLimit> {
+        self.share.map(ClientLimit::Rate)
     }
 }

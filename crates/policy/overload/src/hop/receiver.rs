@@ -2,7 +2,7 @@
 
 use super::rate::{self, Rate};
 use super::window::Window;
-use super::{Feedback, Limit};
+use super::{ClientLimit, Feedback};
 use crate::local::occupancy::{self, Acceptance};
 use crate::signal::HostLoad;
 use crate::{MessageClass, NEIGHBOURS_MAX, Scope};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Law for the limits of upstream neighbours.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Law {
+pub enum ReceiverLaw {
     /// Acceptance probability from the occupancy algorithm, the same for all neighbours (Overload paper, VII-A).
     Loss(occupancy::OccupancySettings),
     /// A rate for each neighbour.
@@ -27,7 +27,7 @@ pub enum Law {
 /// [`on_confirmed`](Self::on_confirmed)), and the load at each [`period`](Self::period) to
 /// [`on_period`](Self::on_period). It puts [`feedback`](Self::feedback) into its responses.
 #[derive(Clone, Debug)]
-pub struct Receiver<N> {
+pub struct HopReceiver<N> {
     scope: Scope,
     validity: Duration,
     period: Duration,
@@ -77,13 +77,13 @@ const VALIDITY_MIN: Duration = Duration::from_secs(2);
 /// Unit of `oc-seq` (its fifth decimal) in nanoseconds.
 const SEQUENCE_UNIT: u64 = 10_000;
 
-impl<N: Ord + Copy> Receiver<N> {
+impl<N: Ord + Copy> HopReceiver<N> {
     /// Creates a receiver without a limit. `scope` defines what limits count; a window always counts new requests.
-    pub fn new(law: Law, scope: Scope) -> Self {
+    pub fn new(law: ReceiverLaw, scope: Scope) -> Self {
         let (period, law) = match law {
-            Law::Loss(settings) => (settings.period, State::Loss(Acceptance::new(settings))),
-            Law::Rate => (rate::PERIOD, State::Rate(Rate::default())),
-            Law::Window => (rate::PERIOD, State::Window(Window::default())),
+            ReceiverLaw::Loss(settings) => (settings.period, State::Loss(Acceptance::new(settings))),
+            ReceiverLaw::Rate => (rate::PERIOD, State::Rate(Rate::default())),
+            ReceiverLaw::Window => (rate::PERIOD, State::Window(Window::default())),
         };
         Self {
             scope,
@@ -174,7 +174,7 @@ impl<N: Ord + Copy> Receiver<N> {
     pub fn feedback(&self) -> Feedback {
         let limit = match &self.law {
             // f = 1 requires no reduction.
-            State::Loss(Acceptance { value, .. }) => (*value < 1.0).then_some(Limit::Loss(*value)),
+            State::Loss(Acceptance { value, .. }) => (*value < 1.0).then_some(ClientLimit::Loss(*value)),
             State::Rate(rate) => rate.limit(),
             State::Window(window) => window.limit(),
         };

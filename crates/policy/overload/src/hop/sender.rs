@@ -3,8 +3,8 @@
 use super::bucket::Bucket;
 use super::refusals::Refusals;
 use super::silence::Silence;
-use super::{Feedback, Limit};
-use crate::{MessageClass, Mix, Scope, Tier, Verdict};
+use super::{ClientLimit, Feedback};
+use crate::{AdmissionVerdict, MessageClass, Mix, Scope, Tier};
 use base::{Instant, Rng};
 
 /// Client side of hop-by-hop feedback, one for each downstream neighbour.
@@ -13,7 +13,7 @@ use base::{Instant, Rng};
 /// ([`on_settled`](Self::on_settled)). It also reports each response of the neighbour
 /// ([`on_response`](Self::on_response)) and its feedback ([`on_feedback`](Self::on_feedback)).
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub struct HopSender {
     scope: Scope,
     mix: Mix,
     in_force: Option<InForce>,
@@ -74,7 +74,7 @@ struct Grown {
 /// 7339 §4.4, overflow).
 const TARDY: u64 = 32 * 100_000;
 
-impl Sender {
+impl HopSender {
     /// Creates a sender without feedback: everything is sent (RFC 7339 §5). `scope`: requests that a fraction or a rate
     /// counts; the same at both ends.
     pub fn new(scope: Scope) -> Self {
@@ -100,16 +100,16 @@ impl Sender {
         let before = self.in_force.take().map(|stored| stored.throttle);
         let throttle = match (feedback.limit, before) {
             (None, _) => Throttle::Open,
-            (Some(Limit::Loss(acceptance)), _) => Throttle::Loss(acceptance.clamp(0.0, 1.0)),
-            (Some(Limit::Rate(rate)), Some(Throttle::Rate(mut bucket))) => {
+            (Some(ClientLimit::Loss(acceptance)), _) => Throttle::Loss(acceptance.clamp(0.0, 1.0)),
+            (Some(ClientLimit::Rate(rate)), Some(Throttle::Rate(mut bucket))) => {
                 bucket.set_rate(now, rate);
                 Throttle::Rate(bucket)
             }
-            (Some(Limit::Rate(rate)), _) => Throttle::Rate(Bucket::new(now, rate, rng)),
-            (Some(Limit::Window(limit)), Some(Throttle::Window(grown))) => {
+            (Some(ClientLimit::Rate(rate)), _) => Throttle::Rate(Bucket::new(now, rate, rng)),
+            (Some(ClientLimit::Window(limit)), Some(Throttle::Window(grown))) => {
                 Throttle::Window(Grown { limit, open: grown.open.min(limit) })
             }
-            (Some(Limit::Window(limit)), _) => {
+            (Some(ClientLimit::Window(limit)), _) => {
                 Throttle::Window(Grown { limit, open: f64::from(self.under_way).clamp(1.0, limit.max(1.0)) })
             }
         };
@@ -126,14 +126,14 @@ impl Sender {
 
     /// Decides whether a request goes to the neighbour. `own` is the acceptance probability of this host, 1 if it has
     /// none: at the edge the smaller of the two counts (Overload paper, VII-A). An accepted request must be sent.
-    pub fn judge(&mut self, now: Instant, class: MessageClass, own: f64, rng: &mut Rng) -> Verdict {
+    pub fn judge(&mut self, now: Instant, class: MessageClass, own: f64, rng: &mut Rng) -> AdmissionVerdict {
         self.expire(now);
         let draw = self.mix.draw(now, class, self.acceptance().min(own), rng);
         let passes = draw && self.throttle(now, class, rng);
         // Checked last, since a request admitted to a silent neighbour is its probe.
         let passes = passes && (class.tier() == Tier::Never || self.silence.admit(now));
         self.under_way += u32::from(passes && class.is_new());
-        Verdict::accept_if(passes)
+        AdmissionVerdict::accept_if(passes)
     }
 
     fn throttle(&mut self, now: Instant, class: MessageClass, rng: &mut Rng) -> bool {
@@ -183,13 +183,13 @@ impl Sender {
     }
 
     /// Limit set by the neighbour; `None` if there is none in force.
-    pub fn limit(&self, now: Instant) -> Option<Limit> {
+    pub fn limit(&self, now: Instant) -> Option<ClientLimit> {
         let stored = self.in_force.as_ref().filter(|stored| now < stored.until)?;
         match &stored.throttle {
             Throttle::Open => None,
-            Throttle::Loss(acceptance) => Some(Limit::Loss(*acceptance)),
-            Throttle::Rate(bucket) => Some(Limit::Rate(bucket.rate())),
-            Throttle::Window(grown) => Some(Limit::Window(grown.limit)),
+            Throttle::Loss(acceptance) => Some(ClientLimit::Loss(*acceptance)),
+            Throttle::Rate(bucket) => Some(ClientLimit::Rate(bucket.rate())),
+            Throttle::Window(grown) => Some(ClientLimit::Window(grown.limit)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Feedback in the form of Via parameters (RFC 7339 §4, RFC 7415 §3.2).
 
-use super::{Feedback, Limit};
+use super::{ClientLimit, Feedback};
 use core::time::Duration;
 use wire::{OverloadAlgorithm, OverloadFeedback};
 
@@ -11,8 +11,8 @@ impl Feedback {
     /// Converts the parameters of a Via. `sequence` is used if the Via has no `oc-seq`.
     pub fn of_via(read: &OverloadFeedback, sequence: u64) -> Self {
         let limit = match read.algorithm {
-            OverloadAlgorithm::Loss => Limit::Loss(1.0 - f64::from(read.value.min(100)) / 100.0),
-            OverloadAlgorithm::Rate => Limit::Rate(f64::from(read.value)),
+            OverloadAlgorithm::Loss => ClientLimit::Loss(1.0 - f64::from(read.value.min(100)) / 100.0),
+            OverloadAlgorithm::Rate => ClientLimit::Rate(f64::from(read.value)),
         };
         let validity = Duration::from_millis(read.validity.into()).min(VALIDITY_MAX);
         Self {
@@ -29,10 +29,10 @@ impl Feedback {
     pub fn to_via(&self, algorithm: OverloadAlgorithm) -> Option<OverloadFeedback> {
         let value = match (self.limit, algorithm) {
             (None, _) => 0,
-            (Some(Limit::Loss(acceptance)), OverloadAlgorithm::Loss) => {
+            (Some(ClientLimit::Loss(acceptance)), OverloadAlgorithm::Loss) => {
                 ((1.0 - acceptance.clamp(0.0, 1.0)) * 100.0).round() as u32
             }
-            (Some(Limit::Rate(rate)), OverloadAlgorithm::Rate) => (rate as u32).max(1),
+            (Some(ClientLimit::Rate(rate)), OverloadAlgorithm::Rate) => (rate as u32).max(1),
             (Some(_), _) => return None,
         };
         let validity = if self.limit.is_some() { self.validity } else { Duration::ZERO };
@@ -63,10 +63,11 @@ mod tests {
             let read = OverloadFeedback { algorithm: RATE, value, validity, sequence: None };
             Feedback::of_via(&read, 9)
         };
-        assert_eq!(of(0, 500).limit, Some(Limit::Rate(0.0)));
+        assert_eq!(of(0, 500).limit, Some(ClientLimit::Rate(0.0)));
         assert_eq!((of(0, 0).limit, of(0, 0).sequence), (None, 9));
         assert_eq!(of(5, u32::MAX).validity, VALIDITY_MAX);
-        let tell = |rate| Feedback { limit: Some(Limit::Rate(rate)), validity: VALIDITY_MAX, sequence: 1 };
+        let tell =
+            |rate| Feedback { limit: Some(ClientLimit::Rate(rate)), validity: VALIDITY_MAX, sequence: 1 };
         let told = |rate| tell(rate).to_via(RATE).map(|told| told.value);
         assert_eq!([0.2, 1.9, 150.0].map(told), [Some(1), Some(1), Some(150)]);
         assert_eq!(tell(5.0).to_via(LOSS), None);
@@ -77,8 +78,8 @@ mod tests {
         fn what_is_told_is_heard(percent in 0_u32..=100, rate in 1_u32..1_000_000, ms in 1_u64..60_000, sequence: u64) {
             let validity = Duration::from_millis(ms);
             for (limit, algorithm) in [
-                (Limit::Loss(1.0 - f64::from(percent) / 100.0), LOSS),
-                (Limit::Rate(f64::from(rate)), RATE),
+                (ClientLimit::Loss(1.0 - f64::from(percent) / 100.0), LOSS),
+                (ClientLimit::Rate(f64::from(rate)), RATE),
             ] {
                 let told = Feedback { limit: Some(limit), validity, sequence };
                 let heard = Feedback::of_via(&told.to_via(algorithm).expect("it has a name"), 0);

@@ -1,6 +1,6 @@
 //! Receiver's law for window-based feedback (RFC 6357 §9.3 leaves it open).
 
-use super::Limit;
+use super::ClientLimit;
 use super::rate::{Activity, TARGET};
 use super::receiver::Period;
 use super::share::fair_share;
@@ -44,7 +44,7 @@ impl Window {
         self.share = Some(fair_share(window, self.share, demands).max(1.0));
     }
 
-    pub(super) fn limit(&self) -> Option<Limit> {
-        self.share.map(Limit::Window)
+    pub(super) fn limit(&self) -> Option<ClientLimit> {
+        self.share.map(ClientLimit::Window)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Controller;
 use crate::signal::HostLoad;
-use crate::{MessageClass, Tier, Verdict};
+use crate::{AdmissionVerdict, MessageClass, Tier};
 use base::{Instant, Rng};
 
 /// Watermarks, in waiting messages.
@@ -68,8 +68,8 @@ impl Controller for BangBang {
         "bang-bang"
     }
 
-    fn judge(&mut self, _: Instant, class: MessageClass, _: &HostLoad, _: &mut Rng) -> Verdict {
-        Verdict::accept_if(!self.0.rejects(class))
+    fn judge(&mut self, _: Instant, class: MessageClass, _: &HostLoad, _: &mut Rng) -> AdmissionVerdict {
+        AdmissionVerdict::accept_if(!self.0.rejects(class))
     }
 
     fn on_queue(&mut self, queue: usize) {

@@ -2,7 +2,7 @@
 
 use super::Controller;
 use crate::signal::HostLoad;
-use crate::{MessageClass, T1, Tier, Verdict};
+use crate::{AdmissionVerdict, MessageClass, T1, Tier};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
@@ -51,9 +51,9 @@ impl Controller for Delay {
         "delay"
     }
 
-    fn judge(&mut self, _: Instant, class: MessageClass, load: &HostLoad, rng: &mut Rng) -> Verdict {
+    fn judge(&mut self, _: Instant, class: MessageClass, load: &HostLoad, rng: &mut Rng) -> AdmissionVerdict {
         let draw = rng.random::<f64>();
-        Verdict::accept_if(match class.tier() {
+        AdmissionVerdict::accept_if(match class.tier() {
             Tier::First => draw < self.probability(load.wait, 1),
             Tier::Later => draw < self.probability(load.wait, 2),
             Tier::Last | Tier::Never => true,

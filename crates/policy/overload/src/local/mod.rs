@@ -12,7 +12,7 @@ pub use none::None;
 pub use occupancy::Occupancy;
 
 use crate::signal::HostLoad;
-use crate::{MessageClass, Verdict};
+use crate::{AdmissionVerdict, MessageClass};
 use base::{Instant, Rng};
 use core::fmt::Debug;
 use core::time::Duration;
@@ -23,7 +23,13 @@ pub trait Controller: Debug + Send {
     fn name(&self) -> &'static str;
 
     /// Decides whether a request is accepted. Only new requests ([`MessageClass::is_new`]) are ever rejected.
-    fn judge(&mut self, now: Instant, class: MessageClass, load: &HostLoad, rng: &mut Rng) -> Verdict;
+    fn judge(
+        &mut self,
+        now: Instant,
+        class: MessageClass,
+        load: &HostLoad,
+        rng: &mut Rng,
+    ) -> AdmissionVerdict;
 
     /// Reports that a message joined or left the queue, which now holds `queue` external messages.
     fn on_queue(&mut self, _queue: usize) {}

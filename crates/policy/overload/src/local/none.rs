@@ -2,7 +2,7 @@
 
 use super::Controller;
 use crate::signal::HostLoad;
-use crate::{MessageClass, Verdict};
+use crate::{AdmissionVerdict, MessageClass};
 use base::{Instant, Rng};
 
 /// No control: every request is accepted, and lost if the buffer is full (Overload paper, VI-C, case 1).
@@ -14,7 +14,7 @@ impl Controller for None {
         "none"
     }
 
-    fn judge(&mut self, _: Instant, _: MessageClass, _: &HostLoad, _: &mut Rng) -> Verdict {
-        Verdict::Accept
+    fn judge(&mut self, _: Instant, _: MessageClass, _: &HostLoad, _: &mut Rng) -> AdmissionVerdict {
+        AdmissionVerdict::Accept
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Controller;
 use crate::signal::HostLoad;
-use crate::{MessageClass, Mix, Scope, Verdict};
+use crate::{AdmissionVerdict, MessageClass, Mix, Scope};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -90,8 +90,8 @@ impl Controller for Occupancy {
         "occupancy"
     }
 
-    fn judge(&mut self, now: Instant, class: MessageClass, _: &HostLoad, rng: &mut Rng) -> Verdict {
-        Verdict::accept_if(self.mix.draw(now, class, self.acceptance.value, rng))
+    fn judge(&mut self, now: Instant, class: MessageClass, _: &HostLoad, rng: &mut Rng) -> AdmissionVerdict {
+        AdmissionVerdict::accept_if(self.mix.draw(now, class, self.acceptance.value, rng))
     }
 
     fn on_period(&mut self, load: &HostLoad) {

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 /// Kinds of requests. Response times are compared only within a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Work {
+pub enum RequestKind {
     /// INVITE, until its first response. A server with a transaction sends 100 at once (RFC 3261 §17.2.1).
     Invite,
     /// REGISTER.
@@ -20,7 +20,7 @@ pub enum Work {
 
 const KINDS: usize = 4;
 /// Kinds of new requests.
-const NEW: [Work; 3] = [Work::Invite, Work::Register, Work::Other];
+const NEW: [RequestKind; 3] = [RequestKind::Invite, RequestKind::Register, RequestKind::Other];
 
 /// Tolerated wait while the limit holds, in seconds: T1/8.
 const TARGET: f64 = T1.as_millis() as f64 / 8_000.0;
@@ -218,12 +218,12 @@ impl Meter {
         self.peak = self.peak.max(open);
     }
 
-    pub(super) fn answer(&mut self, work: Work, took: Duration) {
+    pub(super) fn answer(&mut self, work: RequestKind, took: Duration) {
         self.kinds[work as usize].answer(took.as_secs_f64().max(1e-6));
     }
 
     /// Checks a response to a request sent at `sent` for a loss of the first copy, under whatever limit it was sent.
-    pub(super) fn note_loss(&mut self, now: Instant, work: Work, sent: Instant) {
+    pub(super) fn note_loss(&mut self, now: Instant, work: RequestKind, sent: Instant) {
         self.losses.answer(now, work, sent);
     }
 

@@ -1,7 +1,7 @@
 //! Limit of one server: its start, its changes and its end.
 
 use super::MemberLaw;
-use super::batch::{Meter, Work};
+use super::batch::{Meter, RequestKind};
 use super::open::Open;
 use super::pace::Pace;
 use base::Instant;
@@ -177,7 +177,7 @@ impl MemberLimit {
 
     /// Counts the first response to a new request sent at `sent`. `works`: the response shows a working server, and
     /// does not reject the call.
-    pub fn answered(&mut self, now: Instant, work: Work, sent: Instant, works: bool) {
+    pub fn answered(&mut self, now: Instant, work: RequestKind, sent: Instant, works: bool) {
         self.open.answer(sent);
         self.pace.answer();
         self.pace.note_open(now, self.open.count(now));
@@ -188,7 +188,7 @@ impl MemberLimit {
     }
 
     /// Counts a response to a request within a dialog sent at `sent`.
-    pub fn noted(&mut self, now: Instant, work: Work, sent: Instant) {
+    pub fn noted(&mut self, now: Instant, work: RequestKind, sent: Instant) {
         self.note(now, work, sent);
         self.look(now);
     }
@@ -219,7 +219,7 @@ impl MemberLimit {
         (self.open, self.pace) = (Open::default(), Pace::default());
     }
 
-    fn note(&mut self, now: Instant, work: Work, sent: Instant) {
+    fn note(&mut self, now: Instant, work: RequestKind, sent: Instant) {
         self.meter.note_loss(now, work, sent);
         if sent >= self.judged_from {
             self.meter.answer(work, now.saturating_since(sent));

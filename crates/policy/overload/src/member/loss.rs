@@ -4,7 +4,7 @@
 //! A lost request is retransmitted after T1 (RFC 3261 §17.1.2.2), so its response takes longer. A server answers BYE,
 //! REGISTER and others at once, without a person, so their times show losses. Times of INVITE do not.
 
-use super::batch::Work;
+use super::batch::RequestKind;
 use crate::T1;
 use base::Instant;
 use core::time::Duration;
@@ -44,8 +44,8 @@ impl Losses {
     }
 
     /// Counts a response to a request of this kind that was first sent at `sent`.
-    pub(super) fn answer(&mut self, now: Instant, work: Work, sent: Instant) {
-        if work == Work::Invite || sent < self.since {
+    pub(super) fn answer(&mut self, now: Instant, work: RequestKind, sent: Instant) {
+        if work == RequestKind::Invite || sent < self.since {
             return;
         }
         self.answers += 1;
@@ -80,7 +80,7 @@ mod tests {
 
     /// Sends a hundred requests of this kind a second for ten seconds, one in `one_in` of them lost at first; returns
     /// the patience.
-    fn patience(losses: &mut Losses, from_s: u64, work: Work, one_in: u64) -> f64 {
+    fn patience(losses: &mut Losses, from_s: u64, work: RequestKind, one_in: u64) -> f64 {
         for n in 0..1_000 {
             let sent = Instant::from_millis(from_s * 1_000 + n * 10);
             let took = if n % one_in == 0 { T1 } else { Duration::from_millis(2) };
@@ -94,15 +94,15 @@ mod tests {
     #[test]
     fn a_server_that_loses_requests_is_waited_for_less_and_for_longer_again_after_a_minute() {
         let mut losses = Losses::new();
-        assert!((patience(&mut losses, 1, Work::Bye, 8) - LEAST).abs() < 1e-9);
-        assert!((patience(&mut losses, 11, Work::Bye, u64::MAX) - LEAST).abs() < 1e-9);
-        assert!((patience(&mut losses, 71, Work::Bye, u64::MAX) - 2.0 * LEAST).abs() < 1e-9);
+        assert!((patience(&mut losses, 1, RequestKind::Bye, 8) - LEAST).abs() < 1e-9);
+        assert!((patience(&mut losses, 11, RequestKind::Bye, u64::MAX) - LEAST).abs() < 1e-9);
+        assert!((patience(&mut losses, 71, RequestKind::Bye, u64::MAX) - 2.0 * LEAST).abs() < 1e-9);
     }
 
     #[test]
     fn a_network_that_loses_little_and_telephones_that_ring_long_are_no_loss_of_the_server() {
         let mut losses = Losses::new();
-        assert!(patience(&mut losses, 1, Work::Bye, 40) >= 1.0);
-        assert!(patience(&mut losses, 11, Work::Invite, 2) >= 1.0);
+        assert!(patience(&mut losses, 1, RequestKind::Bye, 40) >= 1.0);
+        assert!(patience(&mut losses, 11, RequestKind::Invite, 2) >= 1.0);
     }
 }

@@ -24,7 +24,7 @@ mod pace;
 mod rate_cap;
 mod vegas;
 
-pub use batch::Work;
+pub use batch::RequestKind;
 pub use limit::MemberLimit;
 pub use rate_cap::RateCap;
 

@@ -5,12 +5,12 @@ mod random;
 use base::{Instant, Rng};
 use core::time::Duration;
 use overload::end_to_end::{DownstreamPath, TargetServer};
-use overload::hop::{self, Law, Limit, RequestOutcome};
+use overload::hop::{self, ClientLimit, ReceiverLaw, RequestOutcome};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after::{self, During};
 use overload::{
-    FeedbackLaw, Guard, LocalLaw, MessageClass, NEIGHBOURS_MAX, Notice, OverloadSettings, RejectAt,
-    Rejection, RequestPath, Scope, Settled, Tier,
+    FeedbackLaw, Guard, LocalLaw, MessageClass, NEIGHBOURS_MAX, OverloadSettings, RejectAt, Rejection,
+    RequestPath, Scope, Settled, Tier, UpstreamFeedback,
 };
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -35,9 +35,9 @@ fn from_agents(to: u32) -> RequestPath<u32> {
     RequestPath { from: None, takes_feedback: false, to: Some(to), path: None, is_onward: false }
 }
 
-fn hop(limit: Option<Limit>, sequence: u64) -> Notice {
+fn hop(limit: Option<ClientLimit>, sequence: u64) -> UpstreamFeedback {
     let validity = limit.map_or(Duration::ZERO, |_| SECOND);
-    Notice::Hop(hop::Feedback { limit, validity, sequence })
+    UpstreamFeedback::Hop(hop::Feedback { limit, validity, sequence })
 }
 
 /// Number of accepted requests among 1000 new ones at one moment; each is answered at once.
@@ -55,14 +55,14 @@ fn taken(guard: &mut Guard<u32>, now: Instant, way: &RequestPath<u32>) -> usize 
 }
 
 fn rate() -> OverloadSettings {
-    OverloadSettings { feedback: FeedbackLaw::Hop(Law::Rate), ..OverloadSettings::default() }
+    OverloadSettings { feedback: FeedbackLaw::Hop(ReceiverLaw::Rate), ..OverloadSettings::default() }
 }
 
 fn loss() -> OverloadSettings {
     let law = occupancy::OccupancySettings::default();
     OverloadSettings {
         local: LocalLaw::Occupancy(law),
-        feedback: FeedbackLaw::Hop(Law::Loss(law)),
+        feedback: FeedbackLaw::Hop(ReceiverLaw::Loss(law)),
         ..OverloadSettings::default()
     }
 }
@@ -142,8 +142,8 @@ fn who_decides_late_takes_a_request_in_and_refuses_it_when_its_turn_comes() {
 #[test]
 fn each_downstream_neighbour_has_what_it_asks_for() {
     let mut guard = guard(rate());
-    guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.3)), 1)));
-    guard.on_response(at(0), 8, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
+    guard.on_response(at(0), 7, 180, None, Some(&hop(Some(ClientLimit::Loss(0.3)), 1)));
+    guard.on_response(at(0), 8, 180, None, Some(&hop(Some(ClientLimit::Loss(0.0)), 1)));
     // To a neighbour without feedback, and to user agents.
     let to_agents = RequestPath { to: None, ..way(1, 0) };
     assert_eq!([way(1, 9), to_agents].map(|way| taken(&mut guard, at(0), &way)), [1_000; 2]);
@@ -158,7 +158,7 @@ fn feedback_that_was_not_asked_for_changes_nothing() {
         local: LocalLaw::Delay(delay::DelaySettings::default()),
         ..OverloadSettings::default()
     });
-    guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
+    guard.on_response(at(0), 7, 180, None, Some(&hop(Some(ClientLimit::Loss(0.0)), 1)));
     assert_eq!(taken(&mut guard, at(0), &way(1, 7)), 1_000);
     assert!(!guard.gives_notice() && guard.notice(at(0), None).is_none());
 }
@@ -187,7 +187,7 @@ fn at_the_edge_the_own_fraction_counts_with_that_of_the_next_hop() {
     guard.tick(at(2_000), SECOND * 2);
     assert!((guard.acceptance(at(0)) - 0.81).abs() < 1e-9);
     let mut tell = |limit: f64, sequence| {
-        guard.on_response(at(2_000), 7, 180, None, Some(&hop(Some(Limit::Loss(limit)), sequence)));
+        guard.on_response(at(2_000), 7, 180, None, Some(&hop(Some(ClientLimit::Loss(limit)), sequence)));
         let to_agents = RequestPath { to: None, ..from_agents(0) };
         [way(1, 7), from_agents(7), to_agents].map(|way| taken(&mut guard, at(2_000), &way))
     };
@@ -212,7 +212,7 @@ fn the_own_fraction_is_that_of_the_load_now() {
 fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
     let mut guard = guard(loss());
     let told = |guard: &mut Guard<u32>| match guard.notice(at(9_000), None) {
-        Some(Notice::Hop(feedback)) => feedback.limit,
+        Some(UpstreamFeedback::Hop(feedback)) => feedback.limit,
         other => panic!("{other:?}"),
     };
     assert!(guard.gives_notice());
@@ -221,10 +221,10 @@ fn neighbours_are_told_the_limit_of_the_last_period_and_that_it_is_over() {
     guard.tick(at(999), SECOND);
     assert_eq!(told(&mut guard), None, "no period is over yet");
     guard.tick(at(1_000), SECOND);
-    assert_eq!(told(&mut guard), Some(Limit::Loss(0.9)));
+    assert_eq!(told(&mut guard), Some(ClientLimit::Loss(0.9)));
     // The host was suspended: one period of four seconds.
     guard.tick(at(5_000), SECOND * 5);
-    assert_eq!((told(&mut guard), guard.deadline()), (Some(Limit::Loss(0.9 * 0.9)), Some(at(6_000))));
+    assert_eq!((told(&mut guard), guard.deadline()), (Some(ClientLimit::Loss(0.9 * 0.9)), Some(at(6_000))));
     guard.tick(at(6_000), SECOND * 5);
     assert_eq!(told(&mut guard), None);
 }
@@ -239,7 +239,7 @@ fn two_periods_of_unlike_length_have_each_its_own_busy_time() {
         deadlines.push(now.as_nanos() / 1_000_000);
         guard.tick(now, now.saturating_since(at(500)));
         let limit = guard.notice(now, None);
-        let is_limited = matches!(limit, Some(Notice::Hop(hop::Feedback { limit: Some(_), .. })));
+        let is_limited = matches!(limit, Some(UpstreamFeedback::Hop(hop::Feedback { limit: Some(_), .. })));
         assert_eq!(is_limited, now > at(500), "{now}");
     }
     assert_eq!(deadlines, [100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
@@ -267,7 +267,7 @@ fn what_waits_in_a_socket_counts_like_what_waits_in_a_queue() {
     let limited = |guard: &mut Guard<u32>, millis| {
         guard.tick(at(millis), Duration::ZERO);
         let notice = guard.notice(at(millis), None);
-        matches!(notice, Some(Notice::Hop(hop::Feedback { limit: Some(_), .. })))
+        matches!(notice, Some(UpstreamFeedback::Hop(hop::Feedback { limit: Some(_), .. })))
     };
     guard.on_waited(at(100), MILLI * 20);
     assert!(!limited(&mut guard, 100));
@@ -295,7 +295,7 @@ fn a_triage_queue_counts_only_what_is_served_before() {
 fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
     let passes = |scope, class| {
         let mut guard = guard(OverloadSettings { scope, ..rate() });
-        guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Rate(0.0)), 1)));
+        guard.on_response(at(0), 7, 180, None, Some(&hop(Some(ClientLimit::Rate(0.0)), 1)));
         guard.on_request(at(0), class, &way(1, 7)).is_ok()
     };
     assert!(
@@ -340,7 +340,7 @@ fn a_host_that_died_knows_nothing_and_its_periods_go_on() {
     guard.on_request(at(0), MessageClass::NewInvite, &way(1, 7)).unwrap();
     guard.on_enqueue(at(0), MessageClass::NewInvite, 1);
     guard.on_waited(at(0), SECOND * 100);
-    guard.on_response(at(0), 7, 503, Some(SECOND * 100), Some(&hop(Some(Limit::Rate(0.0)), 1)));
+    guard.on_response(at(0), 7, 503, Some(SECOND * 100), Some(&hop(Some(ClientLimit::Rate(0.0)), 1)));
     guard.tick(at(1_050), SECOND);
     assert!(guard.acceptance(at(0)) < 1.0);
     guard.forget();
@@ -348,7 +348,10 @@ fn a_host_that_died_knows_nothing_and_its_periods_go_on() {
     assert_eq!((guard.acceptance(at(0)), guard.deadline()), (1.0, Some(at(1_150))));
     assert_eq!(taken(&mut guard, at(1_051), &way(1, 7)), 1_000);
     guard.tick(at(1_150), SECOND);
-    assert!(matches!(guard.notice(at(1_150), None), Some(Notice::Hop(hop::Feedback { limit: None, .. }))));
+    assert!(matches!(
+        guard.notice(at(1_150), None),
+        Some(UpstreamFeedback::Hop(hop::Feedback { limit: None, .. }))
+    ));
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::end_to_end::{DownstreamPath, Report, TargetServer};
-use overload::hop::{self, Law, Limit, RequestOutcome};
+use overload::end_to_end::{DownstreamPath, TargetReport, TargetServer};
+use overload::hop::{self, ClientLimit, ReceiverLaw, RequestOutcome};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after;
 use overload::{
-    FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RejectAt, RequestPath, Scope,
-    Settled, Triage,
+    FeedbackLaw, Guard, LocalLaw, MessageClass, OverloadSettings, RejectAt, RequestPath, Scope, Settled,
+    Triage, UpstreamFeedback,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,7 +28,7 @@ enum Input {
     /// A sent request is answered; if it was refused, it may continue to a user agent.
     Settle { which: usize, outcome: RequestOutcome, goes_on: bool },
     /// A response with a Retry-After in seconds, or a notice.
-    Response { from: u8, status: u16, retry_after: Option<u64>, notice: Option<Notice> },
+    Response { from: u8, status: u16, retry_after: Option<u64>, notice: Option<UpstreamFeedback> },
     /// A message waited for this many milliseconds in the buffer of a socket.
     Waited(u64),
     /// This many milliseconds pass, with this share of them busy.
@@ -50,9 +50,9 @@ fn settings() -> impl Strategy<Value = OverloadSettings> {
     ]);
     let feedback = select(vec![
         FeedbackLaw::None,
-        FeedbackLaw::Hop(Law::Loss(law)),
-        FeedbackLaw::Hop(Law::Rate),
-        FeedbackLaw::Hop(Law::Window),
+        FeedbackLaw::Hop(ReceiverLaw::Loss(law)),
+        FeedbackLaw::Hop(ReceiverLaw::Rate),
+        FeedbackLaw::Hop(ReceiverLaw::Window),
         FeedbackLaw::EndToEnd,
     ]);
     let scope = select(vec![Scope::NewRequests, Scope::AllRequests]);
@@ -86,18 +86,19 @@ fn way() -> impl Strategy<Value = RequestPath<u8>> {
     )
 }
 
-fn notice() -> impl Strategy<Value = Notice> {
+fn notice() -> impl Strategy<Value = UpstreamFeedback> {
     let limit = prop_oneof![
         Just(None),
-        (0.0..1.0).prop_map(|fraction| Some(Limit::Loss(fraction))),
-        (0.0..50.0).prop_map(|rate| Some(Limit::Rate(rate))),
-        (0.0..5.0).prop_map(|window| Some(Limit::Window(window))),
+        (0.0..1.0).prop_map(|fraction| Some(ClientLimit::Loss(fraction))),
+        (0.0..50.0).prop_map(|rate| Some(ClientLimit::Rate(rate))),
+        (0.0..5.0).prop_map(|window| Some(ClientLimit::Window(window))),
     ];
     let feedback = (limit, 0..30_000_u64, any::<u64>()).prop_map(|(limit, validity, sequence)| {
-        Notice::Hop(hop::Feedback { limit, validity: Duration::from_millis(validity), sequence })
+        UpstreamFeedback::Hop(hop::Feedback { limit, validity: Duration::from_millis(validity), sequence })
     });
-    let report = (path(), 0.0..1.0, any::<u64>())
-        .prop_map(|(path, acceptance, sequence)| Notice::Target(Report { path, acceptance, sequence }));
+    let report = (path(), 0.0..1.0, any::<u64>()).prop_map(|(path, acceptance, sequence)| {
+        UpstreamFeedback::Target(TargetReport { path, acceptance, sequence })
+    });
     prop_oneof![3 => feedback, 1 => report]
 }
 
@@ -314,7 +315,7 @@ proptest! {
             }
             host.pass(Duration::from_millis(50), 0.05);
         }
-        if let Some(Notice::Hop(feedback)) = host.guard.notice(host.now, None) {
+        if let Some(UpstreamFeedback::Hop(feedback)) = host.guard.notice(host.now, None) {
             prop_assert_eq!(feedback.limit, None);
         }
         host.audit();

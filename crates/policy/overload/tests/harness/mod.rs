@@ -4,9 +4,11 @@
 //! There are no retransmissions: the tests require waits below T1/2, at which none would occur.
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::hop::{Law, RequestOutcome};
+use overload::hop::{ReceiverLaw, RequestOutcome};
 use overload::local::{bang_bang, delay, occupancy};
-use overload::{FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RequestPath, Settled};
+use overload::{
+    FeedbackLaw, Guard, LocalLaw, MessageClass, OverloadSettings, RequestPath, Settled, UpstreamFeedback,
+};
 use rand::Rng as _;
 use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
@@ -123,7 +125,7 @@ struct World {
     /// The server's guard; its neighbours are the senders.
     server: Guard<usize>,
     /// Notices sent, each different from the previous one.
-    notices: Vec<Notice>,
+    notices: Vec<UpstreamFeedback>,
     /// Guards of senders with feedback; their only neighbour is the server.
     senders: Vec<Option<Guard<()>>>,
     arrivals: Rng,
@@ -407,9 +409,9 @@ fn local_of(name: &str) -> LocalLaw {
 fn feedback_of(name: &str) -> FeedbackLaw {
     match name {
         "none" => FeedbackLaw::None,
-        "loss" => FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default())),
-        "rate" => FeedbackLaw::Hop(Law::Rate),
-        "window" => FeedbackLaw::Hop(Law::Window),
+        "loss" => FeedbackLaw::Hop(ReceiverLaw::Loss(occupancy::OccupancySettings::default())),
+        "rate" => FeedbackLaw::Hop(ReceiverLaw::Rate),
+        "window" => FeedbackLaw::Hop(ReceiverLaw::Window),
         _ => panic!("no feedback of the name {name}"),
     }
 }

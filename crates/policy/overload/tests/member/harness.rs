@@ -6,7 +6,7 @@
 
 use base::{Instant, Rng};
 use core::time::Duration;
-use overload::member::{MemberLaw, MemberLimit, Work};
+use overload::member::{MemberLaw, MemberLimit, RequestKind};
 use rand::Rng as _;
 use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
@@ -351,13 +351,13 @@ impl World {
         let (now, hold) = (self.now, Duration::from_secs_f64(self.exp(HOLD_MEAN)));
         match job.kind {
             Kind::Invite => {
-                self.tell(job, |limit, now, sent| limit.answered(now, Work::Invite, sent, true));
+                self.tell(job, |limit, now, sent| limit.answered(now, RequestKind::Invite, sent, true));
                 self.open[job.member] -= 1;
                 self.after(HOP, Event::Arrive(Job { kind: Kind::Ack, sent: now, lost: 0, ..job }));
                 let bye = Job { kind: Kind::Bye, sent: now + hold, lost: 0, ..job };
                 self.after(hold + HOP, Event::Arrive(bye));
             }
-            Kind::Bye => self.tell(job, |limit, now, sent| limit.noted(now, Work::Bye, sent)),
+            Kind::Bye => self.tell(job, |limit, now, sent| limit.noted(now, RequestKind::Bye, sent)),
             Kind::Refusal | Kind::Failure => {
                 self.tell(job, MemberLimit::lost);
                 self.open[job.member] -= 1;

@@ -4,7 +4,7 @@
 use super::harness::*;
 use base::Instant;
 use core::time::Duration;
-use overload::member::{MemberLaw, MemberLimit, Work};
+use overload::member::{MemberLaw, MemberLimit, RequestKind};
 use std::collections::VecDeque;
 
 fn plan(members: Vec<Member>, shards: usize, load: &[(f64, f64)], seconds: f64) -> Plan {
@@ -67,7 +67,7 @@ fn failures_hold_half_of_a_limit() {
     }
     assert!(!limit.has_room(Instant::from_millis(3), false), "four failures and four that are open");
     for _ in 0..4 {
-        limit.answered(Instant::from_millis(4), Work::Invite, Instant::from_millis(3), true);
+        limit.answered(Instant::from_millis(4), RequestKind::Invite, Instant::from_millis(3), true);
     }
     assert_eq!(fail(&mut limit, 5, 8), 4, "answers free their places, failures do not");
     assert_eq!(fail(&mut limit, 200, 8), 1, "the batch has failed");
@@ -104,7 +104,12 @@ fn limits_from(begun: u64, epoch: Duration) -> Vec<Option<u32>> {
     let mut limit = MemberLimit::new(MemberLaw::default()).with_epoch(epoch);
     let mut open = VecDeque::new();
     let answer = |limit: &mut MemberLimit, sent: u64, took: u64| {
-        limit.answered(Instant::from_millis(sent + took), Work::Invite, Instant::from_millis(sent), true);
+        limit.answered(
+            Instant::from_millis(sent + took),
+            RequestKind::Invite,
+            Instant::from_millis(sent),
+            true,
+        );
     };
     for millis in 0..50 {
         limit.sent(Instant::from_millis(millis));

@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use overload::member::{MemberLaw, MemberLimit, Work};
+use overload::member::{MemberLaw, MemberLimit, RequestKind};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ proptest! {
                 }
                 Step::Answer { which, works } => {
                     if let Some(sent) = take(&mut open, which) {
-                        limit.answered(now, Work::Invite, sent, works);
+                        limit.answered(now, RequestKind::Invite, sent, works);
                     }
                 }
                 Step::Lose { which } => {
@@ -101,7 +101,7 @@ proptest! {
                 }
                 Step::Note { took } => {
                     let sent = now.as_nanos().saturating_sub(took * 1_000_000);
-                    limit.noted(now, Work::Bye, Instant::from_nanos(sent));
+                    limit.noted(now, RequestKind::Bye, Instant::from_nanos(sent));
                 }
                 Step::Die => {
                     dead.append(&mut open);
@@ -110,7 +110,7 @@ proptest! {
                 }
                 Step::Late { which, works } => {
                     if let Some(sent) = take(&mut dead, which) {
-                        limit.answered(now, Work::Invite, sent, works);
+                        limit.answered(now, RequestKind::Invite, sent, works);
                     }
                 }
                 Step::Restart => {
@@ -148,7 +148,7 @@ fn a_server_that_is_back_begins_with_little_and_doubles() {
         }
         most.push(sent);
         for _ in 0..sent {
-            limit.answered(Instant::from_millis(106 + round * 120), Work::Invite, now, true);
+            limit.answered(Instant::from_millis(106 + round * 120), RequestKind::Invite, now, true);
         }
     }
     assert_eq!(most, [8, 16, 32, 64, 128]);

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use route::{Conditions, Field, MethodName, Network, Origin, Part, Pattern, Place, Query, Regex, Rule};
+use route::{Conditions, Field, MethodName, Network, Origin, Part, Pattern, Query, Regex, Rule, UriPlace};
 use std::net::{IpAddr, SocketAddr};
 use testkit::TestRequest;
 use wire::Message;
@@ -162,7 +162,7 @@ fn pattern(
 }
 
 fn text() -> impl Strategy<Value = (Field, Vec<Pattern>)> {
-    let place = select(vec![Place::RequestUri, Place::RequestUri, Place::From, Place::To]);
+    let place = select(vec![UriPlace::RequestUri, UriPlace::RequestUri, UriPlace::From, UriPlace::To]);
     let users =
         pattern(&["44", "441", "4411", "0044", "1144", "Bob", "bob"], &["^44", "1+$", "[Bb]ob"], false);
     let hosts = pattern(
@@ -230,7 +230,7 @@ pub(crate) fn naive(rule: &Conditions, call: &Call, listeners: &[SocketAddr]) ->
         })
     };
     let host =
-        texts(&Field::Uri(Place::RequestUri, Part::Host), call).first().and_then(|host| host.parse().ok());
+        texts(&Field::Uri(UriPlace::RequestUri, Part::Host), call).first().and_then(|host| host.parse().ok());
     let is_method = |name: &MethodName| *name == MethodName::new(method);
     has_origin
         && (rule.methods.is_empty() || rule.methods.iter().any(is_method))
@@ -268,9 +268,9 @@ fn texts(field: &Field, call: &Call) -> Vec<String> {
         }
         Field::Uri(place, part) => {
             let uri = match place {
-                Place::RequestUri => &call.uri,
-                Place::From => &call.from,
-                Place::To => &call.to,
+                UriPlace::RequestUri => &call.uri,
+                UriPlace::From => &call.from,
+                UriPlace::To => &call.to,
             };
             let uri = uri.rsplit_once('<').map_or(&uri[..], |(_, uri)| uri);
             if uri.starts_with("urn") || uri.starts_with("tel") && *part == Part::Host {

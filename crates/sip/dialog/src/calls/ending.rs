@@ -1,7 +1,7 @@
 //! Ends of calls: proved ends, timers, and watched calls.
 
 use super::{CallEvent, Calls, HangUp};
-use crate::call::{End, Ends, LATE, Phase, Side};
+use crate::call::{DialogEnds, DialogParty, End, LATE, Phase};
 use crate::record::{Cause, RecordEvent};
 use base::Instant;
 
@@ -39,7 +39,7 @@ impl Calls {
         let Some(dialog) = self.table[of.0].dialog(of.1) else { return };
         let has_had_its_time = dialog.time_limit(settings).is_some_and(|limit| now >= limit);
         let by_nobody = |cause| End { at: now, by: None, cause, bye_status: 0 };
-        let by_us = |at| End { at, by: Some(Side::Proxy), cause: Cause::TimeLimit, bye_status: 0 };
+        let by_us = |at| End { at, by: Some(DialogParty::Proxy), cause: Cause::TimeLimit, bye_status: 0 };
         match dialog.phase {
             Phase::Ending { by, since, status, .. } if now >= since + LATE => {
                 let at = since.max(dialog.alive);
@@ -53,8 +53,8 @@ impl Calls {
             }
             Phase::Tested { end, since, alive } if now >= since + LATE => {
                 // The side that signalled the end proves nothing.
-                let is_alive = |side| end.by == Some(side) || alive[Ends::index(side)];
-                let went_on = is_alive(Side::Caller) && is_alive(Side::Callee);
+                let is_alive = |side| end.by == Some(side) || alive[DialogEnds::index(side)];
+                let went_on = is_alive(DialogParty::Caller) && is_alive(DialogParty::Callee);
                 self.end(of, now, if went_on { by_us(since) } else { end });
             }
             // [8.3-1] No BYE is sent.
@@ -112,7 +112,7 @@ impl Calls {
     pub(super) fn tell(
         &mut self,
         (at, tag): (u32, u64),
-        (ended, by, cause, bye_status): (Instant, Option<Side>, Cause, u16),
+        (ended, by, cause, bye_status): (Instant, Option<DialogParty>, Cause, u16),
         is_final: bool,
     ) {
         let call = &self.table[at];

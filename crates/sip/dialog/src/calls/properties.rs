@@ -87,7 +87,7 @@ proptest! {
             let key = |tag| DialogKey { call, tag };
             let name = [b'c', call as u8];
             let tag_of = |tag: u64| [tag as u8];
-            let side = |by_caller| Side::of(by_caller);
+            let side = |by_caller| DialogParty::of(by_caller);
             let before = there(&calls);
             let mut began = None;
             match step {
@@ -102,7 +102,7 @@ proptest! {
                     began = Some(tag);
                 }
                 Step::Fail(status) => calls.failed(now, (call, &invite(&name)), status, (None, b"")),
-                Step::Cancel => calls.cancelled(call, Side::Caller, b""),
+                Step::Cancel => calls.cancelled(call, DialogParty::Caller, b""),
                 Step::Bye(tag, by_caller, proof) => {
                     let bye = calls.bye(now, key(tag), side(by_caller), b"", proof);
                     byes.insert((call, tag), bye);
@@ -116,10 +116,10 @@ proptest! {
                 Step::TookOurBye(tag, by_caller) => calls.took_our_bye(key(tag), side(by_caller)),
                 Step::Refresh(tag, session) => {
                     let session = session.map(|session| Duration::from_secs(session.into()));
-                    calls.refreshed(now, key(tag), session, (Side::Caller, TARGET), [None; 2]);
+                    calls.refreshed(now, key(tag), session, (DialogParty::Caller, TARGET), [None; 2]);
                 }
                 Step::Found(tag) => {
-                    if calls.heard(now, key(tag), Side::Caller, 1).is_none() {
+                    if calls.heard(now, key(tag), DialogParty::Caller, 1).is_none() {
                         calls.found(now, key(tag), about(&name), &tag_of(tag), 1);
                         began = Some(tag);
                     }

@@ -15,7 +15,7 @@ fn call(settings: CallSettings) -> Calls {
 }
 
 /// End in seconds, side that signalled it, cause, status of the BYE, and whether it is final.
-type Told = (u64, Option<Side>, Cause, u16, bool);
+type Told = (u64, Option<DialogParty>, Cause, u16, bool);
 
 fn told(calls: &mut Calls) -> Vec<Told> {
     let told = |record: CallRecord| {
@@ -31,7 +31,7 @@ fn told(calls: &mut Calls) -> Vec<Told> {
     records(calls).into_iter().map(told).collect()
 }
 
-fn bye(then: u64, by: Side, status: u16, is_final: bool) -> Told {
+fn bye(then: u64, by: DialogParty, status: u16, is_final: bool) -> Told {
     (then, Some(by), Cause::Bye, status, is_final)
 }
 
@@ -49,13 +49,13 @@ fn only_a_bye_that_reached_its_target_ends_a_call() {
         (TARGET, 603),
     ] {
         let mut calls = call(CallSettings::default());
-        hangs_up(&mut calls, (at(10), at(11)), KEY, (Side::Caller, proof), status);
-        assert_eq!(told(&mut calls), [bye(10, Side::Caller, status, false)], "{proof:?} {status}");
+        hangs_up(&mut calls, (at(10), at(11)), KEY, (DialogParty::Caller, proof), status);
+        assert_eq!(told(&mut calls), [bye(10, DialogParty::Caller, status, false)], "{proof:?} {status}");
         assert_eq!((calls.counts().answered, calls.counts().watched), (0, 1));
         assert_eq!(calls.call_ids().count(), 0);
         // Both keep talking, and the callee hangs up, whatever the caller answers.
-        hangs_up(&mut calls, (at(5000), at(5001)), KEY, (Side::Callee, TARGET), 481);
-        assert_eq!(told(&mut calls), [bye(5000, Side::Callee, 481, true)]);
+        hangs_up(&mut calls, (at(5000), at(5001)), KEY, (DialogParty::Callee, TARGET), 481);
+        assert_eq!(told(&mut calls), [bye(5000, DialogParty::Callee, 481, true)]);
         pass(&mut calls, at(6000));
         assert!(calls.is_empty());
     }
@@ -64,14 +64,14 @@ fn only_a_bye_that_reached_its_target_ends_a_call() {
 #[test]
 fn a_bye_of_which_nothing_comes_is_the_end_if_nothing_follows() {
     let mut calls = call(CallSettings::default());
-    calls.bye(at(5), KEY, Side::Caller, b"", TARGET);
+    calls.bye(at(5), KEY, DialogParty::Caller, b"", TARGET);
     pass(&mut calls, at(39));
-    assert_eq!(told(&mut calls), [bye(5, Side::Caller, 408, false)]);
-    calls.heard(at(50), KEY, Side::Caller, 3);
+    assert_eq!(told(&mut calls), [bye(5, DialogParty::Caller, 408, false)]);
+    calls.heard(at(50), KEY, DialogParty::Caller, 3);
     pass(&mut calls, at(80_000));
     assert_eq!((told(&mut calls), calls.counts().watched), (vec![], 1), "a request proves nothing");
     pass(&mut calls, at(87_000));
-    assert_eq!(told(&mut calls), [bye(5, Side::Caller, 408, true)]);
+    assert_eq!(told(&mut calls), [bye(5, DialogParty::Caller, 408, true)]);
     assert!(calls.is_empty());
 }
 
@@ -80,14 +80,14 @@ fn a_bye_of_which_nothing_comes_is_the_end_if_nothing_follows() {
 fn a_challenge_of_a_bye_is_no_end_yet() {
     for comes_again in [true, false] {
         let mut calls = call(CallSettings::default());
-        hangs_up(&mut calls, (at(5), at(5)), KEY, (Side::Caller, TARGET), 407);
+        hangs_up(&mut calls, (at(5), at(5)), KEY, (DialogParty::Caller, TARGET), 407);
         assert_eq!((told(&mut calls), calls.counts().answered), (vec![], 1));
         if comes_again {
-            hangs_up(&mut calls, (at(6), at(6)), KEY, (Side::Caller, TARGET), 200);
-            assert_eq!(told(&mut calls), [bye(6, Side::Caller, 200, true)]);
+            hangs_up(&mut calls, (at(6), at(6)), KEY, (DialogParty::Caller, TARGET), 200);
+            assert_eq!(told(&mut calls), [bye(6, DialogParty::Caller, 200, true)]);
         } else {
             pass(&mut calls, at(38));
-            assert_eq!(told(&mut calls), [bye(5, Side::Caller, 407, false)]);
+            assert_eq!(told(&mut calls), [bye(5, DialogParty::Caller, 407, false)]);
         }
     }
 }
@@ -100,18 +100,18 @@ fn a_session_that_is_not_refreshed_seems_to_have_ended() {
     accepted(&mut calls, at(0), KEY, Some(1));
     pass(&mut calls, at(89));
     assert_eq!(told(&mut calls), [], "no session is that short");
-    calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (DialogParty::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(178));
     assert_eq!(told(&mut calls), []);
     pass(&mut calls, at(180));
     let expired = |is_final| (179, None, Cause::SessionExpired, 0, is_final);
     assert_eq!((told(&mut calls), calls.counts().expired), (vec![expired(false)], 1));
     // Only the caller supports timers, and has not refreshed the session.
-    hangs_up(&mut calls, (at(900), at(900)), KEY, (Side::Callee, TARGET), 200);
-    assert_eq!(told(&mut calls), [bye(900, Side::Callee, 200, true)]);
+    hangs_up(&mut calls, (at(900), at(900)), KEY, (DialogParty::Callee, TARGET), 200);
+    assert_eq!(told(&mut calls), [bye(900, DialogParty::Callee, 200, true)]);
     // Both have disappeared.
     let mut calls = call(CallSettings::default());
-    calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (DialogParty::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(90_000));
     assert_eq!(told(&mut calls), [expired(false), expired(true)]);
     assert!(calls.is_empty());
@@ -120,10 +120,10 @@ fn a_session_that_is_not_refreshed_seems_to_have_ended() {
 #[test]
 fn what_both_sides_do_reopens_a_call() {
     let mut calls = call(CallSettings::default());
-    calls.refreshed(at(10), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    calls.refreshed(at(10), KEY, Some(Duration::from_secs(90)), (DialogParty::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(101));
     assert_eq!(told(&mut calls).len(), 1);
-    assert_eq!(calls.heard(at(200), KEY, Side::Callee, 2), Some(Heard::Watched));
+    assert_eq!(calls.heard(at(200), KEY, DialogParty::Callee, 2), Some(Heard::Watched));
     calls.goes_on(at(200), KEY);
     assert_eq!(
         told(&mut calls),
@@ -134,16 +134,16 @@ fn what_both_sides_do_reopens_a_call() {
     assert_eq!(calls.call_ids().count(), 1);
     pass(&mut calls, at(1000));
     assert_eq!(told(&mut calls), [], "its old session is none");
-    calls.refreshed(at(1000), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    calls.refreshed(at(1000), KEY, Some(Duration::from_secs(90)), (DialogParty::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(1091));
     assert_eq!(told(&mut calls).len(), 1);
     // While another BYE is pending.
-    let second = calls.bye(at(1100), KEY, Side::Caller, b"", TARGET);
+    let second = calls.bye(at(1100), KEY, DialogParty::Caller, b"", TARGET);
     calls.goes_on(at(1101), KEY);
     calls.bye_answered(at(1102), KEY, 481, second);
     assert_eq!(
         told(&mut calls),
-        [(1101, None, Cause::Reopened, 0, false), bye(1101, Side::Caller, 481, false)]
+        [(1101, None, Cause::Reopened, 0, false), bye(1101, DialogParty::Caller, 481, false)]
     );
 }
 
@@ -151,35 +151,35 @@ fn what_both_sides_do_reopens_a_call() {
 #[test]
 fn the_end_of_a_watched_call_only_moves_on() {
     let mut calls = call(CallSettings::default());
-    hangs_up(&mut calls, (at(10), at(10)), KEY, (Side::Caller, TARGET), 481);
-    hangs_up(&mut calls, (at(20), at(20)), KEY, (Side::Caller, TARGET), 481);
-    assert_eq!(told(&mut calls), [bye(10, Side::Caller, 481, false)]);
-    hangs_up(&mut calls, (at(30), at(30)), KEY, (Side::Caller, Proof::Tags), 200);
-    assert_eq!(told(&mut calls), [bye(30, Side::Caller, 200, false)]);
-    hangs_up(&mut calls, (at(40), at(40)), KEY, (Side::Callee, Proof::Tags), 481);
-    assert_eq!(told(&mut calls), [bye(40, Side::Callee, 481, false)]);
-    hangs_up(&mut calls, (at(50), at(50)), KEY, (Side::Callee, TARGET), 200);
-    assert_eq!(told(&mut calls), [bye(50, Side::Callee, 200, true)]);
+    hangs_up(&mut calls, (at(10), at(10)), KEY, (DialogParty::Caller, TARGET), 481);
+    hangs_up(&mut calls, (at(20), at(20)), KEY, (DialogParty::Caller, TARGET), 481);
+    assert_eq!(told(&mut calls), [bye(10, DialogParty::Caller, 481, false)]);
+    hangs_up(&mut calls, (at(30), at(30)), KEY, (DialogParty::Caller, Proof::Tags), 200);
+    assert_eq!(told(&mut calls), [bye(30, DialogParty::Caller, 200, false)]);
+    hangs_up(&mut calls, (at(40), at(40)), KEY, (DialogParty::Callee, Proof::Tags), 481);
+    assert_eq!(told(&mut calls), [bye(40, DialogParty::Callee, 481, false)]);
+    hangs_up(&mut calls, (at(50), at(50)), KEY, (DialogParty::Callee, TARGET), 200);
+    assert_eq!(told(&mut calls), [bye(50, DialogParty::Callee, 200, true)]);
 }
 
 /// A new INVITE with the same key does not hide a watched call.
 #[test]
 fn another_invite_replaces_no_call_that_is_watched() {
     let mut calls = call(CallSettings::default());
-    hangs_up(&mut calls, (at(10), at(10)), KEY, (Side::Caller, Proof::Tags), 481);
+    hangs_up(&mut calls, (at(10), at(10)), KEY, (DialogParty::Caller, Proof::Tags), 481);
     invited(&mut calls, at(20));
     accepted(&mut calls, at(21), OTHER, None);
     records(&mut calls);
-    hangs_up(&mut calls, (at(90), at(90)), KEY, (Side::Callee, TARGET), 200);
-    assert_eq!(told(&mut calls), [bye(90, Side::Callee, 200, true)]);
+    hangs_up(&mut calls, (at(90), at(90)), KEY, (DialogParty::Callee, TARGET), 200);
+    assert_eq!(told(&mut calls), [bye(90, DialogParty::Callee, 200, true)]);
 }
 
 /// A party that continues a call until its time limit pays for all of it, if the other side accepts our BYE.
 #[test]
 fn a_watched_call_has_its_time_limit() {
     for (by, lives, went_on) in [
-        (Some(Side::Caller), [true, false], false),
-        (Some(Side::Caller), [false, true], true),
+        (Some(DialogParty::Caller), [true, false], false),
+        (Some(DialogParty::Caller), [false, true], true),
         (None, [false, true], false),
         (None, [true, true], true),
     ] {
@@ -188,7 +188,13 @@ fn a_watched_call_has_its_time_limit() {
             hangs_up(&mut calls, (at(10), at(10)), KEY, (by, Proof::Tags), 481);
             bye(10, by, 481, true)
         } else {
-            calls.refreshed(at(1), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+            calls.refreshed(
+                at(1),
+                KEY,
+                Some(Duration::from_secs(90)),
+                (DialogParty::Caller, TARGET),
+                [None; 2],
+            );
             (91, None, Cause::SessionExpired, 0, true)
         };
         pass(&mut calls, at(600));
@@ -196,13 +202,13 @@ fn a_watched_call_has_its_time_limit() {
         pass(&mut calls, at(602));
         let events: Vec<_> = calls.drain_events().collect();
         assert!(matches!(events[..], [CallEvent::HangUp(_)]), "{events:?}");
-        for (side, lives) in [Side::Caller, Side::Callee].into_iter().zip(lives) {
+        for (side, lives) in [DialogParty::Caller, DialogParty::Callee].into_iter().zip(lives) {
             if lives {
                 calls.took_our_bye(KEY, side);
             }
         }
         pass(&mut calls, at(640));
-        let limit = (601, Some(Side::Proxy), Cause::TimeLimit, 0, true);
+        let limit = (601, Some(DialogParty::Proxy), Cause::TimeLimit, 0, true);
         assert_eq!(told(&mut calls), [if went_on { limit } else { first }], "{by:?} {lives:?}");
         pass(&mut calls, at(700));
         assert!(calls.is_empty());
@@ -220,7 +226,13 @@ fn watched_calls_take_nobodys_room() {
     }
     assert_eq!((calls.open, calls.has_room(100)), (8, false));
     for call in 0..8 {
-        hangs_up(&mut calls, (at(20 + call), at(20 + call)), key(call), (Side::Caller, Proof::Tags), 200);
+        hangs_up(
+            &mut calls,
+            (at(20 + call), at(20 + call)),
+            key(call),
+            (DialogParty::Caller, Proof::Tags),
+            200,
+        );
         assert_eq!(calls.open, 7 - call as usize);
     }
     let finals: Vec<_> = told(&mut calls).into_iter().filter(|told| told.4).map(|told| told.0).collect();
@@ -235,6 +247,6 @@ fn watched_calls_take_nobodys_room() {
     assert_eq!((calls.counts().watched, calls.open), (1, 9));
     calls.failed(at(52), (100, &tests::invite(b"c")), 486, (None, b""));
     assert_eq!(calls.invited(at(53), 200, &tests::invite(b"c")), Err(CallsFull));
-    hangs_up(&mut calls, (at(54), at(54)), key(7), (Side::Callee, TARGET), 200);
+    hangs_up(&mut calls, (at(54), at(54)), key(7), (DialogParty::Callee, TARGET), 200);
     assert_eq!((calls.open, calls.has_room(200)), (7, true));
 }

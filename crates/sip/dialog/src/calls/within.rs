@@ -2,7 +2,7 @@
 
 use super::{Calls, DialogKey, ForwardedBye, Heard, Invited, begun, cut, ends_at};
 use crate::about::About;
-use crate::call::{Call, End, Ends, LATE, Phase, Proof, Side};
+use crate::call::{Call, DialogEnds, DialogParty, End, LATE, Phase, Proof};
 use crate::record::{Accepted, Began, Cause};
 
 use base::Instant;
@@ -10,11 +10,11 @@ use core::time::Duration;
 
 impl Calls {
     /// Reports a request within a dialog. Returns the state of the dialog; `None` if it is unknown.
-    pub fn heard(&mut self, now: Instant, key: DialogKey, by: Side, cseq: u32) -> Option<Heard> {
+    pub fn heard(&mut self, now: Instant, key: DialogKey, by: DialogParty, cseq: u32) -> Option<Heard> {
         let at = self.find(key.call)?;
         let dialog = self.table[at].dialog(key.tag)?;
         dialog.heard = now;
-        let last = &mut dialog.cseq[Ends::index(by)];
+        let last = &mut dialog.cseq[DialogEnds::index(by)];
         *last = (*last).max(cseq);
         let heard = if dialog.is_watched() { Heard::Watched } else { Heard::Known };
         self.set_timer(at);
@@ -57,7 +57,7 @@ impl Calls {
         &mut self,
         now: Instant,
         key: DialogKey,
-        by: Side,
+        by: DialogParty,
         reason: &[u8],
         proof: Proof,
     ) -> ForwardedBye {
@@ -75,7 +75,7 @@ impl Calls {
             // Its INVITE will get its failure response.
             Phase::Early => self.cancelled(key.call, by, reason),
             // It has crossed our BYE.
-            Phase::Tested { alive, .. } => alive[Ends::index(by)] |= bye.is_proved,
+            Phase::Tested { alive, .. } => alive[DialogEnds::index(by)] |= bye.is_proved,
             Phase::Over(_) => dialog.ends = None,
             Phase::Ending { .. } => {}
         }
@@ -131,7 +131,7 @@ impl Calls {
         now: Instant,
         key: DialogKey,
         session: Option<Duration>,
-        (by, proof): (Side, Proof),
+        (by, proof): (DialogParty, Proof),
         contacts: [Option<(&[u8], u64)>; 2],
     ) {
         self.goes_on(now, key);
@@ -170,12 +170,12 @@ impl Calls {
     }
 
     /// Reports that a side has accepted our BYE, so it still had the call.
-    pub fn took_our_bye(&mut self, key: DialogKey, side: Side) {
+    pub fn took_our_bye(&mut self, key: DialogKey, side: DialogParty) {
         let Some(at) = self.find(key.call) else { return };
         if let Some(dialog) = self.table[at].dialog(key.tag)
             && let Phase::Tested { alive, .. } = &mut dialog.phase
         {
-            alive[Ends::index(side)] = true;
+            alive[DialogEnds::index(side)] = true;
         }
     }
 }

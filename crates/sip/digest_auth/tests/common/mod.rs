@@ -2,8 +2,8 @@
 
 use base::{Instant, UnixTime};
 use digest_auth::{
-    Algorithm, Authenticator, BanSettings, Bans, Claim, Examined, Needs, NonceKey, NonceScope, NonceSettings,
-    Nonces, Refusal, Replays, Request, Secret, Settings, Verdict,
+    Algorithm, AuthRefusal, AuthRequest, AuthSettings, Authenticator, BanSettings, Bans, Claim,
+    CredentialVerdict, Examined, Needs, NonceKey, NonceScope, NonceSettings, Nonces, Replays, Secret,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -22,13 +22,13 @@ pub(crate) fn home() -> IpAddr {
     std::net::Ipv4Addr::new(192, 0, 2, 1).into()
 }
 
-pub(crate) fn server(settings: Settings) -> Authenticator {
+pub(crate) fn server(settings: AuthSettings) -> Authenticator {
     let nonces = Nonces::new(KEY.into(), 7, NONCES);
     Authenticator::new(settings, nonces, Replays::new(100), Bans::new(BanSettings::default(), [1, 2]))
 }
 
 pub(crate) fn usual() -> Authenticator {
-    server(Settings::new(REALM.as_bytes()))
+    server(AuthSettings::new(REALM.as_bytes()))
 }
 
 /// A request with its credentials as a client writes them; tests change the attacked parts.
@@ -112,7 +112,7 @@ pub(crate) fn challenged(server: &mut Authenticator, secs: u64, source: IpAddr) 
 
 pub(crate) fn examine(server: &mut Authenticator, secs: u64, sent: &Sent, values: &[&[u8]]) -> Examined {
     let request =
-        Request { method: sent.method.as_bytes(), uri: sent.uri.as_bytes(), place: sent.source.into() };
+        AuthRequest { method: sent.method.as_bytes(), uri: sent.uri.as_bytes(), place: sent.source.into() };
     let (now, date) = at(secs);
     server.examine(now, date, request, values.iter().copied())
 }
@@ -120,17 +120,17 @@ pub(crate) fn examine(server: &mut Authenticator, secs: u64, sent: &Sent, values
 /// Final result. Only Alice's password is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    Refused(Refusal),
-    Judged(Verdict),
+    Refused(AuthRefusal),
+    Judged(CredentialVerdict),
 }
 
-pub(crate) const STALE: End = End::Refused(Refusal::Challenge { stale: true });
-pub(crate) const REFUSED: End = End::Refused(Refusal::Challenge { stale: false });
-pub(crate) const BANNED: End = End::Refused(Refusal::Banned);
-pub(crate) const WRONG: End = End::Judged(Verdict::Wrong);
+pub(crate) const STALE: End = End::Refused(AuthRefusal::Challenge { stale: true });
+pub(crate) const REFUSED: End = End::Refused(AuthRefusal::Challenge { stale: false });
+pub(crate) const BANNED: End = End::Refused(AuthRefusal::Banned);
+pub(crate) const WRONG: End = End::Judged(CredentialVerdict::Wrong);
 
 pub(crate) fn genuine() -> End {
-    End::Judged(Verdict::Genuine { user: (*b"alice").into(), realm: REALM.as_bytes().into() })
+    End::Judged(CredentialVerdict::Genuine { user: (*b"alice").into(), realm: REALM.as_bytes().into() })
 }
 
 pub(crate) fn secret_of(claim: &Claim) -> Option<Secret> {
@@ -142,7 +142,7 @@ pub(crate) fn receive_value(server: &mut Authenticator, secs: u64, sent: &Sent, 
     match examine(server, secs, sent, &[value]) {
         Examined::Exempt => panic!("{} is not exempt", sent.method),
         Examined::Refused(refusal) | Examined::Limited(refusal, _) => End::Refused(refusal),
-        Examined::OfAnother => End::Refused(Refusal::Challenge { stale: true }),
+        Examined::OfAnother => End::Refused(AuthRefusal::Challenge { stale: true }),
         Examined::Claim(claim) => {
             let secret = secret_of(&claim);
             End::Judged(server.settle(at(secs).1, &claim, secret.as_ref()))

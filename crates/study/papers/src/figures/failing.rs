@@ -4,8 +4,8 @@
 
 use super::tlwl::{POLICIES, SERVER_CAPACITY, costs, groups};
 use super::topology::at;
-use super::{Options, Work, series};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use super::{FigureOptions, FigureRun, series};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement};
 use config::scenario::{HostFault, HostRole, Scenario, Stream, What};
 use core::time::Duration;
 use load::RandomTime;
@@ -89,7 +89,7 @@ fn refused(results: &RunResults) -> f64 {
 struct Runs(Vec<(Case, RunResults)>);
 
 impl Runs {
-    fn make(work: &Work<'_>) -> Self {
+    fn make(work: &FigureRun<'_>) -> Self {
         let mut cases = Vec::new();
         for outlier in [false, true] {
             let case = |policy, who, share| Case { policy, who, share, outlier, after: after(work) };
@@ -146,7 +146,7 @@ impl Runs {
         vec![policies, shares, course]
     }
 
-    fn claims(&self, after: u64) -> Vec<Claim> {
+    fn claims(&self, after: u64) -> Vec<Statement> {
         let source = SOURCE;
         let even = 100.0 / f64::from(SERVERS);
         let course = |outlier| {
@@ -181,11 +181,11 @@ impl Runs {
 }
 
 /// Seconds from the fault to the end: long enough for several ejections.
-fn after(options: &Options) -> u64 {
+fn after(options: &FigureOptions) -> u64 {
     options.scale(120, 60, 15)
 }
 
-pub(in crate::figures) fn failing(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn failing(work: &FigureRun<'_>) -> Figure {
     let runs = Runs::make(work);
     let mut figure = work.figure(runs.plots());
     figure.claims = runs.claims(after(work));

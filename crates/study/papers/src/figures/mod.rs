@@ -9,7 +9,7 @@ macro_rules! claims {
         $(=> $claim:expr)?;
     )*) => {
         vec![$(
-            $($crate::report::Claim::check($source, $statement, format!($($measured)*), $holds)$(.$more($argument))*)?
+            $($crate::report::Statement::check($source, $statement, format!($($measured)*), $holds)$(.$more($argument))*)?
             $($claim)?
         ),*]
     };
@@ -51,7 +51,7 @@ pub enum Effort {
 
 /// Options of making a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct FigureOptions {
     /// Seed of all random numbers.
     pub seed: u64,
     /// Number and length of the runs.
@@ -60,7 +60,7 @@ pub struct Options {
     pub threads: NonZero<usize>,
 }
 
-impl Options {
+impl FigureOptions {
     /// Selects one of three values by effort.
     pub fn scale<T>(&self, full: T, quick: T, least: T) -> T {
         match self.effort {
@@ -91,22 +91,22 @@ pub struct Shared {
 
 /// A figure in progress: its options, and the callback for each completed run, which runs on the calling thread.
 #[derive(Clone, Copy)]
-pub struct Work<'a> {
+pub struct FigureRun<'a> {
     entry: &'a Entry,
-    options: Options,
+    options: FigureOptions,
     shared: &'a Shared,
     progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
-impl core::ops::Deref for Work<'_> {
-    type Target = Options;
+impl core::ops::Deref for FigureRun<'_> {
+    type Target = FigureOptions;
 
-    fn deref(&self) -> &Options {
+    fn deref(&self) -> &FigureOptions {
         &self.options
     }
 }
 
-impl Work<'_> {
+impl FigureRun<'_> {
     /// Returns the figure without tables, claims and notes.
     fn figure(&self, plots: Vec<Plot>) -> Figure {
         let Entry { name, title, source, .. } = *self.entry;
@@ -165,18 +165,18 @@ pub struct Entry {
     pub source: &'static str,
     /// Approximate processor seconds of a quick run.
     pub seconds: u32,
-    run: fn(&Work<'_>) -> Figure,
+    run: fn(&FigureRun<'_>) -> Figure,
 }
 
 impl Entry {
     /// Makes the figure. The callback gets each completed run, on the calling thread.
     pub fn make(
         &self,
-        options: &Options,
+        options: &FigureOptions,
         shared: &Shared,
         progress: &(dyn Fn(Progress<'_>) + Sync),
     ) -> Figure {
-        (self.run)(&Work { entry: self, options: *options, shared, progress })
+        (self.run)(&FigureRun { entry: self, options: *options, shared, progress })
     }
 }
 

@@ -1,11 +1,11 @@
 //! UDP, TCP, and a mix of both without overload control.
 
-use super::Work;
+use super::FigureRun;
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::core;
-use crate::report::{Claim, Figure};
+use crate::report::{Figure, Statement};
 use base::Transport;
-use config::scenario::{Discard, Scenario};
+use config::scenario::{Scenario, TcpDiscard};
 
 const LOADS: [f64; 8] = [120.0, 200.0, 260.0, 280.0, 320.0, 360.0, 440.0, 600.0];
 /// Minimum increase of a goodput in calls per second to count as an increase: a hundredth of the network's capacity.
@@ -17,7 +17,7 @@ fn network(seconds: u64, servers: Transport, agents: Transport) -> Scenario {
     let mut scenario = core(seconds);
     for group in &mut scenario.groups {
         group.transport = servers;
-        group.discard = Discard::NewCalls;
+        group.discard = TcpDiscard::NewCalls;
     }
     scenario.streams[0].transport = agents;
     scenario
@@ -29,7 +29,7 @@ const VARIANTS: [Variant; 3] = [
     Variant { name: "TCP", network: |seconds| network(seconds, Transport::Tcp, Transport::Tcp) },
 ];
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let curves = curves(work, &VARIANTS, &LOADS);
     let plot = goodputs("Goodput by transport", &curves);
     let mut figure = work.figure(vec![plot]);
@@ -47,7 +47,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn claims(curves: &[Curve]) -> Vec<Claim> {
+fn claims(curves: &[Curve]) -> Vec<Statement> {
     let [udp, mixed, tcp] = curves else { unreachable!("there are three variants") };
     let mean =
         |curve: &Curve| ABOVE.iter().map(|&load| curve.goodput(load)).sum::<f64>() / ABOVE.len() as f64;

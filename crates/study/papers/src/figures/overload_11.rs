@@ -2,9 +2,9 @@
 
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, note};
 use super::topology::core;
-use super::{Options, Work};
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
-use config::scenario::{Scenario, ScenarioLocal, Service};
+use super::{FigureOptions, FigureRun};
+use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
+use config::scenario::{Scenario, ScenarioLocal, ServiceTimes};
 use overload::RejectAt;
 
 const LOADS: [f64; 9] = [200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0, 3000.0];
@@ -107,15 +107,15 @@ fn late(scenario: &mut Scenario) {
 }
 
 fn exponential(scenario: &mut Scenario) {
-    scenario.costs.service = Service::Exponential;
+    scenario.costs.service = ServiceTimes::Exponential;
 }
 
 /// Returns the four cases, which both figures show.
-fn cases<'a>(work: &Work<'a>) -> &'a [Curve] {
+fn cases<'a>(work: &FigureRun<'a>) -> &'a [Curve] {
     work.shared.local_control.get_or_init(|| curves(work, &CASES, &LOADS))
 }
 
-fn assumptions(options: &Options) -> Vec<String> {
+fn assumptions(options: &FigureOptions) -> Vec<String> {
     vec![
         "M = 4 edge servers, so that edge and core carry about as many calls: each call passes two edge servers and \
          one core server."
@@ -137,7 +137,7 @@ fn plot(title: &str, y: Axis, curves: &[Curve], line: fn(&Curve) -> PlotSeries) 
     Plot::of(title, x, y, curves.iter().map(line))
 }
 
-pub(in crate::figures) fn goodput(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn goodput(work: &FigureRun<'_>) -> Figure {
     let curves = cases(work);
     let beside = super::sweeps::curves(work, &BESIDE, &TEXT);
     let mut figure =
@@ -157,7 +157,7 @@ pub(in crate::figures) fn goodput(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn goodput_claims(curves: &[Curve]) -> Vec<Claim> {
+fn goodput_claims(curves: &[Curve]) -> Vec<Statement> {
     let [none, bang, retry, occupancy] = curves else { unreachable!("there are four cases") };
     let (bang_peak, occupancy_peak) = (bang.peak(), occupancy.peak());
     let mean =
@@ -189,7 +189,7 @@ fn goodput_claims(curves: &[Curve]) -> Vec<Claim> {
     }
 }
 
-fn range_claims(curves: &[Curve]) -> Vec<Claim> {
+fn range_claims(curves: &[Curve]) -> Vec<Statement> {
     let [none, bang, _, occupancy] = curves else { unreachable!("there are four cases") };
     let worse = |a: &Curve, b: &Curve| ABOVE.iter().all(|&load| a.goodput(load) < b.goodput(load));
     let source = "section VI-C";
@@ -233,7 +233,7 @@ const ONE_PRICE: &str = "Both kinds of rejection have the paper's one price here
                          does not say what a stateful rejection takes; at the price of any message it costs far more \
                          than a margin.";
 
-fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
+fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Statement> {
     let [none, _, _, best] = cases else { unreachable!("there are four cases") };
     let [looked_up, stateful, dear, late, late_stateful, exponential, none_exponential] = beside else {
         unreachable!("there are seven beside them")
@@ -269,7 +269,7 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
     }
 }
 
-pub(in crate::figures) fn delay(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn delay(work: &FigureRun<'_>) -> Figure {
     let curves = cases(work);
     let mut figure = work.figure(vec![plot(
         "Mean setup delay",
@@ -295,7 +295,7 @@ const NOT_LEVEL: &str = "The buffer bounds how many messages wait, not how long 
                          comes again after 0.5, 1, 2 and 4 s. Close to a \
                          caller's patience of 10 s it grows no further.";
 
-fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
+fn delay_claims(curves: &[Curve]) -> Vec<Statement> {
     let [none, bang, retry, occupancy] = curves else { unreachable!("there are four cases") };
     let over: Vec<f64> = ABOVE[1..].to_vec();
     let low = [200.0, 280.0, 340.0, 400.0];
@@ -327,7 +327,7 @@ const LEAST_F: &str = "Where a load rises slowly the algorithm has come down to 
                        load that begins at once, and finds f at 1, messages are dropped from 1000 calls/s on.";
 
 /// Claim about case 4 when rejections occupy the servers.
-fn far_claim(occupancy: &Curve) -> Claim {
+fn far_claim(occupancy: &Curve) -> Statement {
     let source = "section VI-C";
     let statement = "Case 4: beyond the rejection capacity the delay starts to increase significantly, as requests are \
                      dropped.";
@@ -337,5 +337,5 @@ fn far_claim(occupancy: &Curve) -> Claim {
         occupancy.goodputs(&[1000.0, FAR])
     );
     let grows = [1000.0, FAR].iter().any(|&load| occupancy.delay(load) > 5.0 * occupancy.delay(340.0));
-    Claim::check(source, statement, measured, grows).differs_by(LEAST_F)
+    Statement::check(source, statement, measured, grows).differs_by(LEAST_F)
 }

@@ -1,9 +1,9 @@
 //! Local, hop-by-hop and end-to-end overload control.
 
-use super::Work;
+use super::FigureRun;
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::{core, domains};
-use crate::report::{Claim, ClaimVerdict, Figure};
+use crate::report::{ClaimVerdict, Figure, Statement};
 use config::scenario::{Scenario, ScenarioFeedback, ScenarioLocal};
 
 const LOADS: [f64; 7] = [160.0, 240.0, 280.0, 400.0, 600.0, 1000.0, 2000.0];
@@ -52,7 +52,7 @@ fn one_hop(seconds: u64) -> Scenario {
     scenario
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let long = curves(work, &VARIANTS, &LOADS);
     let short = curves(work, &ONE_HOP, &SHORT);
     let plot = goodputs("Goodput by mechanism, topology 4", &long);
@@ -76,7 +76,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn claims(long: &[Curve], short: &[Curve]) -> Vec<Claim> {
+fn claims(long: &[Curve], short: &[Curve]) -> Vec<Statement> {
     let [local, hop, end] = long else { unreachable!("there are three mechanisms") };
     let [hop_short, end_short] = short else { unreachable!("two are compared") };
     let (hop_peak, end_peak) = (hop.peak(), end.peak());

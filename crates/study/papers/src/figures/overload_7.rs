@@ -1,8 +1,8 @@
 //! One server that collapses under a small overload and does not recover afterwards.
 
 use super::topology::{at, hold, one, steps};
-use super::{Work, series};
-use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
+use super::{FigureRun, series};
+use crate::report::{Figure, Plot, PlotSeries, Statement, Style};
 use sim::model::{self, RunResults};
 use sim::stats::sweep;
 
@@ -44,7 +44,7 @@ impl Phases {
     }
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let (phase, holding) = work.scale((1_000, 100), (500, 100), (40, 10));
     let runs = work.scale(3, 1, 1);
     let one = |run| simulate(phase, holding, sweep::replication_seed(work.seed, run));
@@ -90,7 +90,7 @@ fn list(phases: &[Phases], value: impl Fn(&Phases) -> f64) -> String {
     phases.iter().map(|phases| format!("{:.1}", value(phases))).collect::<Vec<_>>().join(", ")
 }
 
-fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Claim> {
+fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Statement> {
     let all = |test: &dyn Fn(&Phases) -> bool| runs.iter().all(test);
     claims! {
         "section V-A", "After a delay due to the holding time the goodput tracks the offered load of about 150 \
@@ -111,7 +111,7 @@ fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Claim> {
     }
 }
 
-fn load_claims(runs: &[Phases]) -> Vec<Claim> {
+fn load_claims(runs: &[Phases]) -> Vec<Statement> {
     let all = |test: &dyn Fn(&Phases) -> bool| runs.iter().all(test);
     claims! {
         "section V-A", "The server starts to drop messages, which are sent again by their senders.",

@@ -1,8 +1,8 @@
 //! A collapse that spreads from one core server to the edge, and from there to the other core server.
 
 use super::topology::{EDGES, gateways, steps};
-use super::{Work, series};
-use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
+use super::{FigureRun, series};
+use crate::report::{Figure, Plot, PlotSeries, Statement, Style};
 use core::ops::Range;
 use sim::model::{self, HostResults, RunResults};
 use sim::stats::sweep;
@@ -37,7 +37,7 @@ fn simulate(phase: u64, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let phase = work.scale(1_000, 600, 40);
     let runs = work.scale(2, 1, 1);
     let one = |run| simulate(phase, sweep::replication_seed(work.seed, run));
@@ -103,7 +103,7 @@ fn list(runs: &[RunResults], digits: usize, value: impl Fn(&RunResults) -> f64) 
     runs.iter().map(|run| format!("{:.digits$}", value(run) + 0.0)).collect::<Vec<_>>().join(", ")
 }
 
-fn goodput_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
+fn goodput_claims(runs: &[RunResults], phase: u64) -> Vec<Statement> {
     let goodput = |run: &RunResults, stream: usize, index: u64| {
         let streams = &run.streams[2 * stream..2 * stream + 2];
         // Calls last 100 s on average, so the goodput of a load is reached after several times that.
@@ -132,7 +132,7 @@ fn goodput_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
     }
 }
 
-fn server_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
+fn server_claims(runs: &[RunResults], phase: u64) -> Vec<Statement> {
     let all = |test: &dyn Fn(&RunResults) -> bool| runs.iter().all(test);
     let hosts = |line: usize| LINES[line].1.clone();
     let busy = |run: &RunResults, line| {

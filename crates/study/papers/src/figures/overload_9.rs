@@ -1,8 +1,8 @@
 //! 503 with Retry-After: an on/off control that oscillates.
 
 use super::topology::{CORES, EDGES, core, steps};
-use super::{Work, series};
-use crate::report::{Axis, Claim, Figure, PlotSeries, Style};
+use super::{FigureRun, series};
+use crate::report::{Axis, Figure, PlotSeries, Statement, Style};
 use config::scenario::{Group, ScenarioLocal};
 use core::time::Duration;
 use overload::RejectAt;
@@ -54,7 +54,7 @@ fn simulate(times: Times, pause: Duration, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let (overload, relief, end) = work.scale((500, 1_000, 1_500), (300, 600, 700), (20, 50, 60));
     let times = Times { overload, relief, end };
     let pauses = [10, 1].map(Duration::from_secs);
@@ -165,7 +165,7 @@ fn ends(values: &[f64]) -> (f64, f64) {
     values.iter().fold((1.0, 0.0), |(low, high): (f64, f64), &value| (low.min(value), high.max(value)))
 }
 
-fn goodput_claims(ten: &RunResults, short: &RunResults, times: Times) -> Vec<Claim> {
+fn goodput_claims(ten: &RunResults, short: &RunResults, times: Times) -> Vec<Statement> {
     let (from, to) = times.window();
     let before = series::goodput(&ten.streams, times.overload / 2, times.overload);
     let [during, shortest] = [ten, short].map(|run| series::goodput(&run.streams, from, to));
@@ -186,7 +186,7 @@ fn goodput_claims(ten: &RunResults, short: &RunResults, times: Times) -> Vec<Cla
     }
 }
 
-fn core_claims(ten: &RunResults, times: Times) -> Vec<Claim> {
+fn core_claims(ten: &RunResults, times: Times) -> Vec<Statement> {
     let [first, second] = [0, 1].map(|core| seconds(ten, core, times));
     let (lag, likeness) = period(&second);
     let (low, high) = ends(&second);

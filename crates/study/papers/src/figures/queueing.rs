@@ -1,11 +1,11 @@
 //! Validation: queues with an exact mean waiting time, run on the engine's processor.
 
-use super::Work;
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use super::FigureRun;
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, Style};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp};
-use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
+use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Ticket, TimeSpread};
 use sim::stats::{Confidence, Interval, Moments};
 
 /// Service times of an external and of a timer message on the base server (Overload paper, section IV-A).
@@ -72,7 +72,7 @@ enum Event {
 /// waits in seconds.
 fn run(case: Case, messages: f64, seed: u64) -> [f64; 2] {
     let rng = Rng::from_seed(seed);
-    let spread = if case.model == Model::Exponential { Spread::Exponential } else { Spread::Fixed };
+    let spread = if case.model == Model::Exponential { TimeSpread::Exponential } else { TimeSpread::Fixed };
     let mut cpu = Cpu::new(CpuConfig { spread, ..CpuConfig::default() }, rng.fork("service"));
     let mut arrivals = [rng.fork("timers"), rng.fork("external")];
     let gap = Exp::new(case.rate()).expect("a load is above zero");
@@ -132,7 +132,7 @@ impl Measured {
     }
 
     /// Checks whether all intervals contain the exact values. States the largest relative error of a mean.
-    fn check(&self, statement: &str, source: &str) -> Claim {
+    fn check(&self, statement: &str, source: &str) -> Statement {
         let confidence = Confidence(1.0 - FALSE_ALARM / self.cases.len() as f64);
         let exact = |case: &Case| case.exact(self.class);
         let count = |confidence| {
@@ -151,11 +151,11 @@ impl Measured {
             count(confidence),
             100.0 * miss
         );
-        Claim::check(source, statement, measured, count(confidence) == all)
+        Statement::check(source, statement, measured, count(confidence) == all)
     }
 }
 
-pub(in crate::figures) fn mm1(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn mm1(work: &FigureRun<'_>) -> Figure {
     let models = [Model::Exponential, Model::Fixed, Model::Priorities];
     let cases: Vec<Case> = models.iter().flat_map(|&model| LOADS.map(|load| Case { model, load })).collect();
     let (replications, messages) = work.scale((20, 100_000.0), (10, 40_000.0), (10, 40_000.0));

@@ -1,7 +1,7 @@
 //! Goodput and delay against load, for variants of a network with the same arrivals.
 
 use super::topology::{at, hold, rise};
-use super::{Options, Work};
+use super::{FigureOptions, FigureRun};
 use crate::report::{Axis, ClaimVerdict, Plot, PlotSeries, ReportTable, Style};
 use base::Instant;
 use config::scenario::Scenario;
@@ -11,12 +11,12 @@ use sim::stats::{Confidence, Interval, Moments, Series, Settling};
 
 /// Mean holding time in seconds, in full runs the paper's. The steady state does not depend on it, but is reached
 /// sooner with a short holding time.
-fn holding(options: &Options) -> u64 {
+fn holding(options: &FigureOptions) -> u64 {
     options.scale(100, 10, 10)
 }
 
 /// Text of this assumption.
-pub(super) fn holding_assumed(options: &Options) -> String {
+pub(super) fn holding_assumed(options: &FigureOptions) -> String {
     let holding = holding(options);
     format!(
         "Calls last {holding} s in the mean (section IV-B: 100 s, as in full runs): the goodput of a load that lasts is the \
@@ -105,7 +105,7 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
 }
 
 /// Runs each variant under each load. Replication i has the same arrivals for every variant.
-pub(super) fn curves(work: &Work<'_>, variants: &[Variant], loads: &[f64]) -> Vec<Curve> {
+pub(super) fn curves(work: &FigureRun<'_>, variants: &[Variant], loads: &[f64]) -> Vec<Curve> {
     let (replications, length) = extent(work);
     let cases: Vec<(usize, f64)> =
         (0..variants.len()).flat_map(|variant| loads.iter().map(move |&load| (variant, load))).collect();
@@ -118,7 +118,7 @@ pub(super) fn curves(work: &Work<'_>, variants: &[Variant], loads: &[f64]) -> Ve
 }
 
 /// Returns the number of runs per point, and their length.
-fn extent(options: &Options) -> (usize, Length) {
+fn extent(options: &FigureOptions) -> (usize, Length) {
     options.scale(
         (3, Length { least: 400, most: 6_400, doubling: DOUBLING, holding: holding(options) }),
         (1, Length { least: 40, most: 320, doubling: DOUBLING, holding: holding(options) }),
@@ -127,7 +127,7 @@ fn extent(options: &Options) -> (usize, Length) {
 }
 
 /// Returns this extent as text for a figure's notes, with the points that did not settle.
-pub(super) fn note(options: &Options, curves: &[Curve]) -> String {
+pub(super) fn note(options: &FigureOptions, curves: &[Curve]) -> String {
     let (replications, Length { least, most, .. }) = extent(options);
     let runs = if replications == 1 { "One run".to_owned() } else { format!("{replications} runs") };
     let unsettled: Vec<String> = curves.iter().flat_map(Curve::unsettled).collect();

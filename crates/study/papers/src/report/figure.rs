@@ -16,7 +16,7 @@ pub struct Figure {
     /// Plots, in the order of the paper.
     pub plots: Vec<Plot>,
     /// Statements of the paper, with the verdicts of the data.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<Statement>,
     /// Assumptions where the paper gives no value, one sentence each.
     pub assumptions: Vec<String>,
     /// Further remarks, a sentence or paragraph each.
@@ -265,7 +265,7 @@ pub enum At {
 
 /// A statement of the paper, checked on the data.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Claim {
+pub struct Statement {
     /// Index of the plot that it is about and that it is shown beside.
     pub plot: usize,
     /// Source in the paper, such as `section V-B`.
@@ -280,7 +280,7 @@ pub struct Claim {
     pub cause: Option<String>,
 }
 
-impl Claim {
+impl Statement {
     /// Returns a claim about the first plot that the data decide: a truth value or a verdict.
     pub fn check(
         source: impl Into<String>,

@@ -1,6 +1,6 @@
 //! The page: contents with verdicts, then each figure with its plots beside the paper's statements.
 
-use super::{Claim, ClaimVerdict, Figure, ReportTable};
+use super::{ClaimVerdict, Figure, ReportTable, Statement};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -127,7 +127,7 @@ fn picture(out: &mut String, figure: &Figure, index: usize, svg: &str) {
     );
 }
 
-fn statement(out: &mut String, claim: &Claim) {
+fn statement(out: &mut String, claim: &Statement) {
     let place = claim.verdict.place();
     let (class, words) = (CLASSES[place], ClaimVerdict::NAMES[place]);
     let (source, text) = (escape(&claim.source), escape(&claim.statement));

@@ -8,7 +8,7 @@ mod scale;
 
 pub(crate) use csv::field as csv_field;
 pub use figure::{
-    At, Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Point, Reference, ReportTable, Scale, Style,
+    At, Axis, ClaimVerdict, Figure, Plot, PlotSeries, Point, Reference, ReportTable, Scale, Statement, Style,
 };
 
 use std::fs;

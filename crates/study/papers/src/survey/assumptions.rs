@@ -2,7 +2,7 @@
 
 use super::events;
 use base::Transport;
-use config::scenario::{Costs, Group, HostRole, Scenario, Service, Stream};
+use config::scenario::{Costs, Group, HostRole, Scenario, ServiceTimes, Stream};
 use core::time::Duration;
 use load::{ArrivalProcess, RandomTime};
 use proxy::ProxyTimers;
@@ -89,9 +89,9 @@ fn prices(scenario: &Scenario, costs: &Costs) -> Vec<String> {
         );
     }
     prices.push(match &costs.service {
-        Service::Deterministic => "Service times do not spread around these means.".to_owned(),
-        Service::Exponential => "Service times are exponential with these means.".to_owned(),
-        Service::Table(quantiles) => {
+        ServiceTimes::Deterministic => "Service times do not spread around these means.".to_owned(),
+        ServiceTimes::Exponential => "Service times are exponential with these means.".to_owned(),
+        ServiceTimes::Table(quantiles) => {
             format!("Service times spread around these means by a table of {} quantiles.", quantiles.len())
         }
     });

@@ -5,7 +5,7 @@ mod evidence;
 mod page;
 
 use core::num::NonZero;
-use papers::figures::{Effort, Entry, Options, Shared, all};
+use papers::figures::{Effort, Entry, FigureOptions, Shared, all};
 use papers::report::Figure;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn read(path: &str) -> String {
 
 /// Makes figures with one effort, which share runs.
 fn maker(effort: Effort) -> impl Fn(&Entry) -> Figure {
-    let options = Options { seed: 1, effort, threads: NonZero::new(2).expect("two is not zero") };
+    let options = FigureOptions { seed: 1, effort, threads: NonZero::new(2).expect("two is not zero") };
     let shared = Shared::default();
     move |entry| entry.make(&options, &shared, &|_| {})
 }

@@ -6,7 +6,7 @@ use super::results::CloudSecond;
 use balance::Weights;
 use base::{Instant, Rng};
 use core::time::Duration;
-use elastic::estimate::{Estimator, Window};
+use elastic::estimate::{Estimator, ServerWindow};
 use wire::Method;
 
 /// Messages of a call.
@@ -107,7 +107,7 @@ impl Host {
         let count = self.latencies.len();
         let place = (count * 95).div_ceil(100).saturating_sub(1);
         let p95 = self.latencies.get(place).copied();
-        let window = Window { calls: self.taken, p95, goodput: count as f64, oldest: None };
+        let window = ServerWindow { calls: self.taken, p95, goodput: count as f64, oldest: None };
         second.least = self.latencies.first().copied();
         second.most = self.latencies.last().copied();
         (second.p95, second.goodput) = (p95, count as u64);

@@ -1,7 +1,7 @@
 //! A machine of a server or a database: processor, network card, and neighbours that use a part of one of them.
 
 use super::plan::{Neighbours, Resource};
-use crate::engine::{Card, Cpu, CpuConfig, Spread, StallConfig, Stalls};
+use crate::engine::{Card, Cpu, CpuConfig, StallConfig, Stalls, TimeSpread};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(
-        spread: Spread,
+        spread: TimeSpread,
         card: Option<f64>,
         pauses: Option<StallConfig>,
         neighbours: Option<Neighbours>,

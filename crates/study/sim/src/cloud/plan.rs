@@ -1,8 +1,8 @@
 //! Configuration of a run: calls, hosts, neighbours, and the selection of servers.
 
-use crate::engine::{Spread, StallConfig};
+use crate::engine::{StallConfig, TimeSpread};
 use core::time::Duration;
-use elastic::estimate::Settings;
+use elastic::estimate::EstimatorSettings;
 use elastic::queue::QueueSettings;
 use elastic::scale::ScaleSettings;
 use load::{ArrivalPlan, INVITE_WORK};
@@ -53,7 +53,7 @@ pub struct CloudHost {
     /// Parts of the time per call for INVITE, 180, 200, ACK, BYE and its 200. A message with part 0 does not wait.
     pub work: [f64; 6],
     /// Distribution of the messages' service times.
-    pub spread: Spread,
+    pub spread: TimeSpread,
     /// Pauses of the host itself: scheduler, page faults, garbage collection.
     pub pauses: Option<StallConfig>,
     /// Messages per second of its network card in each direction; `None`: unlimited and at once.
@@ -68,7 +68,7 @@ pub struct Database {
     /// Look-ups per second of a database.
     pub rate: f64,
     /// Distribution of the look-up times.
-    pub spread: Spread,
+    pub spread: TimeSpread,
     /// Neighbours of the databases, in the order of the servers; further databases have none.
     pub neighbours: Vec<Neighbours>,
 }
@@ -134,7 +134,7 @@ pub enum Announcing {
     /// Constant number of calls per second.
     Fixed(f64),
     /// Result of the estimator, each second.
-    Estimated(Box<Settings>),
+    Estimated(Box<EstimatorSettings>),
 }
 
 /// Place where the latency of a server is measured.

@@ -3,7 +3,7 @@
 use crate::stats::Delays;
 use base::Instant;
 use core::time::Duration;
-use elastic::scale::Decision;
+use elastic::scale::ScalingDecision;
 
 /// Results of one second. Values of a single server are those of the first server.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -50,7 +50,7 @@ pub struct CloudResults {
     /// Sum of the hours of all servers, from the decision to start a server until it was stopped.
     pub server_hours: f64,
     /// Decisions of the scaler.
-    pub decisions: Vec<(Instant, Decision)>,
+    pub decisions: Vec<(Instant, ScalingDecision)>,
 }
 
 impl CloudResults {

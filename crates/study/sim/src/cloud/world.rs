@@ -10,7 +10,7 @@ use crate::engine::{CardSide, EventQueue, Ticket};
 use base::{Instant, Rng};
 use core::time::Duration;
 use elastic::queue::{Effect, FrontQueue};
-use elastic::scale::{Decision, Scaler, Seen, ServerId, ServerLoad};
+use elastic::scale::{Scaler, ScalingDecision, Seen, ServerId, ServerLoad};
 use load::Arrivals;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
@@ -419,26 +419,26 @@ impl<'p> World<'p> {
         }
     }
 
-    fn carry_out(&mut self, now: Instant, decision: Decision, start: Duration) {
+    fn carry_out(&mut self, now: Instant, decision: ScalingDecision, start: Duration) {
         match decision {
-            Decision::Start(ServerId(member)) => {
+            ScalingDecision::Start(ServerId(member)) => {
                 self.paid += 1;
                 self.events.after(start, Event::Up(member));
             }
-            Decision::Drain(ServerId(member)) => {
+            ScalingDecision::Drain(ServerId(member)) => {
                 self.turn_duty(member, Duty::Draining);
                 self.ask(now, |queue, effects| queue.remove_member(now, member, effects));
             }
-            Decision::Resume(ServerId(member)) => {
+            ScalingDecision::Resume(ServerId(member)) => {
                 self.turn_duty(member, Duty::Ready);
                 let capacity = self.host_of(member).map_or(0.0, |host| self.hosts[host].capacity);
                 self.ask(now, |queue, effects| queue.announce(now, member, capacity, effects));
             }
-            Decision::Stop(ServerId(member)) | Decision::GiveUp(ServerId(member)) => {
+            ScalingDecision::Stop(ServerId(member)) | ScalingDecision::GiveUp(ServerId(member)) => {
                 self.turn_duty(member, Duty::Stopped);
                 self.events.after(STOPPING, Event::Stopped(member));
             }
-            Decision::ClusterLatency(_) | Decision::Limit(_) => {}
+            ScalingDecision::ClusterLatency(_) | ScalingDecision::Limit(_) => {}
         }
     }
 

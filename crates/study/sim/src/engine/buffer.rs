@@ -27,7 +27,7 @@ impl Priority {
 
 /// Outcome of queueing a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Admission {
+pub enum EnqueueOutcome {
     /// The job waits.
     Queued,
     /// The job is dropped because the buffer is full.
@@ -103,21 +103,21 @@ impl<J> Buffer<J> {
         class: Priority,
         job: J,
         rules: &impl QueueTriage<J>,
-    ) -> Admission {
+    ) -> EnqueueOutcome {
         let bounded = rules.is_bounded(class, &job);
         if bounded && self.occupied >= self.limit && !rules.is_spared(&job) {
-            return Admission::Dropped;
+            return EnqueueOutcome::Dropped;
         }
         if let Some(key) = rules.key(&job) {
             if self.keys.find(spread(key), |&other| other == key).is_some() {
-                return Admission::Coalesced;
+                return EnqueueOutcome::Coalesced;
             }
             self.keys.insert_unique(spread(key), key, |&other| spread(other));
         }
         self.occupied += usize::from(bounded);
         self.queues[class as usize].push_back((now, job));
         self.filled |= 1 << class as u8;
-        Admission::Queued
+        EnqueueOutcome::Queued
     }
 
     /// Removes the next job. Returns it with its priority and the time when it was queued.

@@ -3,7 +3,7 @@
 use super::buffer::Buffer;
 use super::quota::{Quota, QuotaConfig};
 use super::spread::{nanos, scaled};
-use super::{Admission, Plain, Priority, QueueTriage, Spread};
+use super::{EnqueueOutcome, Plain, Priority, QueueTriage, TimeSpread};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand::Rng as _;
@@ -18,7 +18,7 @@ pub struct CpuConfig {
     /// Maximum of waiting bounded jobs ([`QueueTriage::is_bounded`]), without jobs in service; B of the paper.
     pub buffer: usize,
     /// Distribution of service times around their cost.
-    pub spread: Spread,
+    pub spread: TimeSpread,
     /// Share of each worker that a background job takes, 0 to less than 1. The time slices are too short to be
     /// modelled: services take 1 / (1 - share) times as long.
     pub background: f64,
@@ -29,7 +29,7 @@ pub struct CpuConfig {
 impl Default for CpuConfig {
     /// The paper's base server: one worker, B = 1000 external messages, unlimited timers, fixed service times.
     fn default() -> Self {
-        let spread = Spread::Fixed;
+        let spread = TimeSpread::Fixed;
         Self { workers: 1, capacity: 1.0, buffer: 1_000, spread, background: 0.0, quota: None }
     }
 }
@@ -87,13 +87,13 @@ pub enum Finish<J> {
 
 /// A point in time with the busy time until then, to measure utilisation from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
+pub struct CpuMark {
     at: Instant,
     /// Nanoseconds.
     busy: u64,
 }
 
-impl Mark {
+impl CpuMark {
     /// Time of the mark.
     pub fn at(self) -> Instant {
         self.at
@@ -181,8 +181,8 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     }
 
     /// Queues a job.
-    pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> Admission {
-        if self.is_up { self.buffer.push(now, class, job, &self.triage) } else { Admission::Lost }
+    pub fn enqueue(&mut self, now: Instant, class: Priority, job: J) -> EnqueueOutcome {
+        if self.is_up { self.buffer.push(now, class, job, &self.triage) } else { EnqueueOutcome::Lost }
     }
 
     /// Whether a worker is free and a job waits, so that [`start`](Self::start) may start a service.
@@ -294,8 +294,8 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     }
 
     /// Returns a mark for [`utilisation`](Self::utilisation).
-    pub fn mark(&self, now: Instant) -> Mark {
-        Mark { at: now, busy: self.busy_until(now) }
+    pub fn mark(&self, now: Instant) -> CpuMark {
+        CpuMark { at: now, busy: self.busy_until(now) }
     }
 
     /// Total busy time of all workers, counted as in [`utilisation`](Self::utilisation).
@@ -306,7 +306,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     /// Share of the time since `mark` that workers were busy, 0 to 1, averaged over all workers. Slowness because of a
     /// background job counts as busy, a stall does not. With a quota it is the used part of the quota, and more than 1
     /// while the worker runs.
-    pub fn utilisation(&self, mark: Mark, now: Instant) -> f64 {
+    pub fn utilisation(&self, mark: CpuMark, now: Instant) -> f64 {
         let span = (now - mark.at).as_nanos() as f64 * self.workers.len() as f64;
         if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy) as f64 / span } else { 0.0 }
     }
@@ -324,7 +324,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     /// Nanoseconds that a service of this cost takes here.
     fn length(&mut self, cost: Duration) -> u64 {
         let factor = match self.config.spread {
-            Spread::Fixed => self.slowness,
+            TimeSpread::Fixed => self.slowness,
             ref spread => self.slowness * spread.factor(&mut self.rng),
         };
         scaled(nanos(cost), factor)

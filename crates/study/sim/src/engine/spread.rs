@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Distribution of times around their mean.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub enum Spread {
+pub enum TimeSpread {
     /// Constant.
     #[default]
     Fixed,
@@ -18,7 +18,7 @@ pub enum Spread {
     Measured(QuantileTable),
 }
 
-impl Spread {
+impl TimeSpread {
     /// Draws a factor with mean 1.
     pub fn factor(&self, rng: &mut Rng) -> f64 {
         match self {
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!((table.at(0.0), table.at(0.5), table.at(1.0)), (0.0, 10.0 / 15.0, 40.0 / 15.0));
         assert!((table.at(0.75) - 25.0 / 15.0).abs() < 1e-12);
         let mut rng = Rng::from_seed(1);
-        let spread = Spread::Measured(table);
+        let spread = TimeSpread::Measured(table);
         let mean = (0..100_000).map(|_| spread.factor(&mut rng)).sum::<f64>() / 1e5;
         // Standard deviation about 0.77; 4 sigma of the mean.
         assert!((mean - 1.0).abs() < 0.01, "{mean}");

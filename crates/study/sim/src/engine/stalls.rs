@@ -1,6 +1,6 @@
 //! Pauses of a whole host.
 
-use super::Spread;
+use super::TimeSpread;
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct StallConfig {
     /// Mean length of a pause.
     pub length: Duration,
     /// Distribution of the length.
-    pub length_spread: Spread,
+    pub length_spread: TimeSpread,
 }
 
 /// Draws the pauses of one host.
@@ -31,7 +31,7 @@ impl Stalls {
     /// Returns start and length of the next pause after a pause that ended at `end` (zero for the first), for
     /// [`Cpu::stall`](super::Cpu::stall).
     pub fn next(&mut self, end: Instant) -> (Instant, Duration) {
-        let spacing = Spread::Exponential.draw(self.config.spacing, &mut self.rng);
+        let spacing = TimeSpread::Exponential.draw(self.config.spacing, &mut self.rng);
         let length = self.config.length_spread.draw(self.config.length, &mut self.rng);
         (end + spacing, length)
     }

@@ -4,8 +4,8 @@
 use super::medium::Map;
 use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
 use balance::{
-    CallKey, Decision, Direction, HealthSettings, NodeId, PoolId, Request, Response, SessionSettings, Slot,
-    Tags, Why,
+    CallKey, Direction, HealthSettings, NodeDecision, NodeId, PoolId, RequestFacts, Response,
+    SessionSettings, Slot, Tags, Why,
 };
 use base::{Instant, Ledger, Operation};
 use control::{Membership, Probe, ProbeSettings, ReachableMember};
@@ -133,7 +133,7 @@ impl Balancer {
         // A token in Record-Route names the server of the call, because servers come right after the balancer.
         let pinned = if has_token { self.slot_of(message.target) } else { None };
         let call_id = self.map.call_id(message.call);
-        let request = Request {
+        let request = RequestFacts {
             key: key_of(call_id, &message),
             call_id: &call_id.to_be_bytes(),
             pool: PoolId::default(),
@@ -150,7 +150,7 @@ impl Balancer {
             branch: message.top().branch(),
         };
         match self.core.request(now, &request) {
-            Decision::Forward { slot, why } => {
+            NodeDecision::Forward { slot, why } => {
                 if matches!(why, Why::Policy | Why::Moved) {
                     self.ledger.charge(Operation::Choose);
                     self.ledger.charge(Operation::CreateSession);
@@ -161,13 +161,13 @@ impl Balancer {
                 };
                 self.forward(id, message, to, out);
             }
-            Decision::Search => {
+            NodeDecision::Search => {
                 for slot in (0..self.servers.len() as u16).map(Slot) {
                     self.forward(id, message, self.host_of(slot), out);
                 }
             }
-            Decision::Orphan => self.refuse(id, &message, 481, out),
-            Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => {
+            NodeDecision::Orphan => self.refuse(id, &message, 481, out),
+            NodeDecision::NoServer | NodeDecision::AtLimit(_) | NodeDecision::NoRoom => {
                 self.refuse(id, &message, 503, out);
             }
         }

@@ -3,7 +3,7 @@
 use super::message::{HostId, ModelMessage, ModelStart};
 use base::Instant;
 use core::time::Duration;
-use overload::{Guard, MessageClass, Notice, RequestInfo};
+use overload::{Guard, MessageClass, RequestInfo, UpstreamFeedback};
 
 /// Handles a response that arrived at a host with this guard.
 pub(crate) fn on_response(
@@ -11,7 +11,7 @@ pub(crate) fn on_response(
     now: Instant,
     message: &ModelMessage,
     from: HostId,
-    notice: Option<&Notice>,
+    notice: Option<&UpstreamFeedback>,
 ) {
     if let (ModelStart::Response(status), Some(from)) = (message.start, from.server()) {
         let retry_after = (message.retry_after > 0).then(|| Duration::from_secs(message.retry_after.into()));

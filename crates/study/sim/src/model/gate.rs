@@ -4,7 +4,7 @@ use super::keeping::Keeper;
 use super::message::{HostId, ModelMessage};
 use base::{Instant, Recent, Rng};
 use core::time::Duration;
-use overload::{Guard, MessageClass, Origin, Rejection, RequestPath, TurnControl};
+use overload::{Guard, MessageClass, NewRequestSender, Rejection, RequestPath, TurnControl};
 use transaction::TransactionKey;
 
 /// Number of remembered verdicts in each of two generations: 32 s (64*T1, RFC 3261 §17.1.1.2) at 2,000 calls a second.
@@ -39,7 +39,7 @@ impl Gate {
         if let Some(verdict) = self.verdicts.get(&key) {
             return *verdict;
         }
-        let origin = keeper.as_ref().map_or(Origin::Client(1.0), |keeper| keeper.origin(from));
+        let origin = keeper.as_ref().map_or(NewRequestSender::Client(1.0), |keeper| keeper.origin(from));
         let path = RequestPath { from: None, takes_feedback: false, to: None, path: None, is_onward: false };
         let taken = self.turn.admit(guard, now, class, &path, origin);
         if let (Err(refusal), Some(keeper)) = (taken, keeper)

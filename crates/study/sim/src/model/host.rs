@@ -8,14 +8,14 @@ use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Notices};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
 use crate::engine::{
-    Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QuantileTable, QueueTriage, QuotaConfig,
-    Spread, Ticket,
+    BegunService, Cpu, CpuConfig, CpuMark, EnqueueOutcome, Finish, Priority, QuantileTable, QueueTriage,
+    QuotaConfig, Ticket, TimeSpread,
 };
 use base::{Instant, Ledger, Operation, Slab};
-use config::scenario::{Discard, Group, QuotaSettings, Scenario};
+use config::scenario::{Group, QuotaSettings, Scenario, TcpDiscard};
 use core::time::Duration;
 use overload::signal::Utilisation;
-use overload::{Fate, Guard, MessageClass, OverloadSettings, Rejection};
+use overload::{Guard, MessageClass, OverloadSettings, Rejection, TriageDecision};
 use proxy::Fire;
 use rand::Rng as _;
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ impl QueueTriage<Job> for Lanes {
 
     fn is_stale(&mut self, now: Instant, since: Instant, job: &Job) -> bool {
         let Some(rules) = self.rules else { return false };
-        let stale = rules.fate(job.class, now - since) == Fate::Drop;
+        let stale = rules.fate(job.class, now - since) == TriageDecision::Drop;
         if stale {
             self.dropped.push(*job);
         }
@@ -109,7 +109,7 @@ pub(crate) struct Host {
     /// Of a database: look-ups for other hosts, as the messages arrived.
     queries: Slab<LinkMessage>,
     fires: Slab<Fire>,
-    discard: Discard,
+    discard: TcpDiscard,
     /// Of a server that absorbs retransmissions: requests received and not yet answered.
     unanswered: BTreeSet<TransactionKey>,
     /// The unanswered request that each worker serves.
@@ -120,7 +120,7 @@ pub(crate) struct Host {
     spare: Vec<LinkMessage>,
     /// Time at which the world will run its timers.
     pub(crate) timers_at: Instant,
-    mark: Mark,
+    mark: CpuMark,
     /// Utilisation in each period, for a proxy that shares out state.
     pub(crate) meter: Utilisation,
 }
@@ -140,9 +140,11 @@ impl Host {
     ) -> Self {
         let (costs, bin, capacity) = (&scenario.costs, scenario.run.bin, group.capacity(number));
         let spread = match &costs.service {
-            config::scenario::Service::Deterministic => Spread::Fixed,
-            config::scenario::Service::Exponential => Spread::Exponential,
-            config::scenario::Service::Table(quantiles) => Spread::Measured(QuantileTable::new(quantiles)),
+            config::scenario::ServiceTimes::Deterministic => TimeSpread::Fixed,
+            config::scenario::ServiceTimes::Exponential => TimeSpread::Exponential,
+            config::scenario::ServiceTimes::Table(quantiles) => {
+                TimeSpread::Measured(QuantileTable::new(quantiles))
+            }
         };
         let workers = usize::from(group.workers);
         let free = capacity.is_none();
@@ -232,7 +234,7 @@ impl Host {
         let (mut class, mut rejection) = (MessageClass::Response, None);
         let mut is_spared = false;
         if let Role::Proxy(proxy) = &mut self.element.role {
-            is_spared = self.discard == Discard::NewCalls
+            is_spared = self.discard == TcpDiscard::NewCalls
                 && !message.is_initial_invite()
                 && proxy.router.transport_from(from, &message) == TransportKind::Reliable;
             if message.is_request() {
@@ -292,7 +294,7 @@ impl Host {
         }
         let what = What::Message(self.messages.insert(message));
         let job = Job { what, class: MessageClass::Response, is_spared: false, key: 0, since: now };
-        if self.enqueue(now, lane, job) == Admission::Queued {
+        if self.enqueue(now, lane, job) == EnqueueOutcome::Queued {
             self.unanswered.extend(request);
         }
     }
@@ -320,16 +322,16 @@ impl Host {
         self.enqueue(now, Priority::P3, Job { what, class, is_spared: false, key: 0, since: now });
     }
 
-    fn enqueue(&mut self, now: Instant, lane: Priority, job: Job) -> Admission {
+    fn enqueue(&mut self, now: Instant, lane: Priority, job: Job) -> EnqueueOutcome {
         let Job { what, class, .. } = job;
         let admission = self.cpu.enqueue(now, lane, job);
-        if admission == Admission::Queued {
+        if admission == EnqueueOutcome::Queued {
             if matches!(what, What::Message(_)) && self.element.has_watched_queue() {
                 self.element.guard.on_enqueue(now, class, self.cpu.occupied());
             }
             return admission;
         }
-        if admission == Admission::Dropped {
+        if admission == EnqueueOutcome::Dropped {
             self.element.results.dropped.add(now, 1.0);
         }
         self.lose(now, class, what);

@@ -6,8 +6,8 @@ use super::medium::Map;
 use super::message::{HostId, ModelMessage};
 use base::{Instant, Rng};
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, NextHop, Notice, Settings};
-use overload::Origin;
+use distribute::{Call, DistributionSettings, Distributor, NextHop, Notice, StateDecision};
+use overload::NewRequestSender;
 use rand::Rng as _;
 use std::sync::Arc;
 use wire::Method;
@@ -27,11 +27,11 @@ pub enum StateKeeping {
     /// state. It keeps all calls that leave the network.
     Share(f64),
     /// Each proxy finds its share.
-    Distributed(Settings),
+    Distributed(DistributionSettings),
     /// Each proxy finds its share, and calls are not marked. In each period, a proxy learns only which part of its
     /// calls has its state kept by the proxies before it (`Csf_up` of the SERvartuka paper, algorithm 1). All proxies
     /// order the calls alike by Call-ID. Each proxy along one direction therefore knows which part is already kept.
-    Unmarked(Settings),
+    Unmarked(DistributionSettings),
     /// Each decides for each request by its own utilisation: the rule of Cortes et al., with links that count as lossy.
     ByUtilisation,
 }
@@ -183,7 +183,7 @@ impl Keeper {
             Rule::Share { .. } if kept || to == NextHop::Exit => !kept,
             Rule::Share { share, rng } => Rng::from_seed(rng.number_of(key)).random::<f64>() < *share,
             Rule::Distributed(distributor) => {
-                distributor.on_call(now, Call { from, to, kept, key }) == Decision::Keep
+                distributor.on_call(now, Call { from, to, kept, key }) == StateDecision::Keep
             }
             Rule::Unmarked(distributor, told) => {
                 told.calls += 1;
@@ -222,11 +222,11 @@ impl Keeper {
     }
 
     /// Origin of a new call, for overload control.
-    pub(super) fn origin(&self, from: HostId) -> Origin {
+    pub(super) fn origin(&self, from: HostId) -> NewRequestSender {
         match &self.rule {
-            Rule::Distributed(_) if self.map.shares_state(from) => Origin::Chain,
-            Rule::Distributed(distributor) => Origin::Client(distributor.takes()),
-            _ => Origin::Client(1.0),
+            Rule::Distributed(_) if self.map.shares_state(from) => NewRequestSender::Chain,
+            Rule::Distributed(distributor) => NewRequestSender::Client(distributor.takes()),
+            _ => NewRequestSender::Client(1.0),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The small typed message of the fast simulation. It has only the fields that RFC 3261's state machines and the
 //! proxy's routing read.
 
-use overload::Notice;
+use overload::UpstreamFeedback;
 use std::ops::Deref;
 use transaction::{ServerKey, Side, Tag, TransactionKey};
 use wire::Method;
@@ -282,7 +282,7 @@ pub(crate) struct LinkMessage {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Notices {
     /// Notice between hosts that control overload together.
-    pub(crate) overload: Option<Box<Notice>>,
+    pub(crate) overload: Option<Box<UpstreamFeedback>>,
     /// Notice between proxies that share out state.
     pub(crate) room: Option<Box<distribute::Notice>>,
 }

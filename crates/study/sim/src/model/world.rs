@@ -458,14 +458,14 @@ impl Pauses {
 const SAMPLES: usize = 10_000;
 
 /// Converts a distribution into the engine's terms: its mean, and the spread around it.
-fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::Spread) {
+fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::TimeSpread) {
     match time {
-        RandomTime::Fixed(mean) => (mean, engine::Spread::Fixed),
-        RandomTime::Exponential(mean) => (mean, engine::Spread::Exponential),
+        RandomTime::Fixed(mean) => (mean, engine::TimeSpread::Fixed),
+        RandomTime::Exponential(mean) => (mean, engine::TimeSpread::Exponential),
         RandomTime::Normal(mean, _) => {
             let mut rng = rng.fork("normal");
             let samples: Vec<f64> = (0..SAMPLES).map(|_| time.sample(&mut rng).as_secs_f64()).collect();
-            (mean, engine::Spread::Measured(engine::QuantileTable::from_samples(&samples)))
+            (mean, engine::TimeSpread::Measured(engine::QuantileTable::from_samples(&samples)))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A queue with Poisson arrivals of several classes: the smallest model that the engine can run.
 use base::{Instant, Rng};
 use rand_distr::{Distribution, Exp1};
-use sim::engine::{Admission, Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
+use sim::engine::{Cpu, CpuConfig, EnqueueOutcome, EventQueue, Finish, Priority, Ticket, TimeSpread};
 use sim::stats::Moments;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Class {
 pub(crate) struct Queue {
     /// Classes in the order of priority, highest first.
     pub(crate) classes: Vec<Class>,
-    pub(crate) spread: Spread,
+    pub(crate) spread: TimeSpread,
     pub(crate) workers: usize,
     /// Number of measured jobs; half as many jobs before them are warm-up.
     pub(crate) jobs: usize,
@@ -70,7 +70,7 @@ impl Queue {
             match event {
                 Event::Arrival(class) => {
                     let admission = cpu.enqueue(now, Priority::ALL[class], class);
-                    assert_eq!(admission, Admission::Queued);
+                    assert_eq!(admission, EnqueueOutcome::Queued);
                     let wait = self.interval(class, &mut arrivals);
                     queue.after(wait, Event::Arrival(class));
                 }

@@ -14,7 +14,7 @@ mod waiting;
 
 use super::plan::{FilePlan, Plan, SITES, SiteRole, site_address};
 use super::process::{BalancerState, Process, Shown, TOKEN_LIFETIME};
-use super::world::ProcessId;
+use super::world::SiteProcess;
 use super::{RunRule, SitePlan};
 use crate::watch::HomeWatch;
 use crate::{ProcessInput, ProxyWatch, Sent};
@@ -124,7 +124,7 @@ impl Checkers {
         }
     }
 
-    fn site(&mut self, place: ProcessId) -> &mut SiteWatch {
+    fn site(&mut self, place: SiteProcess) -> &mut SiteWatch {
         &mut self.sites[usize::from(place.site)]
     }
 
@@ -151,7 +151,7 @@ impl Checkers {
     }
 
     /// A process ended. The next one starts without state, so calls that are not settled are lost.
-    pub(super) fn ended(&mut self, now: Instant, place: ProcessId) {
+    pub(super) fn ended(&mut self, now: Instant, place: SiteProcess) {
         if let Some(records) = &mut self.records {
             records.ended(now, place.site);
         }
@@ -180,7 +180,7 @@ impl Checkers {
     }
 
     /// Another process now gets the messages to this process's site.
-    pub(super) fn taken_over(&mut self, place: ProcessId) {
+    pub(super) fn taken_over(&mut self, place: SiteProcess) {
         match &mut self.sites[usize::from(place.site)] {
             SiteWatch::Balancer(watch) => self.answered.lose(watch.unsettled(place.process)),
             SiteWatch::Mixed(watch) => self.answered.lose(watch.taken_over(place.process)),
@@ -190,7 +190,7 @@ impl Checkers {
 
     /// Records that a process wrote in the step that the next [`datagram`](Self::datagram) or
     /// [`unasked`](Self::unasked) covers.
-    pub(super) fn written(&mut self, place: ProcessId, records: &[CallRecord]) {
+    pub(super) fn written(&mut self, place: SiteProcess, records: &[CallRecord]) {
         if let Some(all) = &mut self.records {
             all.written(place.site, records);
         }
@@ -205,7 +205,7 @@ impl Checkers {
     pub(super) fn datagram(
         &mut self,
         now: Instant,
-        place: ProcessId,
+        place: SiteProcess,
         process: &Process,
         (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
@@ -253,7 +253,7 @@ impl Checkers {
     pub(super) fn unasked(
         &mut self,
         now: Instant,
-        place: ProcessId,
+        place: SiteProcess,
         process: &Process,
         cause: ProcessInput<'_>,
         sent: &[Sent],
@@ -300,7 +300,7 @@ impl Checkers {
     }
 
     /// A process sent `sent`.
-    fn verified_sent(&mut self, place: ProcessId, sent: &[Sent]) -> Result<(), String> {
+    fn verified_sent(&mut self, place: SiteProcess, sent: &[Sent]) -> Result<(), String> {
         if self.sharing_users.contains_key(&place.site) {
             self.verified.sent(place.site, sent)
         } else {
@@ -308,7 +308,7 @@ impl Checkers {
         }
     }
 
-    fn see_records(&mut self, now: Instant, place: ProcessId, sent: &[Sent]) {
+    fn see_records(&mut self, now: Instant, place: SiteProcess, sent: &[Sent]) {
         if let Some(records) = &mut self.records {
             records.sent(now, place.site, sent);
         }
@@ -318,7 +318,7 @@ impl Checkers {
     fn see_scaled(
         &mut self,
         now: Instant,
-        place: ProcessId,
+        place: SiteProcess,
         got: Option<(SocketAddr, &[u8])>,
         sent: &[Sent],
     ) {
@@ -395,7 +395,7 @@ impl Checkers {
     }
 
     /// Checks the state that a process reports.
-    pub(super) fn audit(&mut self, now: Instant, place: ProcessId, shown: &Shown) -> Result<(), String> {
+    pub(super) fn audit(&mut self, now: Instant, place: SiteProcess, shown: &Shown) -> Result<(), String> {
         match (self.site(place), shown) {
             (SiteWatch::Balancer(watch), Shown::Balancer(state)) => watch.state(place.process, state),
             (SiteWatch::Mixed(_), Shown::Balancer(state)) => BalancerChecker::sums(state),

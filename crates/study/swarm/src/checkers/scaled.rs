@@ -8,7 +8,7 @@ use balance::SessionSettings;
 use base::Instant;
 use control::scale::{News, Order};
 use core::time::Duration;
-use elastic::scale::Decision;
+use elastic::scale::ScalingDecision;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use wire::{Message, Method};
@@ -182,7 +182,9 @@ impl Scaled {
         }
         match order {
             Order::Start(server) => drop(self.started.insert((number, server.index), now)),
-            Order::Tell(News::Decided(_, Decision::GiveUp(id))) => drop(self.started.remove(&(number, id.0))),
+            Order::Tell(News::Decided(_, ScalingDecision::GiveUp(id))) => {
+                self.started.remove(&(number, id.0));
+            }
             Order::Stop(server) => {
                 let started = self.started.get(&(number, server.index));
                 if let Some(started) = started.filter(|started| now - **started < self.stays) {

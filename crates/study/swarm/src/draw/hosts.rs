@@ -9,8 +9,8 @@ use balance::{HealthSettings, PolicyKind};
 use base::Instant;
 use control::{PoolSettings, ProbeSettings};
 use core::time::Duration;
-use elastic::estimate::{Law, Settings};
-use elastic::queue::{Accrual, Choice, LengthSettings, QueueSettings};
+use elastic::estimate::{CapacityLaw, EstimatorSettings};
+use elastic::queue::{Accrual, LengthSettings, MemberChoice, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
 use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
@@ -151,12 +151,13 @@ impl Drawer {
         let maximum = rng.random_range(10.0..60.0);
         let threshold = Duration::from_millis(rng.random_range(5..500));
         let (law, accrual, choice) = if is_smace {
-            (Law::Smace, Accrual::PerSecond, Choice::MostRoom)
+            (CapacityLaw::Smace, Accrual::PerSecond, MemberChoice::MostRoom)
         } else {
-            (Law::Proven, Accrual::Answers { most: maximum }, Choice::Tlwl)
+            (CapacityLaw::Proven, Accrual::Answers { most: maximum }, MemberChoice::Tlwl)
         };
         let settings = QueueSettings { bound, length, choice, accrual, ..usual };
-        let capacity = Settings { law, maximum, minimum: 5.0, threshold, ..Settings::default() };
+        let capacity =
+            EstimatorSettings { law, maximum, minimum: 5.0, threshold, ..EstimatorSettings::default() };
         Some(Arc::new(QueueSetup { settings, source, capacity }))
     }
 

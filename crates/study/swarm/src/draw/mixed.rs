@@ -9,7 +9,7 @@ use crate::{
 use balance::PolicyKind;
 use core::time::Duration;
 use dialog::CallSettings;
-use distribute::Law;
+use distribute::ShareLaw;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
 use route::{Dialogs, Fork, Forward, Service};
@@ -78,7 +78,7 @@ impl Drawer {
                 silence: if is_lasting { NEVER } else { crate::process::SILENCE },
                 ..usual
             },
-            law: if self.chance(0.7) { Law::Level } else { Law::Paper },
+            law: if self.chance(0.7) { ShareLaw::Level } else { ShareLaw::Paper },
             ..FilePlan::hops(&[], self.proxy_timers(care), LIMITS)
         };
         // One target is left for a pool that is added later.

@@ -5,7 +5,7 @@ use super::{Drawer, at};
 use crate::{Callee, Destination, FilePlan, Plan, PoolPlan, RoutePlan, Severity, SitePlan, StorePlan, When};
 use base::{Instant, Rng};
 use core::time::Duration;
-use distribute::Law;
+use distribute::ShareLaw;
 use node::ProxyLimits;
 use rand::Rng as _;
 use route::Service;
@@ -17,7 +17,7 @@ impl Drawer {
         answerers: u16,
         (care, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
-        let law = if self.chance(0.7) { Law::Level } else { Law::Paper };
+        let law = if self.chance(0.7) { ShareLaw::Level } else { ShareLaw::Paper };
         let answerers: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
         if self.chance(0.3) {
             return self.edges_and_core(&answerers, law, (care, calm));
@@ -39,7 +39,7 @@ impl Drawer {
         &mut self,
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
-        law: Law,
+        law: ShareLaw,
         (care, calm): (Severity, u64),
     ) -> Destination {
         let timers = self.proxy_timers(care);
@@ -88,7 +88,7 @@ impl Drawer {
     fn edges_and_core(
         &mut self,
         answerers: &[Destination],
-        law: Law,
+        law: ShareLaw,
         (care, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let edges = self.rng.random_range(2..4_u16);

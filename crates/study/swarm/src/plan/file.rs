@@ -8,7 +8,7 @@ use control::PoolSettings;
 use core::ops::Range;
 use core::time::Duration;
 use dialog::CallSettings;
-use distribute::{Function, Law};
+use distribute::{Function, ShareLaw};
 use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
 use route::{Fork, Forward, Service};
@@ -29,7 +29,7 @@ pub struct FilePlan {
     /// Timers and limits of the calls whose dialogs are kept.
     pub calls: CallSettings,
     /// Law by which proxies share out the state of calls, if they do.
-    pub law: Law,
+    pub law: ShareLaw,
     /// Whether dialogs and call records are shared out as well.
     pub shares_dialogs: bool,
     /// Store of users, if callers must authenticate. Their verification is then shared out as well.
@@ -107,7 +107,7 @@ impl FilePlan {
             routes: Vec::new(),
             sessions: SessionSettings::default(),
             calls: CallSettings { silence: SILENCE, ..CallSettings::default() },
-            law: Law::Level,
+            law: ShareLaw::Level,
             shares_dialogs: false,
             users: None,
             timers,

@@ -5,7 +5,7 @@ use super::settings::settings;
 use super::{Shown, ports};
 use crate::plan::{OverloadPlan, SiteRole, probe_address};
 use crate::{Sent, SitePlan};
-use ::node::{ProxyReport, Question, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, StoreAnswer};
+use ::node::{ProxyReport, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, StoreAnswer, StoreQuestion};
 use balance::{Health, Load, Node, Slot, TableCounts};
 use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{Control, ControlEffect, ControlInput, Drainer, Drains};
@@ -52,7 +52,7 @@ pub(crate) struct Process {
     events: Outbox<ShardEvent>,
     effects: Outbox<ControlEffect>,
     /// Questions to stores that have not been taken. Only a registrar has any, and it has one shard.
-    asked: Vec<Question>,
+    asked: Vec<StoreQuestion>,
     /// Transport of all messages.
     transport: Transport,
     /// Records that have not been taken.
@@ -259,7 +259,7 @@ impl Process {
     }
 
     /// Takes the questions to stores.
-    pub(crate) fn questions(&mut self) -> Vec<Question> {
+    pub(crate) fn questions(&mut self) -> Vec<StoreQuestion> {
         core::mem::take(&mut self.asked)
     }
 

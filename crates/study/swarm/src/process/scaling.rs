@@ -6,7 +6,8 @@ use crate::plan::{FilePlan, PoolPlan, ScalePlan};
 use balance::{Load, PoolId};
 use base::Instant;
 use control::scale::{
-    Fleet, ListedServer, Listing, MemberWork, Order, PoolView, Reconciler, Server, ServerList, detection,
+    DriverServer, Fleet, ListedServer, Listing, MemberWork, Order, PoolView, Reconciler, ServerList,
+    detection,
 };
 use control::{ControlInput, Drainer, ListedMember};
 use elastic::scale::{ScaleSettings, ServerId, ServerState};
@@ -27,8 +28,8 @@ pub(super) struct Scaling {
 /// Answer of a driver.
 #[derive(Clone, Debug)]
 pub(crate) enum DriverAnswer {
-    Started(Server, Result<(), String>),
-    Stopped(Server, Result<(), String>),
+    Started(DriverServer, Result<(), String>),
+    Stopped(DriverServer, Result<(), String>),
     /// With the time of the question.
     Listed(Instant, Result<Listing, String>),
 }

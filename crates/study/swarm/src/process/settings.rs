@@ -9,22 +9,23 @@ use ::node::{
     AuthenticationSettings, DialogSettings, Distribution, OverloadControl, RegistrarSettings, Routes,
     ShardSettings,
 };
-use ::overload::hop::Law;
+use ::overload::hop::ReceiverLaw;
 use ::overload::local::occupancy::OccupancySettings;
 use ::overload::{FeedbackLaw, OverloadSettings, Scope};
 use balance::{PoolId, SessionSettings};
 use base::{Peer, Transport};
 use control::{Address, ControlSettings, MemberSettings};
 use core::time::Duration;
-use digest_auth::{BanSettings, Limit, NonceScope, NonceSettings};
+use digest_auth::{AttemptLimit, BanSettings, NonceScope, NonceSettings};
 use route::{
-    Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, Rule, Table,
-    Target,
+    Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Pools, Rule, Table, Target,
+    TargetPool, UriPlace,
 };
 use std::sync::Arc;
 
 /// Limit on wrong passwords. It is so high that it refuses none: all callers share one address, and some guess.
-const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), at_once: 60_000 };
+const GUESSES: AttemptLimit =
+    AttemptLimit { failures: 32_000, every: Duration::from_secs(1), at_once: 60_000 };
 
 /// As in the default configuration.
 const NONCE_LIFETIME: Duration = Duration::from_mins(5);
@@ -66,14 +67,14 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
 
 /// `[registrar]`.
 fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<RegistrarSettings> {
-    let registrar = location::Settings {
+    let registrar = location::RegistrationSettings {
         domains: vec![DOMAIN.as_bytes().into()],
         // Plans last for minutes, so bindings must be able to expire soon.
         expires_min: 1,
-        ..location::Settings::default()
+        ..location::RegistrationSettings::default()
     };
     let authentication = authenticates.then(|| AuthenticationSettings {
-        digest: digest_auth::Settings::new(DOMAIN.as_bytes()),
+        digest: digest_auth::AuthSettings::new(DOMAIN.as_bytes()),
         nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
         bans: BanSettings { pair: GUESSES, source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
     });
@@ -103,7 +104,7 @@ fn of_file((file, transport): (&FilePlan, Transport), group: u16, key: u8) -> Co
         neighbours: vec![sites()],
         dialogs: file.shares_dialogs,
         authentication: file.users.map(|_| AUTHENTICATION_COST),
-        settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
+        settings: distribute::DistributionSettings { law: file.law, ..Distribution::default().settings },
     };
     let rules = file.routes.iter().map(|route| rule(file, route)).collect();
     let shards = ShardSettings {
@@ -130,15 +131,15 @@ fn overload(plan: &OverloadPlan) -> OverloadControl {
     };
     match plan.feedback {
         FeedbackPlan::None => usual,
-        FeedbackPlan::Loss => with(Law::Loss(OccupancySettings::default())),
-        FeedbackPlan::Rate => with(Law::Rate),
+        FeedbackPlan::Loss => with(ReceiverLaw::Loss(OccupancySettings::default())),
+        FeedbackPlan::Rate => with(ReceiverLaw::Rate),
     }
 }
 
 fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {
     let choice = |(place, name): (u16, &String)| {
         let priority = if route.spreads { 1 } else { place };
-        file.pool(name).map(|(pool, _)| Choice { pool, priority, weight: 1.0 })
+        file.pool(name).map(|(pool, _)| TargetPool { pool, priority, weight: 1.0 })
     };
     let choices = (1..).zip(&route.pools).filter_map(choice).collect();
     let conditions = match route.when {
@@ -147,7 +148,7 @@ fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {
             Conditions { origin: Origin::Anyone, sources: vec![sites()], ..Conditions::default() }
         }
         Some(When::Behind(number)) => {
-            let user = Field::Uri(Place::RequestUri, Part::User);
+            let user = Field::Uri(UriPlace::RequestUri, Part::User);
             let is = Pattern::Exact(user_behind(number).into_bytes());
             let texts = vec![(user, vec![is])];
             Conditions { origin: Origin::Anyone, texts, ..Conditions::default() }

@@ -7,7 +7,7 @@ mod sites;
 
 use super::plan::{AnswererPlan, Callee, CallerPlan, DATAGRAMS_MAX, Plan, Severity};
 use base::{Instant, Transport};
-use config::scenario::{Costs, Group, HostRole, Overload, Scenario, Service, Stream, Ties};
+use config::scenario::{Costs, Group, HostRole, Overload, Scenario, ServiceTimes, Stream, Ties};
 use core::time::Duration;
 use load::{ArrivalPlan, INVITE_WORK, RandomTime, ServiceModel};
 use sim::engine::HostIndex;
@@ -104,7 +104,7 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
             "more than one worker a server",
             at_all(|group| group.role == HostRole::Server && group.workers != 1),
         ),
-        ("a table of service times", has_servers && matches!(service, Service::Table(_))),
+        ("a table of service times", has_servers && matches!(service, ServiceTimes::Table(_))),
         ("a `repeat_work` other than 0", has_servers && scenario.costs.repeat_work > 0.0),
         (
             "ties that are drawn",
@@ -157,7 +157,7 @@ fn service(costs: &Costs, pool: &Group, host: u16) -> ServiceModel {
     let service_per_work = pool
         .capacity(host)
         .map_or(Duration::ZERO, |capacity| costs.server_request().mul_f64(costs.base_capacity / capacity));
-    let exponential = costs.service == Service::Exponential;
+    let exponential = costs.service == ServiceTimes::Exponential;
     let queue_max = Some(pool.buffer as usize);
     ServiceModel { service_per_work, exponential, queue_max, ..ServiceModel::default() }
 }

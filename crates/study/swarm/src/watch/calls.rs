@@ -6,7 +6,7 @@ use super::transactions::Cancelled;
 use crate::call::{CallName, DialogName, call_of, dialogs_of};
 use base::Instant;
 use core::time::Duration;
-use dialog::{CallRecord, Cause, Side};
+use dialog::{CallRecord, Cause, DialogParty};
 use node::ProxyReport;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Message;
@@ -143,8 +143,8 @@ impl Calls {
     }
 
     /// Returns the dialog of a message, and the side that sent the request.
-    fn of(&self, message: &Message<'_>) -> Option<(DialogName, Side)> {
-        let mut both = dialogs_of(message).into_iter().zip([Side::Caller, Side::Callee]);
+    fn of(&self, message: &Message<'_>) -> Option<(DialogName, DialogParty)> {
+        let mut both = dialogs_of(message).into_iter().zip([DialogParty::Caller, DialogParty::Callee]);
         both.find(|(name, _)| {
             self.open.contains_key(name) || self.ended.contains(name) || self.before.contains_key(name)
         })
@@ -153,8 +153,8 @@ impl Calls {
     /// Returns the dialog of a request whose 2xx never passed: the token in the INVITE identified this proxy to the
     /// callee. A process that forwarded the INVITE treats such a dialog as an earlier one if the call has failed, or
     /// another callee answered first.
-    fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
-        let mut both = dialogs_of(request).into_iter().zip([Side::Caller, Side::Callee]);
+    fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, DialogParty)> {
+        let mut both = dialogs_of(request).into_iter().zip([DialogParty::Caller, DialogParty::Callee]);
         let is_forgotten = |call: &CallName| {
             self.invited_before.contains(call) || self.failed.contains(call) || self.lives(call)
         };
@@ -242,7 +242,7 @@ impl Calls {
         let is_silent = now >= record.ended + self.silence;
         let fits = match cause {
             Some(Cause::Bye) => {
-                let side = by.map(Side::name).unwrap_or_default();
+                let side = by.map(DialogParty::name).unwrap_or_default();
                 let since = byes.get(side).copied();
                 // This proxy refused the BYE, which was not forwarded.
                 let is_refused = since.is_none() && !record.is_final && (300..700).contains(&status);

@@ -7,7 +7,7 @@ use crate::plan::{DriverPlan, ScalePlan, answerer_address};
 use crate::process::{DriverAnswer, Shown};
 use base::{Instant, Rng};
 use control::Drains;
-use control::scale::{Listing, Order, Running, Server};
+use control::scale::{DriverServer, Listing, Order, ServerSet};
 use core::time::Duration;
 use rand::Rng as _;
 use sim::engine::HostIndex;
@@ -126,7 +126,7 @@ impl Driver {
     /// Returns the driver's list of running servers, which may be wrong.
     fn listing(&mut self, now: Instant) -> Listing {
         if !self.plan.lists {
-            return Running::Unknown.into();
+            return ServerSet::Unknown.into();
         }
         let age = if now < self.plan.until { self.plan.list_age } else { Duration::ZERO };
         let then = self.past.iter().rev().find(|(from, _)| now - *from >= age).or(self.past.front());
@@ -141,13 +141,13 @@ impl Driver {
                 running.push(name);
             }
         }
-        let ending = if self.plan.lists_ending { Running::Named(ending) } else { Running::Unknown };
-        Listing { running: Running::Named(running), ending }
+        let ending = if self.plan.lists_ending { ServerSet::Named(ending) } else { ServerSet::Unknown };
+        Listing { running: ServerSet::Named(running), ending }
     }
 }
 
 /// Returns the answerer of a server.
-fn answerer_of(server: &Server) -> u16 {
+fn answerer_of(server: &DriverServer) -> u16 {
     let address: SocketAddr = server.name.parse().expect("members are named by address");
     address.port() - answerer_address(0).port()
 }

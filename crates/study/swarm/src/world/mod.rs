@@ -39,7 +39,7 @@ pub use judge::{Counts, Summary};
 
 /// A process of a site, counted from the site's first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProcessId {
+pub struct SiteProcess {
     /// The site.
     pub site: u16,
     /// Its process.
@@ -55,7 +55,7 @@ pub trait Wrapper {
     }
 
     /// May change the messages that a process sends.
-    fn says(&mut self, _at: ProcessId, _cause: ProcessInput<'_>, _sent: &mut Vec<Sent>) {}
+    fn says(&mut self, _at: SiteProcess, _cause: ProcessInput<'_>, _sent: &mut Vec<Sent>) {}
 
     /// Returns whether a shard hands a datagram to the shard that owns its call.
     fn hands_over(&mut self) -> bool {
@@ -417,9 +417,9 @@ impl<W: Wrapper> World<W> {
         Some(shown)
     }
 
-    fn place(&self, process: u16) -> ProcessId {
+    fn place(&self, process: u16) -> SiteProcess {
         let site = self.plan.site_of(process);
-        ProcessId { site, process: process - self.plan.first_process(site) }
+        SiteProcess { site, process: process - self.plan.first_process(site) }
     }
 
     fn callers(&self) -> impl Iterator<Item = &Caller> {

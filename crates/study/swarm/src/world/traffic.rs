@@ -1,7 +1,7 @@
 //! Datagrams in flight, and their delivery.
 
 use super::host::Role;
-use super::{Event, HANDING_OVER_MICROS, ProcessId, World, Wrapper};
+use super::{Event, HANDING_OVER_MICROS, SiteProcess, World, Wrapper};
 use crate::Refuses;
 use crate::RunRule;
 use crate::credentials::Heard;
@@ -349,7 +349,7 @@ impl<W: Wrapper> World<W> {
     }
 
     /// Passes the records of a process's last step to the checkers.
-    fn written(&mut self, host: HostIndex, place: ProcessId) {
+    fn written(&mut self, host: HostIndex, place: SiteProcess) {
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return };
         let mut records = process.written();
         self.wrapper.writes(&mut records);

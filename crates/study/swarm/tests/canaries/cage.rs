@@ -2,7 +2,7 @@
 
 use base::{Flow, Instant, Transport};
 use control::Drainer;
-use control::scale::{Order, Server};
+use control::scale::{DriverServer, Order};
 use dialog::CallRecord;
 use distribute::Function;
 use route::Forward;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use swarm::{
-    Destination, FilePlan, Plan, PlannedAction, ProcessId, Severity, Shown, SiteRole, Wrapper, site_address,
+    Destination, FilePlan, Plan, PlannedAction, Severity, Shown, SiteProcess, SiteRole, Wrapper, site_address,
 };
 use swarm::{ProcessInput, Sent};
 use swarm::{draw, run_with};
@@ -42,7 +42,7 @@ pub(crate) struct Memory {
     pub(crate) seen: BTreeSet<Vec<u8>>,
     pub(crate) records: Vec<CallRecord>,
     /// Servers that were ordered to stop.
-    pub(crate) servers: Vec<Server>,
+    pub(crate) servers: Vec<DriverServer>,
     invites: Vec<Invite>,
 }
 
@@ -54,18 +54,18 @@ impl Memory {
     }
 
     /// Returns the last INVITE that this process forwarded and that is at this stage.
-    pub(crate) fn invite(&self, at: ProcessId, stage: Stage) -> Option<Sent> {
+    pub(crate) fn invite(&self, at: SiteProcess, stage: Stage) -> Option<Sent> {
         let fits = |invite: &&Invite| (invite.site, invite.stage) == (at.site, stage);
         self.invites.iter().rev().find(fits).map(|invite| invite.sent.clone())
     }
 
     /// Returns the INVITE of this call that this process forwarded.
-    pub(crate) fn invite_of(&self, at: ProcessId, call: &[u8]) -> Option<Sent> {
+    pub(crate) fn invite_of(&self, at: SiteProcess, call: &[u8]) -> Option<Sent> {
         let fits = |invite: &&Invite| invite.site == at.site && invite.call == call;
         self.invites.iter().rev().find(fits).map(|invite| invite.sent.clone())
     }
 
-    fn note(&mut self, at: ProcessId, cause: ProcessInput<'_>, sent: &[Sent]) {
+    fn note(&mut self, at: SiteProcess, cause: ProcessInput<'_>, sent: &[Sent]) {
         if let ProcessInput::Datagram { bytes, .. } = cause
             && is_response(bytes, Method::Invite, 100..700)
         {
@@ -86,7 +86,7 @@ impl Memory {
     }
 }
 
-type Says = dyn Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync;
+type Says = dyn Fn(&mut Memory, SiteProcess, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync;
 type Writes = dyn Fn(&mut Memory, &mut Vec<CallRecord>) + Send + Sync;
 type Orders = dyn Fn(&mut Memory, &mut Vec<Order>) + Send + Sync;
 type Shows = dyn Fn(&mut Memory, &mut Shown) + Send + Sync;
@@ -148,7 +148,7 @@ impl Canary {
     /// Changes the messages that a process sends.
     pub(crate) fn says(
         self,
-        says: impl Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync + 'static,
+        says: impl Fn(&mut Memory, SiteProcess, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync + 'static,
     ) -> Self {
         Self { says: Arc::new(says), ..self }
     }
@@ -162,7 +162,7 @@ impl Canary {
     pub(crate) fn on(
         self,
         kind: Kind,
-        act: fn(&mut Memory, ProcessId, &[u8], SocketAddr, &mut Vec<Sent>),
+        act: fn(&mut Memory, SiteProcess, &[u8], SocketAddr, &mut Vec<Sent>),
     ) -> Self {
         self.says(move |memory, at, cause, sent| {
             if let ProcessInput::Datagram { from, bytes } = cause
@@ -174,7 +174,7 @@ impl Canary {
     }
 
     /// Changes the messages that a process sends at a timer.
-    pub(crate) fn on_timer(self, act: fn(&mut Memory, ProcessId, &mut Vec<Sent>)) -> Self {
+    pub(crate) fn on_timer(self, act: fn(&mut Memory, SiteProcess, &mut Vec<Sent>)) -> Self {
         self.says(move |memory, at, cause, sent| {
             if matches!(cause, ProcessInput::Timer) {
                 act(memory, at, sent);
@@ -252,7 +252,7 @@ impl Wrapper for Caged {
         !(self.canary.swallows)(bytes)
     }
 
-    fn says(&mut self, at: ProcessId, cause: ProcessInput<'_>, sent: &mut Vec<Sent>) {
+    fn says(&mut self, at: SiteProcess, cause: ProcessInput<'_>, sent: &mut Vec<Sent>) {
         self.memory.note(at, cause, sent);
         (self.canary.says)(&mut self.memory, at, cause, sent);
     }
@@ -414,7 +414,7 @@ pub(crate) fn act(plan: &mut Plan, millis: u64, action: PlannedAction) {
 }
 
 /// Address of the sending process.
-pub(crate) fn own(at: ProcessId) -> SocketAddr {
+pub(crate) fn own(at: SiteProcess) -> SocketAddr {
     site_address(at.site)
 }
 
@@ -429,7 +429,7 @@ pub(crate) fn is(bytes: &[u8], method: &str) -> bool {
 }
 
 /// Returns true if this process sent this request.
-pub(crate) fn sent_by(at: ProcessId, one: &Sent) -> bool {
+pub(crate) fn sent_by(at: SiteProcess, one: &Sent) -> bool {
     let message = scanned(&one.bytes);
     let via = message.top_via();
     via.host.ip().zip(via.port).map(SocketAddr::from) == Some(own(at))

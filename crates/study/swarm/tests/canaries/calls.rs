@@ -1,7 +1,7 @@
 //! Proxies that keep the state of calls, and break rules.
 
 use crate::cage::*;
-use dialog::{CallRecord, Side};
+use dialog::{CallRecord, DialogParty};
 use swarm::{ProcessRule, RunRule, Shown};
 
 fn breaks(rule: ProcessRule) -> Canary {
@@ -24,7 +24,11 @@ pub(crate) fn all() -> Vec<Canary> {
         }),
         breaks(ProcessRule::RecordWrong).writes(move |_, records| {
             for record in records.iter_mut().filter(is_answered) {
-                record.by = Some(if record.by == Some(Side::Caller) { Side::Callee } else { Side::Caller });
+                record.by = Some(if record.by == Some(DialogParty::Caller) {
+                    DialogParty::Callee
+                } else {
+                    DialogParty::Caller
+                });
             }
         }),
         breaks(ProcessRule::RecordWrong).writes(move |_, records| {

@@ -1,7 +1,7 @@
 //! Balancers with scaling that break rules.
 
 use crate::cage::*;
-use control::scale::{Order, Server};
+use control::scale::{DriverServer, Order};
 use std::net::SocketAddr;
 use swarm::RunRule;
 
@@ -10,8 +10,8 @@ fn breaks(rule: RunRule) -> Canary {
 }
 
 /// The server at this address.
-fn server(address: SocketAddr) -> Server {
-    Server { index: 0, name: address.to_string(), address: Some(address), others: Vec::new(), count: 1 }
+fn server(address: SocketAddr) -> DriverServer {
+    DriverServer { index: 0, name: address.to_string(), address: Some(address), others: Vec::new(), count: 1 }
 }
 
 pub(crate) fn all() -> Vec<Canary> {

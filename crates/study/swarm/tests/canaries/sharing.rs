@@ -141,7 +141,7 @@ fn is_left(bytes: &[u8]) -> bool {
 }
 
 /// Makes an INVITE as it leaves the network.
-fn leaving(at: swarm::ProcessId, bytes: &[u8]) -> swarm::Sent {
+fn leaving(at: swarm::SiteProcess, bytes: &[u8]) -> swarm::Sent {
     let mut bytes = bytes.to_vec();
     add(&mut bytes, "Via", &format!("Via: SIP/2.0/UDP {};branch=z9hG4bKcanary", own(at)));
     swarm::Sent::by(base::Flow::udp(0, swarm::answerer_address(0)), bytes)

@@ -4,7 +4,7 @@ use crate::picture;
 use anyhow::{Context, Result, anyhow};
 use base::{Rng, Transport};
 use config::Config;
-use instruments::agents::{self, Running};
+use instruments::agents::{self, RunningAgent};
 use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, CallResults, CallerConfig, RandomTime, ServiceModel, Timers,
 };
@@ -177,7 +177,7 @@ pub(super) fn call(
     arrivals: ArrivalPlan,
     hold: Duration,
     rng: Rng,
-) -> Result<Running<CallResults>> {
+) -> Result<RunningAgent<CallResults>> {
     let socket = agents::bind(ANY)?;
     let config = CallerConfig {
         transport: Transport::Udp,
@@ -201,7 +201,7 @@ pub(super) fn answer(
     name: &str,
     service: ServiceModel,
     rng: &Rng,
-) -> Result<Running<AnswererResults>> {
+) -> Result<RunningAgent<AnswererResults>> {
     let socket = agents::bind(address)?;
     let config = AnswererConfig {
         transport: Transport::Udp,

@@ -6,7 +6,7 @@ use super::{Common, connections, datagrams, duration, table};
 use crate::address;
 use anyhow::{Result, bail, ensure};
 use base::Rng;
-use instruments::agents::{self, Link, Running, Snapshot};
+use instruments::agents::{self, AgentLink, RunningAgent, Snapshot};
 use load::{AnswererConfig, AnswererResults, RandomTime, ServiceModel, Timers};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 /// A server with its name.
 struct Named {
     name: String,
-    agent: Running<AnswererResults>,
+    agent: RunningAgent<AnswererResults>,
 }
 
 type Outcome = (String, SocketAddr, Snapshot<AnswererResults>);
@@ -98,7 +98,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Named>> {
     let sockets: Vec<_> = arguments.listen.iter().map(bind).collect::<Result<_, _>>()?;
     let rng = Rng::from_seed(seed);
     let count = sockets.len();
-    let start_one = |(number, link): (usize, Link)| {
+    let start_one = |(number, link): (usize, AgentLink)| {
         let address = link.local_addr()?;
         let name = match &arguments.name {
             None => address.to_string(),

@@ -7,7 +7,7 @@ use super::{Common, connections, datagrams, duration, table};
 use crate::{address, print};
 use anyhow::{Context, Result, bail, ensure};
 use base::{Rng, Transport};
-use instruments::agents::{self, Link, Running, Snapshot};
+use instruments::agents::{self, AgentLink, RunningAgent, Snapshot};
 use load::{ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime, RateStep, Timers};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     print::note(announcement(arguments, &callers, seed));
     let mut started = 0;
     let mut line = || {
-        let total = total(callers.iter().map(Running::snapshot));
+        let total = total(callers.iter().map(RunningAgent::snapshot));
         let new = total.results.calls_started - started;
         started = total.results.calls_started;
         let mut line = format!("{new} calls/s: {}", total.results.progress());
@@ -105,21 +105,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
         line
     };
-    let finished = || callers.iter().all(Running::is_finished);
+    let finished = || callers.iter().all(RunningAgent::is_finished);
     let ended = watch(&mut line, |_| finished())?;
     if ended.interrupted {
         print_note!("ending the calls in progress; once more ends at once");
-        callers.iter().for_each(Running::wind_down);
+        callers.iter().for_each(RunningAgent::wind_down);
         watch(&mut line, |elapsed| finished() || elapsed >= LAST_CALLS)?;
     }
     let from: Vec<_> = callers.iter().map(|caller| caller.address().to_string()).collect();
-    let snapshots: Result<Vec<_>, _> = callers.into_iter().map(Running::stop).collect();
+    let snapshots: Result<Vec<_>, _> = callers.into_iter().map(RunningAgent::stop).collect();
     let total = total(snapshots?.into_iter());
     arguments.common.finish(&summary(&total, &ended), &result(arguments, seed, &from, &total, &ended))?;
     verdict(&total.results)
 }
 
-fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> {
+fn start(arguments: &Arguments, seed: u64) -> Result<Vec<RunningAgent<CallResults>>> {
     let (local, transport) = (local(arguments)?, arguments.carrier.transport());
     let is_one = transport == Transport::Udp;
     ensure!(!is_one || arguments.connections == 1, "--connections is not for --transport udp");
@@ -136,7 +136,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> 
     // All sockets are bound before one sends, so that no caller starts if one cannot.
     let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
     let rng = Rng::from_seed(seed);
-    let start_one = |(index, link): (u16, Link)| {
+    let start_one = |(index, link): (u16, AgentLink)| {
         let config = CallerConfig {
             transport,
             listener: 0,
@@ -197,7 +197,7 @@ fn share(arguments: &Arguments, index: u16) -> ArrivalPlan {
 }
 
 /// Text about the run that starts.
-fn announcement(arguments: &Arguments, callers: &[Running<CallResults>], seed: u64) -> String {
+fn announcement(arguments: &Arguments, callers: &[RunningAgent<CallResults>], seed: u64) -> String {
     let mut text = format!("calling {} from {}", arguments.to, callers[0].address());
     if callers.len() > 1 {
         write!(text, " and {} more", callers.len() - 1).expect("a String takes any text");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use base::Transport;
-use instruments::agents::{self, Link};
+use instruments::agents::{self, AgentLink};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,10 +79,10 @@ impl Carrier {
         address: SocketAddr,
         connections: u16,
         tls: Option<&Arc<TlsSetup>>,
-    ) -> Result<Link> {
+    ) -> Result<AgentLink> {
         Ok(match self.transport() {
             Transport::Udp => agents::bind(address)?.into(),
-            stream => Link::streams(stream, address, connections, tls.cloned())?,
+            stream => AgentLink::streams(stream, address, connections, tls.cloned())?,
         })
     }
 }

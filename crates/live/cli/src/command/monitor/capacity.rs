@@ -4,8 +4,8 @@ use crate::admin::Exit;
 use crate::command::load::duration;
 use ::monitor::Pairing;
 use anyhow::{Context as _, Result, bail};
-use elastic::estimate::{Law, Settings};
-use elastic::update::{CAPACITY_MAX, Key, Server};
+use elastic::estimate::{CapacityLaw, EstimatorSettings};
+use elastic::update::{CAPACITY_MAX, Key, ServerName};
 use instruments::sender::Reporting;
 use std::env;
 use std::fs;
@@ -29,7 +29,7 @@ pub(super) struct CapacityArguments {
     /// The measured member of the balancers' pools, by address or by its name there; by default the first address of
     /// the server.
     #[arg(long = "as", value_name = "NAME_OR_ADDRESS", value_parser = member, requires = "report")]
-    named: Option<Server>,
+    named: Option<ServerName>,
     /// Estimate the capacity at which the 95th percentile of the latency stays within this time. Default with
     /// `--report`: 1ms.
     #[arg(long, value_name = "TIME", value_parser = threshold)]
@@ -39,7 +39,7 @@ pub(super) struct CapacityArguments {
     maximum: Option<f64>,
     /// Law by which the capacity follows the latency: `proven`, or `smace` of the Cloud paper.
     #[arg(long, value_name = "LAW", value_parser = law)]
-    law: Option<Law>,
+    law: Option<CapacityLaw>,
     /// Initial capacity, in calls a second. Default: half of the maximum.
     #[arg(long, value_name = "CALLS", value_parser = rate)]
     capacity_start: Option<f64>,
@@ -59,12 +59,12 @@ fn balancer(text: &str) -> Result<String, String> {
     }
 }
 
-fn member(text: &str) -> Result<Server, String> {
+fn member(text: &str) -> Result<ServerName, String> {
     if let Some(meant) = config::ipv6_without_brackets(text) {
         return Err(format!("an IPv6 address with a port needs brackets: {meant}"));
     }
-    match text.parse::<Server>().map_err(|error| error.to_string())? {
-        Server::Address(address) if address.ip().is_unspecified() || address.port() == 0 => {
+    match text.parse::<ServerName>().map_err(|error| error.to_string())? {
+        ServerName::Address(address) if address.ip().is_unspecified() || address.port() == 0 => {
             Err("write the address that the balancers have the server by".to_owned())
         }
         server => Ok(server),
@@ -82,17 +82,17 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "write calls a second, 1 or more, such as 500".to_owned())
 }
 
-fn law(text: &str) -> Result<Law, String> {
+fn law(text: &str) -> Result<CapacityLaw, String> {
     match text {
-        "proven" => Ok(Law::Proven),
-        "smace" => Ok(Law::Smace),
+        "proven" => Ok(CapacityLaw::Proven),
+        "smace" => Ok(CapacityLaw::Smace),
         _ => Err("write proven or smace".to_owned()),
     }
 }
 
 impl CapacityArguments {
     /// Settings of the estimate; `None` if no option asks for one.
-    pub(super) fn estimate(&self, pairing: &Pairing) -> Result<Option<Settings>> {
+    pub(super) fn estimate(&self, pairing: &Pairing) -> Result<Option<EstimatorSettings>> {
         if self.report.is_empty() && self.threshold.is_none() {
             if self.maximum.is_some() || self.law.is_some() || self.capacity_start.is_some() {
                 return Err(Exit::wrong_arguments(
@@ -107,7 +107,7 @@ impl CapacityArguments {
                  another --pair, such as invite",
             ));
         }
-        let mut settings = Settings::default();
+        let mut settings = EstimatorSettings::default();
         settings.law = self.law.unwrap_or(settings.law);
         settings.threshold = self.threshold.unwrap_or(settings.threshold);
         settings.maximum = self.maximum.unwrap_or(settings.maximum);
@@ -128,7 +128,7 @@ impl CapacityArguments {
         }
         let server = match (&self.named, servers.first()) {
             (Some(named), _) => named.clone(),
-            (None, Some(first)) => Server::Address(*first),
+            (None, Some(first)) => ServerName::Address(*first),
             (None, None) => bail!("the server has no address: name it with --as"),
         };
         let say = |text: &str| print_note!("{text}");

@@ -1,6 +1,6 @@
 //! The HTTP interface of a monitor: metrics for Prometheus, and the last windows as JSON.
 
-use ::monitor::Settings;
+use ::monitor::MonitorSettings;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
@@ -43,7 +43,7 @@ struct Past {
 }
 
 impl Shown {
-    pub(super) fn new(settings: &Settings, targets: Vec<Arc<Target>>) -> Self {
+    pub(super) fn new(settings: &MonitorSettings, targets: Vec<Arc<Target>>) -> Self {
         Self {
             servers: settings.servers.addresses().iter().map(ToString::to_string).collect(),
             pairing: settings.pairing.to_string(),
@@ -179,13 +179,13 @@ async fn windows(State(shown): State<Arc<Shown>>) -> Json<WindowsView> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::monitor::{Counts, Latency, Pairing, Report, Servers, Window};
+    use ::monitor::{Counts, Latency, Pairing, Servers, Window, WindowReport};
 
     fn shown() -> Shown {
         let servers = Servers::new(vec!["127.0.0.1:5060".parse().unwrap()]);
         let target =
             Target { name: "edge:8061".to_owned(), is_up: true.into(), accepted: 7.into(), failed: 2.into() };
-        Shown::new(&Settings::new(servers, Pairing::Header("X-Id".to_owned())), vec![Arc::new(target)])
+        Shown::new(&MonitorSettings::new(servers, Pairing::Header("X-Id".to_owned())), vec![Arc::new(target)])
     }
 
     fn report(number: u64, micros: Option<u64>) -> Estimated {
@@ -201,7 +201,7 @@ mod tests {
         };
         let at = |number: u64| base::Instant::from_millis(number * 1000);
         let count = if micros.is_some() { 10 } else { 0 };
-        let report = Report {
+        let report = WindowReport {
             window: Window {
                 start: at(number),
                 end: at(number + 1),

@@ -6,8 +6,8 @@ use crate::print;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressStyle};
-use papers::figures::{Effort, Entry, Options, Progress, Shared};
-use papers::report::{Claim, ClaimVerdict, Figure};
+use papers::figures::{Effort, Entry, FigureOptions, Progress, Shared};
+use papers::report::{ClaimVerdict, Figure, Statement};
 use sim::stats::sweep::{all_cores, sweep};
 use std::io::IsTerminal as _;
 use std::num::NonZero;
@@ -66,7 +66,7 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     let unwritable = || super::output::unwritable(&common.out);
     papers::report::prepare(&common.out).with_context(unwritable)?;
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
-    let options = Options { seed: common.seed, effort, threads: all_cores() };
+    let options = FigureOptions { seed: common.seed, effort, threads: all_cores() };
     // A sweep starts with its last element. So the longest figure starts first, and the last ones are short.
     let mut entries = entries.to_vec();
     entries.sort_by_key(|entry| entry.seconds);
@@ -117,7 +117,7 @@ struct Reached {
 }
 
 impl Course {
-    fn new(entries: &[Entry], options: &Options) -> Self {
+    fn new(entries: &[Entry], options: &FigureOptions) -> Self {
         let (count, seconds) = (entries.len(), entries.iter().map(|entry| entry.seconds).sum::<u32>());
         let style = ProgressStyle::with_template("{bar:24} {msg}").expect("the template is well formed");
         let threads = options.threads.get() as f64;
@@ -131,7 +131,7 @@ impl Course {
     }
 
     /// Makes a figure.
-    fn follow(&self, entry: &Entry, options: &Options, shared: &Shared) -> Figure {
+    fn follow(&self, entry: &Entry, options: &FigureOptions, shared: &Shared) -> Figure {
         let begun = Instant::now();
         self.reached().begun += entry.seconds;
         let figure = entry.make(options, shared, &|Progress { done, of, what }| {
@@ -192,7 +192,7 @@ fn folded(columns: &[&str]) -> Table {
 }
 
 /// A table with a row for each statement.
-fn claims(claims: &[(&Figure, &Claim)]) -> Table {
+fn claims(claims: &[(&Figure, &Statement)]) -> Table {
     let mut table = folded(&["figure", "verdict", "statement", "measured"]);
     for (figure, claim) in claims {
         let verdict = ["holds", "FAILS", "open", "out of reach"][claim.verdict.place()];

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::names::{RoleName, ServiceName};
 use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers};
-use super::typed::{Costs, RunSettings, Scenario, Service};
+use super::typed::{Costs, RunSettings, Scenario, ServiceTimes};
 use crate::check::timers::blame;
 use crate::kind::{Kind, Ratio, show};
 use crate::report::Report;
@@ -151,8 +151,8 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
     let message = raw.message.value();
     let service = match &raw.service {
         Several::One(name) => name.value().map(|name| match name {
-            ServiceName::Deterministic => Service::Deterministic,
-            ServiceName::Exponential => Service::Exponential,
+            ServiceName::Deterministic => ServiceTimes::Deterministic,
+            ServiceName::Exponential => ServiceTimes::Exponential,
         }),
         Several::Many(quantiles) => Some(table(quantiles, report)),
     };
@@ -206,7 +206,7 @@ fn operations(raw: &RawOperations) -> Option<Vec<(&'static str, Duration)>> {
 }
 
 /// Measured times in any unit become factors with the mean 1.
-fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
+fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> ServiceTimes {
     let mut times = Vec::new();
     for setting in quantiles {
         let time = setting.value();
@@ -222,7 +222,7 @@ fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
         report.key_problem("costs.service", remedy);
     }
     let mean = times.iter().sum::<f64>() / times.len() as f64;
-    Service::Table(times.iter().map(|time| time / mean).collect())
+    ServiceTimes::Table(times.iter().map(|time| time / mean).collect())
 }
 
 fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<ProxyTimers> {

@@ -7,30 +7,30 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// A DNS server: its records, names that it fails for, and names that it does not answer.
 #[derive(Default)]
 struct Zone {
-    records: Vec<(&'static str, RecordKind, Record)>,
+    records: Vec<(&'static str, RecordKind, DnsRecord)>,
     fails: Vec<(&'static str, RecordKind)>,
     silent: &'static str,
 }
 
-fn a(last: u8) -> Record {
-    Record::Address(Ipv4Addr::new(192, 0, 2, last).into())
+fn a(last: u8) -> DnsRecord {
+    DnsRecord::Address(Ipv4Addr::new(192, 0, 2, last).into())
 }
 
-fn aaaa(last: u16) -> Record {
-    Record::Address(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last).into())
+fn aaaa(last: u16) -> DnsRecord {
+    DnsRecord::Address(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last).into())
 }
 
-fn srv(priority: u16, weight: u16, target: &str) -> Record {
-    Record::Service(ServiceRecord { priority, weight, port: 5070, target: target.to_owned() })
+fn srv(priority: u16, weight: u16, target: &str) -> DnsRecord {
+    DnsRecord::Service(ServiceRecord { priority, weight, port: 5070, target: target.to_owned() })
 }
 
 impl Zone {
-    fn new(records: &[(&'static str, Record)]) -> Self {
-        let kind = |record: &Record| match record {
-            Record::Address(IpAddr::V4(_)) => RecordKind::A,
-            Record::Address(IpAddr::V6(_)) => RecordKind::Aaaa,
-            Record::Service(_) => RecordKind::Srv,
-            Record::Pointer(_) => RecordKind::Naptr,
+    fn new(records: &[(&'static str, DnsRecord)]) -> Self {
+        let kind = |record: &DnsRecord| match record {
+            DnsRecord::Address(IpAddr::V4(_)) => RecordKind::A,
+            DnsRecord::Address(IpAddr::V6(_)) => RecordKind::Aaaa,
+            DnsRecord::Service(_) => RecordKind::Srv,
+            DnsRecord::Pointer(_) => RecordKind::Naptr,
         };
         let records = records.iter().map(|(name, record)| (*name, kind(record), record.clone()));
         Self { records: records.collect(), ..Self::default() }
@@ -49,7 +49,7 @@ impl Zone {
             return Some(Err("SERVFAIL".to_owned()));
         }
         let is_it =
-            |(name, kind, _): &&(&str, RecordKind, Record)| (*name, *kind) == (&*query.name, query.kind);
+            |(name, kind, _): &&(&str, RecordKind, DnsRecord)| (*name, *kind) == (&*query.name, query.kind);
         Some(Ok(self.records.iter().filter(is_it).map(|(.., record)| record.clone()).collect()))
     }
 }
@@ -70,7 +70,7 @@ fn usable(families: [bool; 2]) -> Usable {
 }
 
 /// Runs a question to its end. Queries without an answer fail at their deadline.
-fn follow(zone: &Zone, question: Question, of_use: [bool; 2], search: SearchList) -> Done {
+fn follow(zone: &Zone, question: DnsQuestion, of_use: [bool; 2], search: SearchList) -> Done {
     let mut now = Instant::ZERO;
     let mut look_up = LookUp::new(now, question, usable(of_use), search);
     let (mut queries, mut waiting, mut most) = (Vec::new(), Vec::new(), 0);
@@ -93,7 +93,7 @@ fn follow(zone: &Zone, question: Question, of_use: [bool; 2], search: SearchList
     }
 }
 
-fn ask(zone: &Zone, question: Question) -> Result<FoundAddresses, String> {
+fn ask(zone: &Zone, question: DnsQuestion) -> Result<FoundAddresses, String> {
     follow(zone, question, BOTH, SearchList::default()).outcome
 }
 
@@ -101,12 +101,12 @@ fn shares(expected: &[(&str, f64)]) -> Vec<Share> {
     expected.iter().map(|&(address, share)| (address.parse().unwrap(), share)).collect()
 }
 
-fn sip(name: &str) -> Question {
-    Question::Sip { transport: Transport::Udp, name: name.to_owned() }
+fn sip(name: &str) -> DnsQuestion {
+    DnsQuestion::Sip { transport: Transport::Udp, name: name.to_owned() }
 }
 
-fn addresses(name: &str) -> Question {
-    Question::Addresses { name: name.to_owned(), port: 5080 }
+fn addresses(name: &str) -> DnsQuestion {
+    DnsQuestion::Addresses { name: name.to_owned(), port: 5080 }
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn addresses_count_only_where_there_is_no_srv_record() {
     assert_eq!(seen(sip("plain.test.")), Ok(shares(&[("192.0.2.1:5060", 1.0)])));
     let both = Ok(shares(&[("192.0.2.3:5070", 1.5), ("192.0.2.4:5070", 0.5)]));
     assert_eq!(seen(sip("both.test.")), both);
-    assert_eq!(seen(Question::Services("_sip._udp.both.test.".to_owned())), both);
+    assert_eq!(seen(DnsQuestion::Services("_sip._udp.both.test.".to_owned())), both);
     assert_eq!(seen(addresses("both.test.")), Ok(shares(&[("192.0.2.1:5080", 1.0)])));
     // RFC 3263 §4.2: SRV records were found, so the name's own address is not queried.
     assert_eq!(seen(sip("hollow.test.")), Ok(shares(&[])));
@@ -144,7 +144,7 @@ fn each_transport_has_its_service_and_its_port() {
         (Transport::Tls, Some("_sips._tcp.host.test."), 5061),
         (Transport::Wss, None, 443),
     ] {
-        let question = Question::Sip { transport, name: "host.test.".to_owned() };
+        let question = DnsQuestion::Sip { transport, name: "host.test.".to_owned() };
         let done = follow(&zone, question, BOTH, SearchList::default());
         let asked = done.queries.iter().find(|query| query.kind == RecordKind::Srv);
         assert_eq!(asked.map(|query| &*query.name), service);
@@ -160,7 +160,7 @@ fn a_weight_of_nought_is_a_small_share() {
         ("one.test.", a(1)),
         ("two.test.", a(2)),
     ]);
-    let found = ask(&zone, Question::Services("s.test.".to_owned())).unwrap();
+    let found = ask(&zone, DnsQuestion::Services("s.test.".to_owned())).unwrap();
     assert_eq!(found.shares(), shares(&[("192.0.2.1:5070", 0.5), ("192.0.2.2:5070", 1.5)]));
 }
 
@@ -169,7 +169,7 @@ fn a_weight_of_nought_is_a_small_share() {
 fn a_failure_is_no_answer() {
     use RecordKind::{A, Aaaa, Srv};
     let zone = Zone::default().failing(&[("broken.", A), ("broken.", Aaaa), ("broken.", Srv)]);
-    assert!(ask(&zone, Question::Services("broken.".to_owned())).is_err(), "nobody knows of which hosts");
+    assert!(ask(&zone, DnsQuestion::Services("broken.".to_owned())).is_err(), "nobody knows of which hosts");
     // For the second question a server answers that there is no SRV record, so the address queries fail.
     for question in [addresses("broken."), sip("broken.")] {
         let found = ask(&zone, question).unwrap();
@@ -213,7 +213,7 @@ fn hosts_that_are_silent_leave_time_for_the_others() {
     let mut records: Vec<_> = hosts.map(|host| ("s.t.", srv(1, 1, host))).collect();
     records.push(("t.", a(1)));
     let zone = Zone { silent: "silent", ..Zone::new(&records) };
-    let done = follow(&zone, Question::Services("s.t.".to_owned()), BOTH, SearchList::default());
+    let done = follow(&zone, DnsQuestion::Services("s.t.".to_owned()), BOTH, SearchList::default());
     assert_eq!(done.outcome.as_ref().unwrap().shares(), shares(&[("192.0.2.1:5070", 1.0)]));
     assert!(done.outcome.unwrap().failure().is_some());
     assert!(done.ended <= Instant::ZERO + PATIENCE, "{}", done.ended);
@@ -236,8 +236,8 @@ fn another_domain_does_not_say_what_the_first_one_failed_to_say() {
     let found = seen(addresses("sip")).unwrap();
     assert!(found.failure().is_some(), "the address of the first domain is not known");
     assert_eq!(found.shares(), shares(&[("[2001:db8::9]:5080", 1.0)]), "that there is none here was said");
-    assert!(seen(Question::Services("sip".to_owned())).is_err());
-    assert_eq!(seen(Question::Services("far".to_owned())).unwrap().shares().len(), 2);
+    assert!(seen(DnsQuestion::Services("sip".to_owned())).is_err());
+    assert_eq!(seen(DnsQuestion::Services("far".to_owned())).unwrap().shares().len(), 2);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn what_is_not_there_is_told_by_its_records() {
     assert!(only_four.starts_with("the DNS has no A record") && only_four.contains("no listener is IPv6"));
     assert!(told([false, true], sip("x.test.")).starts_with("the DNS has no AAAA record"));
     assert_eq!(told(BOTH, sip("x.test.")), "the DNS has no A or AAAA record of it");
-    let service = told([true, false], Question::Services("_sip._udp.x.test.".to_owned()));
+    let service = told([true, false], DnsQuestion::Services("_sip._udp.x.test.".to_owned()));
     assert!(service.starts_with("the DNS has no SRV record"), "{service}");
 }
 
@@ -268,19 +268,19 @@ fn an_answer_that_nobody_waits_for_changes_nothing() {
     assert_eq!(look_up.outcome().unwrap().as_ref().unwrap().shares(), shares(&[("192.0.2.1:5080", 1.0)]));
 }
 
-fn naptr(order: u16, preference: u16, service: &str, replacement: &str) -> Record {
+fn naptr(order: u16, preference: u16, service: &str, replacement: &str) -> DnsRecord {
     let (flags, service, replacement) = ("s".to_owned(), service.to_owned(), replacement.to_owned());
-    Record::Pointer(PointerRecord { order, preference, flags, service, replacement })
+    DnsRecord::Pointer(PointerRecord { order, preference, flags, service, replacement })
 }
 
-fn domain(is_secure: bool, name: &str) -> Question {
-    Question::Domain { is_secure, name: name.to_owned() }
+fn domain(is_secure: bool, name: &str) -> DnsQuestion {
+    DnsQuestion::Domain { is_secure, name: name.to_owned() }
 }
 
 /// Returns transport and addresses of a domain, and the types of the queried records.
 fn seen(
     zone: &Zone,
-    question: Question,
+    question: DnsQuestion,
     transports: &[Transport],
 ) -> (Option<Transport>, Vec<Share>, String) {
     let usable = Usable { transports: transports.to_vec(), ..usable([true, false]) };
@@ -349,7 +349,7 @@ fn order_comes_before_preference_and_what_leads_nowhere_is_passed_over() {
     assert_eq!(seen(&zone), (Some(Transport::Udp), at(1), "NAPTR SRV SRV A".to_owned()));
     // A NAPTR record of addresses, or with a regular expression, does not belong to SIP.
     for (_, _, record) in &mut zone.records {
-        if let Record::Pointer(pointer) = record {
+        if let DnsRecord::Pointer(pointer) = record {
             pointer.flags = "a".to_owned();
         }
     }

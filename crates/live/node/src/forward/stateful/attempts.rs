@@ -8,10 +8,10 @@ use super::form::{Assigner, UNHEARD_REPEATS, Wire};
 use super::received::Received;
 use super::targets::{Candidate, Fate, Reason, Source, Targets, UriTarget};
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
-use balance::{Decision, PoolId, Request};
+use balance::{NodeDecision, PoolId, RequestFacts};
 use base::Flow;
 use core::time::Duration;
-use route::{Fork, Outcome, RING_TIME};
+use route::{FailoverCause, Fork, RING_TIME};
 use wire::Method;
 
 /// Time during which an unreachable member is the last choice.
@@ -28,7 +28,7 @@ impl Assigner<'_> {
         };
         let (rule, present) = (request.rule.as_ref(), pool.request.pool);
         let is_silent = reason == Reason::Silent;
-        let is_retry = reason.failure().is_some_and(Outcome::was_sent);
+        let is_retry = reason.failure().is_some_and(FailoverCause::was_sent);
         if tried.len() >= pool.most() || is_retry && !self.budgets.of(rule).may_retry(self.now) {
             return None;
         }
@@ -42,13 +42,13 @@ impl Assigner<'_> {
             pools.retain(|id| takes(*id));
         }
         let chosen = pools.into_iter().find_map(|id| {
-            let request = Request { pool: id, call_id: message.call_id(), ..pool.request };
+            let request = RequestFacts { pool: id, call_id: message.call_id(), ..pool.request };
             let decision = match reason {
                 Reason::Silent if pool.is_noted() => self.balancer.move_on(self.now, &request, &tried),
                 Reason::Failed(_) if pool.is_noted() => self.balancer.again(self.now, &request, &tried),
                 _ => self.balancer.pick(self.now, &request, &tried),
             };
-            if let Decision::Forward { slot, .. } = decision { Some((id, slot)) } else { None }
+            if let NodeDecision::Forward { slot, .. } = decision { Some((id, slot)) } else { None }
         });
         let (id, slot) = chosen?;
         if is_silent {
@@ -92,10 +92,10 @@ impl Assigner<'_> {
         let Fate::Settled(event) = candidate.fate else { return None };
         let outcome = match event {
             // RFC 3263 §4.3: a 503 is a failure of the next hop, even after a provisional response (RFC 3261 §21.5.4).
-            ProxyEvent::Response(503) => Outcome::Unavailable,
-            ProxyEvent::Timeout => Outcome::Timeout,
+            ProxyEvent::Response(503) => FailoverCause::Unavailable,
+            ProxyEvent::Timeout => FailoverCause::Timeout,
             // A member that the request has not reached has no work with it, so going on is no retry.
-            ProxyEvent::Unreachable | ProxyEvent::FlowFailed => Outcome::NoneAlive,
+            ProxyEvent::Unreachable | ProxyEvent::FlowFailed => FailoverCause::NoneAlive,
             ProxyEvent::Response(_) | ProxyEvent::TimerC | ProxyEvent::Cancelled => return None,
         };
         self.choose(request, Reason::Failed(outcome))
@@ -224,7 +224,7 @@ impl Router<Wire> for Assigner<'_> {
         if !pool.is_noted() {
             return self.balancer.watch(before.slot(), before.since);
         }
-        let request = Request { call_id: message.call_id(), ..pool.request };
+        let request = RequestFacts { call_id: message.call_id(), ..pool.request };
         let first = (first.slot(), first.since);
         self.balancer.move_back(self.now, &request, first, is_cancelled);
     }

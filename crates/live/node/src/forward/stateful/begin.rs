@@ -13,7 +13,7 @@ use crate::site::Site;
 use crate::site::allowance::Sender;
 use crate::site::reply;
 use crate::step::Step;
-use balance::Request;
+use balance::RequestFacts;
 use route::Forward;
 use std::sync::Arc;
 use wire::Method;
@@ -97,6 +97,6 @@ fn admitted(site: &Site, arrival: &Arrival<'_>, targets: Targets, progress: &Pro
 }
 
 /// Returns whether a request is the INVITE of a call. An unproved To tag makes no difference.
-fn begins_call(request: &Request<'_>) -> bool {
+fn begins_call(request: &RequestFacts<'_>) -> bool {
     request.method == Method::Invite && !request.in_dialog
 }

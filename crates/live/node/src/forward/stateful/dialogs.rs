@@ -9,8 +9,8 @@ use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
 use ::dialog::{
-    About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, DialogPath, Ends, ForwardedBye, HangUp,
-    Heard, Invited, Proof, Side,
+    About, CallCounts, CallEvent, CallSettings, Calls, DialogEnds, DialogKey, DialogParty, DialogPath,
+    ForwardedBye, HangUp, Heard, Invited, Proof,
 };
 use base::{Flow, Instant};
 use core::hash::Hasher;
@@ -51,7 +51,7 @@ impl DialogSettings {
 /// State of a request that begins a call with kept dialogs, or belongs to one, until its response.
 pub(crate) struct Tracked {
     key: DialogKey,
-    by: Side,
+    by: DialogParty,
     role: Role,
     session: Forwarded,
     /// The sender of the best failure so far, and its Reason.
@@ -161,7 +161,7 @@ impl Dialogs {
         let rule = rule.map_or("", |rule| &site.routes.rule(rule).name);
         let pool = pool.and_then(|pool| self.pools.get(usize::from(pool))).map_or("", |name| name);
         let invited = Invited {
-            about: about(message, Side::Caller, from, rule, pool),
+            about: about(message, DialogParty::Caller, from, rule, pool),
             unix: site.unix(),
             cseq: message.cseq().number,
             is_spiral: message
@@ -172,7 +172,7 @@ impl Dialogs {
         self.calls.invited(site.now, call, &invited).map_err(|_| TOO_MANY_CALLS)?;
         let (key, role) =
             (DialogKey { call, tag: 0 }, Role::Invites(Box::new(invited), way_to_caller(site, message)));
-        Ok(Tracked { key, by: Side::Caller, role, session, refused_by: None })
+        Ok(Tracked { key, by: DialogParty::Caller, role, session, refused_by: None })
     }
 
     /// Records a forwarded request within a dialog whose token says that its state is kept. `proof`: whether it goes to
@@ -188,7 +188,7 @@ impl Dialogs {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
         let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
-        let by = Side::of(held.by_initiator);
+        let by = DialogParty::of(held.by_initiator);
         let (key, callee) = dialog_key(&site.tokens, message, by);
         let heard = self.calls.heard(site.now, key, by, message.cseq().number);
         if !refreshes && method != Method::Bye {
@@ -209,7 +209,7 @@ impl Dialogs {
         site: &Site,
         message: &Message<'_>,
         key: DialogKey,
-        by: Side,
+        by: DialogParty,
         proof: Proof,
         session: Forwarded,
     ) -> Tracked {
@@ -244,7 +244,7 @@ impl Dialogs {
             let (key, _) = dialog_key(&site.tokens, message, by);
             self.calls.heard(site.now, key, by, message.cseq().number).map(|_| (key, by))
         };
-        let (key, by) = heard(Side::Caller).or_else(|| heard(Side::Callee))?;
+        let (key, by) = heard(DialogParty::Caller).or_else(|| heard(DialogParty::Callee))?;
         Some(Box::new(self.follow(site, message, key, by, Proof::Tags, Forwarded::default())))
     }
 
@@ -277,7 +277,8 @@ impl Dialogs {
                         let request = wire::scan(request.bytes).expect("it was read when it came in");
                         let hashed = |uri| (uri, contact_hash(&site.tokens, uri));
                         let [asked, told] = [&request, response].map(|message| message.contact().map(hashed));
-                        let contacts = if tracked.by == Side::Caller { [asked, told] } else { [told, asked] };
+                        let contacts =
+                            if tracked.by == DialogParty::Caller { [asked, told] } else { [told, asked] };
                         self.calls.refreshed(now, tracked.key, session, (tracked.by, *proof), contacts);
                     }
                     Role::GoesOn => self.calls.goes_on(now, tracked.key),
@@ -333,14 +334,16 @@ impl Dialogs {
 
     /// Records a 2xx to a BYE of this proxy: its sender still had the call.
     pub(crate) fn took_our_bye(&mut self, site: &Site, response: &Message<'_>) {
-        for (of, by) in [(Side::Caller, Side::Callee), (Side::Callee, Side::Caller)] {
+        for (of, by) in
+            [(DialogParty::Caller, DialogParty::Callee), (DialogParty::Callee, DialogParty::Caller)]
+        {
             self.calls.took_our_bye(dialog_key(&site.tokens, response, of).0, by);
         }
     }
 
     /// Records the CANCEL of a call's INVITE.
     pub(crate) fn cancelled(&mut self, call: u64, cancel: &Message<'_>) {
-        self.calls.cancelled(call, Side::Caller, reason(cancel));
+        self.calls.cancelled(call, DialogParty::Caller, reason(cancel));
     }
 
     pub(crate) fn expire(&mut self, now: Instant) {
@@ -400,13 +403,13 @@ impl Tracked {
     }
 }
 
-fn tags<'a>(message: &Message<'a>, by: Side) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+fn tags<'a>(message: &Message<'a>, by: DialogParty) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let (from, to) = (message.from_tag(), message.to_tag());
-    if by == Side::Caller { (from, to) } else { (to, from) }
+    if by == DialogParty::Caller { (from, to) } else { (to, from) }
 }
 
 /// Returns the key of a dialog, and the callee's tag.
-fn dialog_key<'a>(tokens: &Tokens, message: &Message<'a>, by: Side) -> (DialogKey, Option<&'a [u8]>) {
+fn dialog_key<'a>(tokens: &Tokens, message: &Message<'a>, by: DialogParty) -> (DialogKey, Option<&'a [u8]>) {
     let (caller, callee) = tags(message, by);
     let call = call_hash(tokens, message.call_id(), caller);
     (DialogKey { call, tag: tokens.tag_hash(callee) }, callee)
@@ -421,10 +424,10 @@ fn call_hash(tokens: &Tokens, call_id: &[u8], caller: Option<&[u8]>) -> u64 {
     hasher.finish()
 }
 
-fn about(message: &Message<'_>, by: Side, from: SocketAddr, rule: &str, pool: &str) -> About {
+fn about(message: &Message<'_>, by: DialogParty, from: SocketAddr, rule: &str, pool: &str) -> About {
     let uri = |value| NameAddr::parse(value).map_or(&[][..], |address| address.uri);
     let (mut caller, mut callee) = (uri(message.from()), uri(message.to()));
-    if by == Side::Callee {
+    if by == DialogParty::Callee {
         core::mem::swap(&mut caller, &mut callee);
     }
     let (tag, _) = tags(message, by);
@@ -432,7 +435,7 @@ fn about(message: &Message<'_>, by: Side, from: SocketAddr, rule: &str, pool: &s
     let asked = if message.to_tag().is_none() { message.uri().unwrap_or_default() } else { &[] };
     let texts =
         [message.call_id(), tag.unwrap_or_default(), caller, callee, asked, rule.as_bytes(), pool.as_bytes()];
-    About::new(texts, (by == Side::Caller).then_some(from))
+    About::new(texts, (by == DialogParty::Caller).then_some(from))
 }
 
 /// Returns the path to the caller by its INVITE: the Record-Route values below this proxy's, and the Contact.
@@ -485,7 +488,7 @@ fn ends(
     request: &Message<'_>,
     response: &Message<'_>,
     [caller, callee]: [Option<Flow>; 2],
-) -> Option<Ends> {
+) -> Option<DialogEnds> {
     let joined = |values: Vec<&[u8]>| values.join(&b", "[..]).into_boxed_slice();
     let to_caller: Vec<_> = request.record_routes().map(|value| value.value.of(request.bytes())).collect();
     let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| site.topology.is_ours(&uri));
@@ -494,7 +497,7 @@ fn ends(
     to_callee.reverse();
     let contact = |message: &Message<'_>| message.contact().unwrap_or_default().into();
     let flows = [caller.filter(|_| to_caller.is_empty()), callee.filter(|_| to_callee.is_empty())];
-    let ends = Ends {
+    let ends = DialogEnds {
         flows,
         from_and_to: [response.from().into(), response.to().into()],
         contacts: [contact(request), contact(response)],
@@ -512,8 +515,8 @@ fn ends(
 
 /// Writes a BYE of this proxy to a side of a dialog with this Via, as the other side would send it: [12.2.1.1-1] with
 /// its tags, and [12.2.1.1-2] its next CSeq number.
-pub(crate) fn bye(hang_up: &HangUp, to: Side, via: &[u8], out: &mut Vec<u8>) {
-    let (of, other) = (Ends::index(to), 1 - Ends::index(to));
+pub(crate) fn bye(hang_up: &HangUp, to: DialogParty, via: &[u8], out: &mut Vec<u8>) {
+    let (of, other) = (DialogEnds::index(to), 1 - DialogEnds::index(to));
     let ends = &hang_up.ends;
     let mut request = RequestBuilder::new(out, "BYE", &ends.contacts[of]).header("Via", via);
     if !ends.routes[of].is_empty() {

@@ -22,9 +22,9 @@ use crate::site::reply::{self, own_tag};
 use crate::token::KeyIndex;
 use crate::token::branch::{BranchKind, peek_ingress};
 use crate::token::owner::TokenOwner;
-use ::dialog::{HangUp, Side as Party};
+use ::dialog::{DialogParty, HangUp};
 use ::proxy::{Answered, Medium, NewBranch};
-use balance::{CallKey, Request};
+use balance::{CallKey, RequestFacts};
 use base::Flow;
 use std::sync::Arc;
 use transaction::{Bytes, Keys, Packet, TransactionKey, TransportKind, UNLIMITED_REPEATS};
@@ -77,7 +77,7 @@ impl Editor<'_> {
     pub(super) fn bye(
         &mut self,
         hang_up: &HangUp,
-        to: Party,
+        to: DialogParty,
         hop: Flow,
         serial: u64,
     ) -> (Packet, TransactionKey) {
@@ -281,7 +281,7 @@ impl Medium<Wire> for Editor<'_> {
     }
 
     fn memory(&self, request: &Received) -> usize {
-        let within = request.within.as_ref().map_or(0, |_| size_of::<Request<'_>>());
+        let within = request.within.as_ref().map_or(0, |_| size_of::<RequestFacts<'_>>());
         let tracked = request.tracked.as_ref().map_or(0, |tracked| tracked.memory());
         request.bytes.len() + request.targets.memory() + within + tracked
     }

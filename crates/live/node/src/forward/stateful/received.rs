@@ -11,7 +11,7 @@ use crate::site::Site;
 use crate::site::allowance::allowance;
 use crate::token::owner::TokenOwner;
 use ::proxy::KeptRequest;
-use balance::{CallKey, Request};
+use balance::{CallKey, RequestFacts};
 use base::Flow;
 use route::Dialogs;
 use std::cell::Cell;
@@ -37,7 +37,7 @@ pub(crate) struct Received {
     /// Remote targets that the response may change.
     pub(crate) refresh: Refresh,
     /// The balancer's record of a request within a dialog, without the Call-ID, which is in the message.
-    pub(crate) within: Option<Box<Request<'static>>>,
+    pub(crate) within: Option<Box<RequestFacts<'static>>>,
     /// The call of the request, if dialogs are kept.
     pub(crate) tracked: Option<Box<Tracked>>,
     /// Whether the sender is authenticated.
@@ -91,7 +91,7 @@ impl Received {
     }
 
     /// Returns the balancer's record of the request, if there is one.
-    pub(super) fn noted(&self) -> Option<&Request<'static>> {
+    pub(super) fn noted(&self) -> Option<&RequestFacts<'static>> {
         let of_pool = self.targets.pool().filter(|pool| pool.is_noted());
         self.within.as_deref().or(of_pool.map(|pool| &pool.request))
     }

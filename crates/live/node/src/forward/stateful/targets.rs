@@ -4,10 +4,10 @@ use crate::address::contact::Contact;
 use crate::forward::onward::RecordRoute;
 use crate::site::routes::Routes;
 use ::proxy::{Attempt, ProxyEvent};
-use balance::{PoolId, Request, Slot};
+use balance::{PoolId, RequestFacts, Slot};
 use base::{Flow, Instant};
 use core::time::Duration;
-use route::{Fork, Outcome, Pools, Service};
+use route::{FailoverCause, Fork, Pools, Service};
 use std::sync::Arc;
 
 pub(crate) struct Targets {
@@ -61,7 +61,7 @@ pub(crate) struct UriTarget {
 /// How members of pools are chosen for a request.
 pub(crate) struct PoolTargets {
     /// The request in the balancer's terms, with the present pool and without the Call-ID, which is in the message.
-    pub(crate) request: Request<'static>,
+    pub(crate) request: RequestFacts<'static>,
     pub(crate) service: Service,
     pub(crate) record_route: RecordRoute,
     /// Whether no other member may get the request: it belongs to a dialog, or its Route names the member.
@@ -76,7 +76,7 @@ pub(crate) struct PoolTargets {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// The previous member has failed, and its branch goes on.
-    Failed(Outcome),
+    Failed(FailoverCause),
     /// The previous members are silent.
     Silent,
     /// The present group has room for another member.
@@ -87,10 +87,10 @@ pub(super) enum Reason {
 
 impl Reason {
     /// Returns the failure of the previous member.
-    pub(super) fn failure(self) -> Option<Outcome> {
+    pub(super) fn failure(self) -> Option<FailoverCause> {
         match self {
             Self::Failed(outcome) => Some(outcome),
-            Self::Silent => Some(Outcome::Timeout),
+            Self::Silent => Some(FailoverCause::Timeout),
             Self::Group | Self::NextGroup => None,
         }
     }

@@ -25,7 +25,7 @@ use crate::site::reply::{longest, note_response, reject};
 use crate::site::routes::Routes;
 use crate::step::Step;
 use crate::token::branch::peek_ingress;
-use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
+use ::dialog::{CallEvent, CallRecord, Cause, DialogEnds, DialogParty, HangUp};
 use ::proxy::{Arrived, Proxy, ProxyEvent, ProxyStep};
 use balance::{CallKey, Members, Response, Slot, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
@@ -137,7 +137,7 @@ impl Stateful {
                     step.out.event(ShardEvent::Record(record));
                 }
                 CallEvent::HangUp(hang_up) => {
-                    for to in [Side::Caller, Side::Callee] {
+                    for to in [DialogParty::Caller, DialogParty::Callee] {
                         self.hang_up(step, &hang_up, to);
                     }
                 }
@@ -147,8 +147,8 @@ impl Stateful {
 
     /// Sends a BYE of this proxy to a side of a dialog, to the target of the dialog's requests. Sends none if the
     /// target is unknown.
-    fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: Side) {
-        let (site, of) = (&mut *step.site, Ends::index(to));
+    fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: DialogParty) {
+        let (site, of) = (&mut *step.site, DialogEnds::index(to));
         let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
         let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
         let call = site.tokens.call_key(&hang_up.call_id);

@@ -19,7 +19,7 @@ use crate::token::branch::{BranchKind, Transaction};
 use crate::token::dialog::{Kept, VerifiedToken};
 use crate::token::owner::TokenOwner;
 use ::dialog::Proof as TargetProof;
-use balance::{Direction, PoolId, Request};
+use balance::{Direction, PoolId, RequestFacts};
 use base::{Flow, Peer};
 use wire::Method;
 
@@ -104,7 +104,7 @@ impl Stateful {
         Step { site, balancer, .. }: &mut Step<'_>,
         arrival: &Arrival<'_>,
         passage: &DialogHop,
-    ) -> Option<Request<'static>> {
+    ) -> Option<RequestFacts<'static>> {
         let held = &passage.held;
         let slot = site.topology.slot(held.token.node)?;
         if !self.counted.has(slot) && balancer.is_idle() {
@@ -113,7 +113,7 @@ impl Stateful {
         let message = arrival.message;
         let transaction = Transaction::new(message, message.top_via(), arrival.target);
         let direction = if held.by_initiator { Direction::ToPool } else { Direction::FromPool };
-        let request = Request {
+        let request = RequestFacts {
             key: arrival.call,
             call_id: &[],
             // No member is to be chosen.

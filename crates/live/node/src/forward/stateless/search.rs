@@ -9,7 +9,7 @@ use crate::outcome::counters::Drop;
 use crate::outcome::rejection::{Refused, refused};
 use crate::read::arrival::Arrival;
 use crate::step::Step;
-use balance::{CallKey, Request, Slot};
+use balance::{CallKey, RequestFacts, Slot};
 use wire::Method;
 
 impl Stateless {
@@ -23,7 +23,7 @@ impl Stateless {
         destination: &Destination<'_>,
         ticket: &Ticket,
     ) -> Result<(), Refused> {
-        let Request { key: call, cseq, branch, method, .. } = destination.request;
+        let RequestFacts { key: call, cseq, branch, method, .. } = destination.request;
         // A member that is believed dead may have the INVITE, so it gets the request, too, and its response is awaited.
         let nodes = step.balancer.nodes().iter().enumerate().filter(|(_, node)| node.member);
         let (slots, asked): (Vec<_>, Vec<_>) =

@@ -3,7 +3,7 @@
 use super::program::run;
 use super::{Answer, Driver};
 use config::CommandLine;
-use control::scale::{Listing, Running, Server};
+use control::scale::{DriverServer, Listing, ServerSet};
 use std::time::Duration;
 
 /// A driver that runs programs to start and stop servers.
@@ -24,26 +24,26 @@ impl CommandDriver {
         Self { pool, start, stop, list, timeout }
     }
 
-    async fn done(&self, line: &CommandLine, server: &Server) -> Result<(), String> {
+    async fn done(&self, line: &CommandLine, server: &DriverServer) -> Result<(), String> {
         run(&self.pool, line, Some(server), self.timeout).await.map(drop)
     }
 }
 
 impl Driver for CommandDriver {
-    fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+    fn start<'a>(&'a self, server: &'a DriverServer) -> Answer<'a, ()> {
         Box::pin(self.done(&self.start, server))
     }
 
-    fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+    fn stop<'a>(&'a self, server: &'a DriverServer) -> Answer<'a, ()> {
         Box::pin(self.done(&self.stop, server))
     }
 
     fn list(&self) -> Answer<'_, Listing> {
         Box::pin(async {
-            let Some(list) = &self.list else { return Ok(Running::Unknown.into()) };
+            let Some(list) = &self.list else { return Ok(ServerSet::Unknown.into()) };
             let text = run(&self.pool, list, None, self.timeout).await?;
             let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            Ok(Running::Named(names.map(as_named).collect()).into())
+            Ok(ServerSet::Named(names.map(as_named).collect()).into())
         })
     }
 }
@@ -65,9 +65,9 @@ mod tests {
         CommandDriver::new("pbx".to_owned(), (shell(start), shell(stop), list.map(shell)), timeout)
     }
 
-    fn server() -> Server {
+    fn server() -> DriverServer {
         let address = "127.0.0.7:5062".parse().ok();
-        Server { index: 2, name: "pbx-2.example.com".to_owned(), address, others: Vec::new(), count: 3 }
+        DriverServer { index: 2, name: "pbx-2.example.com".to_owned(), address, others: Vec::new(), count: 3 }
     }
 
     const LONG: Duration = Duration::from_mins(5);
@@ -79,7 +79,7 @@ mod tests {
                      test {server}/{name} = 127.0.0.7:5062/pbx-2.example.com";
         let driver = driver(start, "exit 1", None, LONG);
         assert_eq!(driver.start(&server()).await, Ok(()));
-        let unresolved = Server { address: None, ..server() };
+        let unresolved = DriverServer { address: None, ..server() };
         assert!(driver.start(&unresolved).await.is_err(), "an address that is not known is empty");
     }
 
@@ -141,8 +141,8 @@ mod tests {
         let list = "yes none | head -n 200000 >&2; printf 'a.example.com\\n\\n 10.0.0.1:5060 \\n'";
         let running = driver("true", "true", Some(list), LONG).list().await;
         let names = ["a.example.com", "10.0.0.1:5060"].map(str::to_owned);
-        assert_eq!(running, Ok(Running::Named(names.to_vec()).into()));
-        assert_eq!(driver("true", "true", None, LONG).list().await, Ok(Running::Unknown.into()));
+        assert_eq!(running, Ok(ServerSet::Named(names.to_vec()).into()));
+        assert_eq!(driver("true", "true", None, LONG).list().await, Ok(ServerSet::Unknown.into()));
         let error = driver("true", "true", Some("echo cloud is away >&2; exit 1"), LONG).list().await;
         assert_eq!(error, Err("sh failed: exit status: 1: cloud is away".to_owned()));
     }

@@ -6,7 +6,7 @@ mod kubernetes;
 mod program;
 
 use config::{DriverConfig, ScaleConfig};
-use control::scale::{Listing, Server};
+use control::scale::{DriverServer, Listing};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> +
 
 pub(crate) trait Driver: Send + Sync {
     /// Starts a server. Whether the server answers calls is found out otherwise.
-    fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
-    fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
+    fn start<'a>(&'a self, server: &'a DriverServer) -> Answer<'a, ()>;
+    fn stop<'a>(&'a self, server: &'a DriverServer) -> Answer<'a, ()>;
     fn list(&self) -> Answer<'_, Listing>;
 }
 

@@ -1,7 +1,7 @@
 //! Runs a program for a server: arguments, output, and a time limit.
 
 use config::CommandLine;
-use control::scale::Server;
+use control::scale::DriverServer;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_millis(200);
 
 /// Returns the command of a program. It gets its own process group, so that its children can be killed with it. No
 /// shell is used.
-fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -> Command {
+fn command(pool: &str, line: &CommandLine, server: Option<&DriverServer>) -> Command {
     let mut command = Command::new(&line.program);
     let known = known(pool, server);
     command.args(line.arguments.iter().map(|argument| filled(argument, &known)));
@@ -30,7 +30,7 @@ fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -> Command {
 }
 
 /// Returns the properties of a server by the names of [`config::PLACEHOLDERS`]. An unknown property is empty.
-fn known(pool: &str, server: Option<&Server>) -> Vec<(&'static str, String)> {
+fn known(pool: &str, server: Option<&DriverServer>) -> Vec<(&'static str, String)> {
     let mut known = vec![("pool", pool.to_owned())];
     if let Some(server) = server {
         let address = |of: fn(&std::net::SocketAddr) -> String| server.address.as_ref().map(of);
@@ -69,7 +69,7 @@ fn filled(argument: &str, known: &[(&str, String)]) -> String {
 pub(super) async fn run(
     pool: &str,
     line: &CommandLine,
-    server: Option<&Server>,
+    server: Option<&DriverServer>,
     timeout: Duration,
 ) -> Result<String, String> {
     let program = &line.program;

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::network::{MANY, MANY_TIMES, NEIGHBOURS, RECOMMENDED};
-use crate::report::{Claim, ReportTable};
+use crate::report::{ReportTable, Statement};
 use core::cmp::Ordering;
 
 /// Minimum goodput in percent of the capacity for a recommended law.
@@ -75,7 +75,7 @@ fn ranking(rows: &[Row]) -> String {
     sorted.iter().take(4).map(each).collect::<Vec<_>>().join("; ") + "."
 }
 
-pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
+pub(super) fn claims(rows: &[Row]) -> Vec<Statement> {
     let [best, occupancy, none, delay] =
         [RECOMMENDED, "occupancy", "none", "delay"].map(|name| row(rows, name));
     let own = rows.iter().filter(|row| row.law.decides());

@@ -4,7 +4,7 @@ mod claims;
 mod network;
 
 use self::network::{ALL, CARRIED, LOADS, Law, MANY, MANY_TIMES, NEIGHBOURS, Shown, Times, Trial, show};
-use super::{Work, series};
+use super::{FigureRun, series};
 use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
 use core::time::Duration;
 use sim::stats::sweep;
@@ -21,7 +21,7 @@ struct Row {
     step: Shown,
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let times = Times::of(work);
     let rows = rows(work, times);
     let mut figure = work.figure(plots(&rows, times));
@@ -45,7 +45,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn rows(work: &Work<'_>, times: Times) -> Vec<Row> {
+fn rows(work: &FigureRun<'_>, times: Times) -> Vec<Row> {
     let mut trials = Vec::new();
     for law in &ALL {
         for ack_priced in [true, false] {

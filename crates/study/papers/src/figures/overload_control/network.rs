@@ -1,6 +1,6 @@
 //! One server with its neighbours, and the trials of the comparison.
 
-use super::super::Options;
+use super::super::FigureOptions;
 use super::super::topology::{at, hold, steps};
 use config::scenario::{Group, Scenario, ScenarioFeedback, ScenarioLocal, Stream};
 use core::time::Duration;
@@ -105,7 +105,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn of(options: &Options) -> Self {
+    pub(super) fn of(options: &FigureOptions) -> Self {
         let full = Self { before: 5, settle: 60, count: 40, up: 20, down: 60, end: 100 };
         let quick = Self { settle: 16, count: 8, ..full };
         options.scale(full, quick, Self { before: 1, settle: 1, count: 1, up: 3, down: 9, end: 12 })

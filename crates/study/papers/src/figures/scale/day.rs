@@ -1,8 +1,8 @@
 //! A day with morning and evening: calls lost and server hours, by rule.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
-use crate::report::{Claim, ClaimVerdict, Figure};
+use crate::report::{ClaimVerdict, Figure, Statement};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource};
 use sim::stats::Interval;
@@ -35,7 +35,7 @@ fn day(begin: u64, hour: u64) -> Vec<(u64, f64)> {
     points.map(|(at, rate)| (begin + at, rate)).to_vec()
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     // In seconds. The forecast has seen one day before.
     let hour = work.scale(1_200, 400, 60);
     let length = 24 * hour;
@@ -91,7 +91,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
 type Value = fn(&CloudResults) -> f64;
 
 /// Claims about runs with a spare server: known and estimated capacities, then the same with neighbours.
-fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Claim> {
+fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Statement> {
     let of = |place: usize, value: Value| Interval::over(runs[place].iter().map(value));
     // Each run is compared with the run of the same seed.
     let ratio = |one: usize, other: usize, value: Value| {
@@ -121,7 +121,7 @@ fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Claim> {
     }
 }
 
-fn claims(results: &[CloudResults]) -> Vec<Claim> {
+fn claims(results: &[CloudResults]) -> Vec<Statement> {
     let [peak, mean, plain, spare, trend, forecast] = [0, 1, 2, 3, 4, 5].map(|place| &results[place]);
     let lost = |of: &CloudResults| 100.0 * of.lost_part();
     claims! {

@@ -1,8 +1,8 @@
 //! A flash crowd: an unannounced increase to three times the calls within a minute.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::{Rule, START, assumptions, plan, plots, table};
-use crate::report::{Claim, Figure};
+use crate::report::{Figure, Statement};
 use sim::cloud::CloudResults;
 
 const RULES: [Rule; 6] = [Rule::Fixed(9), Rule::Plain, Rule::Spare, Rule::Trend, Rule::Forecast, Rule::Found];
@@ -10,7 +10,7 @@ const RULES: [Rule; 6] = [Rule::Fixed(9), Rule::Plain, Rule::Spare, Rule::Trend,
 const BEFORE: f64 = 40.0;
 const CROWD: f64 = 130.0;
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     // Length of a period in seconds. The crowd comes in the second period; the first had none.
     let unit = work.scale(1_200, 600, 60);
     let begin = 2 * unit;
@@ -36,7 +36,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn claims(results: &[CloudResults], comes: u64) -> Vec<Claim> {
+fn claims(results: &[CloudResults], comes: u64) -> Vec<Statement> {
     let [fixed, plain, spare, trend, forecast, found] = [0, 1, 2, 3, 4, 5].map(|place| &results[place]);
     // Time from which servers are ready that were started after the full rate was visible.
     let late = comes + 20 + 2 * START.as_secs();

@@ -5,14 +5,14 @@ pub(super) mod flash;
 
 use crate::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 use core::time::Duration;
-use elastic::estimate::Settings;
-use elastic::queue::{Accrual, Choice, LengthSettings, QueueSettings};
+use elastic::estimate::EstimatorSettings;
+use elastic::queue::{Accrual, LengthSettings, MemberChoice, QueueSettings};
 use elastic::scale::{ForecastSettings, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
     Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, PROXY, Vantage,
 };
-use sim::engine::Spread;
+use sim::engine::TimeSpread;
 
 /// Calls per second that a server announces, and calls per second that it can process.
 const CAPACITY: f64 = 20.0;
@@ -61,7 +61,11 @@ impl Rule {
             return Announcing::Fixed(CAPACITY);
         }
         let (threshold, maximum) = (THRESHOLD, RATE);
-        Announcing::Estimated(Box::new(Settings { threshold, maximum, ..Settings::default() }))
+        Announcing::Estimated(Box::new(EstimatorSettings {
+            threshold,
+            maximum,
+            ..EstimatorSettings::default()
+        }))
     }
 
     /// Returns how servers pull calls: as they answer with [`Self::Answers`], otherwise at the announced rate.
@@ -109,7 +113,7 @@ fn arrivals(points: &[(u64, f64)]) -> ArrivalPlan {
 
 fn plan(rule: Rule, first: usize, points: &[(u64, f64)], from: u64, to: u64, period: u64) -> CloudPlan {
     let queue = QueueSettings {
-        choice: Choice::IndexPacking,
+        choice: MemberChoice::IndexPacking,
         length: LengthSettings { delay: Duration::from_millis(500), ..QueueSettings::default().length },
         bound: Duration::from_millis(500),
         ..rule.queue()
@@ -123,7 +127,7 @@ fn plan(rule: Rule, first: usize, points: &[(u64, f64)], from: u64, to: u64, per
         },
         from: Duration::from_secs(from),
         to: Duration::from_secs(to),
-        host: CloudHost { rate: RATE, work: PROXY, spread: Spread::Fixed, pauses: None, card: None },
+        host: CloudHost { rate: RATE, work: PROXY, spread: TimeSpread::Fixed, pauses: None, card: None },
         neighbours: Vec::new(),
         database: None,
         servers: rule.servers(first, Duration::from_secs(period)),

@@ -1,11 +1,11 @@
 //! Figure 3: capacities of networks with state kept by hand and shared out by each law, and their optimum.
 
-use super::super::{Options, Work};
+use super::super::{FigureOptions, FigureRun};
 use super::network::{Mode, Network};
 use super::stairs::{Stairs, Step, capacity_with_state};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
-use distribute::Law;
+use distribute::ShareLaw;
 
 /// Simulated modes of each network, in this order.
 pub(super) const MODES: [&str; 7] = [
@@ -57,13 +57,13 @@ fn networks() -> Vec<Network> {
 }
 
 fn modes(network: &Network) -> [Mode; MODES.len()] {
-    let laws = [Mode::Law(Law::Paper), Mode::Law(Law::Level), Mode::Unmarked, Mode::Cortes];
+    let laws = [Mode::Law(ShareLaw::Paper), Mode::Law(ShareLaw::Level), Mode::Unmarked, Mode::Cortes];
     let [paper, level, unmarked, cortes] = laws;
     [Mode::Stateful, network.by_hand(), Mode::Share(0.5), paper, level, unmarked, cortes]
 }
 
 /// Returns steps around the expected capacity, in parts of the optimum. A law starts far below the optimum.
-fn stairs(options: &Options, network: &Network, mode: Mode) -> Stairs {
+fn stairs(options: &FigureOptions, network: &Network, mode: Mode) -> Stairs {
     let optimum = network.optimum();
     let (step, rise, hold, count, scale) =
         options.scale((0.005, 60, 16, 8, 2.0), (0.01, 40, 10, 5, 6.0), (0.05, 2, 2, 1, 20.0));
@@ -79,14 +79,14 @@ fn stairs(options: &Options, network: &Network, mode: Mode) -> Stairs {
 }
 
 /// Returns two steps whose difference is a jump.
-fn jump(options: &Options, network: &Network) -> Stairs {
+fn jump(options: &FigureOptions, network: &Network) -> Stairs {
     let [from, to] = JUMP.map(|part| part * network.optimum());
     let stairs = stairs(options, network, Mode::Stateful);
     let (hold, count) = options.scale((60, 20), (60, 20), (4, 2));
     Stairs { from, to, step: to - from, hold, count, ..stairs }
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let networks = networks();
     let tried = MODES.len() + LAWS.len();
     let of = networks.len() * tried;

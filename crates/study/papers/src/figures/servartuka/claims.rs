@@ -6,7 +6,7 @@ use super::goodput;
 use super::network::{STATEFUL, STATELESS};
 use super::order::Pair;
 use super::stairs::{CARRIED, Step, capacity, capacity_with_state};
-use crate::report::Claim;
+use crate::report::Statement;
 
 /// Relative difference of a capacity from the paper's that counts as agreement: two or three steps of the load.
 const NEAR: f64 = 0.03;
@@ -42,7 +42,7 @@ fn times(costs: &[&Cost], mode: &str) -> Option<f64> {
     Some(cost.total() / costs.first()?.total())
 }
 
-pub(super) fn of_costs(parts: &[&str], costs: &[Cost]) -> Vec<Claim> {
+pub(super) fn of_costs(parts: &[&str], costs: &[Cost]) -> Vec<Statement> {
     let programs = [(OURS, "Sarabande"), (THEIRS, "Kamailio")];
     let mut claims = Vec::new();
     for (plot, (program, name)) in programs.into_iter().enumerate() {
@@ -63,12 +63,12 @@ fn of_paper<'a>(costs: &[&'a Cost]) -> Vec<&'a Cost> {
     costs.iter().copied().filter(|cost| !has_all || cost.mode != IN_ITS_PLACE).collect()
 }
 
-fn ratios(name: &str, costs: &[&Cost]) -> Vec<Claim> {
+fn ratios(name: &str, costs: &[&Cost]) -> Vec<Statement> {
     const CAUSE: &str =
         "Instructions are counted, where the paper counts cycles, which waiting for memory is part of.";
     let near = |measured: f64, stated: f64| (measured / stated - 1.0).abs() <= LIKE;
     let all = costs.iter().map(|cost| format!("{} {:.2}", cost.mode, cost.total() / costs[0].total()));
-    let mut claims = vec![Claim::check(
+    let mut claims = vec![Statement::check(
         "section 2.1",
         format!("{name}: each mode costs more than the one before."),
         format!("In times the first: {}.", all.collect::<Vec<_>>().join(", ")),
@@ -80,7 +80,7 @@ fn ratios(name: &str, costs: &[&Cost]) -> Vec<Claim> {
     for (mode, stated, measured) in
         stated.into_iter().filter_map(|(mode, stated)| Some((mode, stated, times(costs, mode)?)))
     {
-        let claim = Claim::check(
+        let claim = Statement::check(
             "section 2.1",
             format!(
                 "{name}: the mode \"{mode}\" costs about {stated} times as much as without state and look-up."
@@ -93,7 +93,7 @@ fn ratios(name: &str, costs: &[&Cost]) -> Vec<Claim> {
     claims
 }
 
-fn bands(name: &str, parts: &[&str], costs: &[&Cost]) -> Vec<Claim> {
+fn bands(name: &str, parts: &[&str], costs: &[&Cost]) -> Vec<Statement> {
     let band = |part: &str| {
         let index = parts.iter().position(|name| *name == part).expect("a part of this name");
         costs.iter().map(|cost| cost.parts[index]).collect::<Vec<_>>()
@@ -119,7 +119,7 @@ fn bands(name: &str, parts: &[&str], costs: &[&Cost]) -> Vec<Claim> {
 }
 
 /// Compares the same call in both programs.
-fn against(costs: &[Cost]) -> Claim {
+fn against(costs: &[Cost]) -> Statement {
     let theirs = of(costs, THEIRS);
     let pair = |ours: &&Cost| {
         let other = theirs.iter().find(|cost| cost.mode == ours.mode)?;
@@ -127,7 +127,7 @@ fn against(costs: &[Cost]) -> Claim {
     };
     let pairs: Vec<_> = of(costs, OURS).iter().filter_map(pair).collect();
     let each = pairs.iter().map(|(mode, part)| format!("{mode} {part:.2}"));
-    Claim::check(
+    Statement::check(
         "docs/evidence/performance.md",
         "A call costs Sarabande at most a quarter of what it costs Kamailio, in each mode.",
         format!("As part of Kamailio's: {}.", each.collect::<Vec<_>>().join(", ")),
@@ -140,7 +140,7 @@ fn against(costs: &[Cost]) -> Claim {
     .about(1)
 }
 
-pub(super) fn of_utilisation(climbed: &[Vec<Step>], [stateful, stateless]: [f64; 2]) -> Vec<Claim> {
+pub(super) fn of_utilisation(climbed: &[Vec<Step>], [stateful, stateless]: [f64; 2]) -> Vec<Statement> {
     let pairs = || climbed[0].iter().zip(&climbed[1]).filter(|(with, _)| with.load < STATEFUL);
     let least = pairs().map(|(with, without)| with.utilisation / without.utilisation);
     let least = least.fold(f64::INFINITY, f64::min);
@@ -209,14 +209,14 @@ fn row<'a>(rows: &'a [Row], name: &str) -> &'a Row {
     rows.iter().find(|row| row.network.name == name).expect("it is simulated")
 }
 
-pub(super) fn of_capacity(rows: &[Row]) -> Vec<Claim> {
+pub(super) fn of_capacity(rows: &[Row]) -> Vec<Statement> {
     let mut claims = by_hand(rows);
     claims.extend(by_law(rows));
     claims.push(jump(rows));
     claims
 }
 
-fn by_hand(rows: &[Row]) -> Vec<Claim> {
+fn by_hand(rows: &[Row]) -> Vec<Statement> {
     let two = row(rows, "series 2");
     claims! {
         "section 2.3.1", "Two in series, both stateful or one of them: the maximum is around 4700 calls/s.",
@@ -238,7 +238,7 @@ fn by_hand(rows: &[Row]) -> Vec<Claim> {
     }
 }
 
-fn by_law(rows: &[Row]) -> Vec<Claim> {
+fn by_law(rows: &[Row]) -> Vec<Statement> {
     let [two, six, edges] = ["series 2", "series 6", WITHOUT_ORDER].map(|name| row(rows, name));
     let each = |mode: usize, rows: &[&Row]| {
         let each = |row: &&Row| format!("{} {:.0} %", row.network.name, row.percent(mode));
@@ -293,14 +293,14 @@ fn by_law(rows: &[Row]) -> Vec<Claim> {
     }
 }
 
-fn jump(rows: &[Row]) -> Claim {
+fn jump(rows: &[Row]) -> Statement {
     let [from, to] = JUMP.map(|part| 100.0 * part);
     let each = |law: usize| {
         let each = |row: &Row| format!("{} {:.0} %", row.network.name, 100.0 * row.jumped[law]);
         rows.iter().map(each).collect::<Vec<_>>().join(", ")
     };
     let all = |law: usize| rows.iter().all(|row| row.jumped[law] >= CARRIED);
-    Claim::check(
+    Statement::check(
         "docs/evidence/chain.md",
         format!(
             "Our law follows a load that jumps from {from:.0} to {to:.0} % of the optimum; the paper's, which gives away \
@@ -323,7 +323,7 @@ fn peak(steps: &[Step]) -> f64 {
     steps.iter().map(|step| step.goodput).fold(0.0, f64::max)
 }
 
-pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64) -> Vec<Claim> {
+pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64) -> Vec<Statement> {
     let [both, paper, level] = [goodput::BOTH, goodput::PAPER, goodput::LEVEL];
     let carried = |lines: &[Vec<Step>], mode: usize| capacity(&lines[mode]);
     let percent = |mode: usize| 100.0 * carried(without, mode) / optimum;
@@ -348,7 +348,7 @@ pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64
 }
 
 /// Claims about the paper's measurements, which include the 100 Trying.
-fn as_measured(with: &[Vec<Step>]) -> Vec<Claim> {
+fn as_measured(with: &[Vec<Step>]) -> Vec<Statement> {
     const UNKNOWN: &str =
         "The paper does not know the reason of the drop (section 4), and the model has none for it.";
     let [both, paper, level] = [goodput::BOTH, goodput::PAPER, goodput::LEVEL];
@@ -390,7 +390,7 @@ fn as_measured(with: &[Vec<Step>]) -> Vec<Claim> {
 /// Relative difference from which two set-up times differ.
 const DIFFERS: f64 = 0.05;
 
-pub(super) fn of_order(pairs: &[Pair]) -> Vec<Claim> {
+pub(super) fn of_order(pairs: &[Pair]) -> Vec<Statement> {
     let each = pairs.iter().map(|pair| format!("{} {:.2}", pair.name, pair.ratio()));
     let each = each.collect::<Vec<_>>().join(", ");
     claims! {

@@ -1,6 +1,6 @@
 //! Figure 1: cost of a call in each mode of a proxy, by part. Measured by `bench modes --record`.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::claims;
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 
@@ -41,7 +41,7 @@ pub(super) fn of<'a>(costs: &'a [Cost], program: &str) -> Vec<&'a Cost> {
 pub(super) const OURS: &str = "sarabande";
 pub(super) const THEIRS: &str = "kamailio";
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let (parts, costs) = measured();
     let plots = [(OURS, "Sarabande"), (THEIRS, "Kamailio")];
     let plots = plots.map(|(program, title)| plot(title, &parts, &of(&costs, program)));

@@ -1,11 +1,11 @@
 //! Figure 4: goodput of two servers in series against the offered load.
 
-use super::super::{Options, Work};
+use super::super::{FigureOptions, FigureRun};
 use super::network::{Mode, Network};
 use super::stairs::{Stairs, Step};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries};
-use distribute::Law;
+use distribute::ShareLaw;
 
 /// Range of the loads, in calls per second.
 const FROM: f64 = 3000.0;
@@ -16,8 +16,8 @@ const MODES: [(&str, Mode); 6] = [
     ("both stateful", Mode::Stateful),
     ("first one stateful", Mode::Share(1.0)),
     ("halves", Mode::Share(0.5)),
-    ("law paper", Mode::Law(Law::Paper)),
-    ("law level", Mode::Law(Law::Level)),
+    ("law paper", Mode::Law(ShareLaw::Paper)),
+    ("law level", Mode::Law(ShareLaw::Level)),
     ("Cortes et al.", Mode::Cortes),
 ];
 /// Indexes in [`MODES`].
@@ -28,13 +28,13 @@ pub(super) const PAPER: usize = 3;
 pub(super) const LEVEL: usize = 4;
 pub(super) const CORTES: usize = 5;
 
-fn stairs(options: &Options) -> Stairs {
+fn stairs(options: &FigureOptions) -> Stairs {
     let full = Stairs { from: FROM, to: TO, step: 50.0, rise: 20, hold: 12, count: 6, scale: 2.0 };
     let quick = Stairs { step: 100.0, scale: 12.0, ..full };
     options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let stairs = stairs(work);
     let two = Network::series(2);
     let of = 2 * MODES.len();

@@ -2,9 +2,9 @@
 
 use config::scenario::{Costs, Group, Scenario, Stream};
 use core::time::Duration;
-use distribute::{Law, Settings};
+use distribute::{DistributionSettings, ShareLaw};
 use load::{ArrivalProcess, RandomTime};
-use plan::{Node, Routing, Topology, solve};
+use plan::{PlanNode, Routing, Topology, solve};
 use sim::model::{NetworkState, ProxyModel, StateKeeping};
 
 /// Calls per second that the paper's server forwards without state: `T_SL` (section 2.2).
@@ -42,7 +42,7 @@ pub(super) enum Mode {
     /// keeps the rest. With 1 only the first server of each path is stateful, with 0 only the last one.
     Share(f64),
     /// Each server finds its share by this law.
-    Law(Law),
+    Law(ShareLaw),
     /// Each server finds its share by the paper's law, without marks on calls: it learns only how many of its calls
     /// have their state kept by servers before it.
     Unmarked,
@@ -79,7 +79,7 @@ impl Network {
 
     /// Optimum capacity if each call's state is kept once, from the linear program.
     pub(super) fn optimum(&self) -> f64 {
-        let nodes = self.speeds.iter().map(|speed| Node::new("", STATELESS * speed, STATEFUL * speed));
+        let nodes = self.speeds.iter().map(|speed| PlanNode::new("", STATELESS * speed, STATEFUL * speed));
         let topology = Topology::of_paths(nodes.collect(), &self.paths, Routing::Fixed);
         solve(&topology.expect("shares add up to 1")).expect("each server may keep state").load
     }
@@ -168,13 +168,14 @@ impl Network {
 
     /// Returns the state keeping of its servers.
     pub(super) fn state(&self, mode: Mode, trying: bool, scale: f64) -> NetworkState {
-        let law = |law| Settings { law, delta_c: DELTA_C / scale, ..Settings::default() };
+        let law =
+            |law| DistributionSettings { law, delta_c: DELTA_C / scale, ..DistributionSettings::default() };
         let keeping = match mode {
             Mode::Stateful => StateKeeping::Always,
             Mode::Stateless => StateKeeping::Never,
             Mode::Share(share) => StateKeeping::Share(share),
             Mode::Law(of) => StateKeeping::Distributed(law(of)),
-            Mode::Unmarked => StateKeeping::Unmarked(law(Law::Paper)),
+            Mode::Unmarked => StateKeeping::Unmarked(law(ShareLaw::Paper)),
             Mode::Cortes => StateKeeping::ByUtilisation,
         };
         NetworkState { groups: vec![keeping; self.speeds.len()], model: ProxyModel::OfPaper { trying } }

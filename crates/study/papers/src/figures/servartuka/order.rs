@@ -1,7 +1,7 @@
 //! The order in which servers in series get state (section 3): set-up times with state as near as possible to the first
 //! server, and to the last.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::network::{Mode, Network};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
@@ -66,7 +66,7 @@ fn times(case: Case, (seconds, scale): (u64, f64), seed: u64) -> Times {
     Times { mean: time(answer_delay.mean()), p95: time(answer_delay.percentile(95.0)) }
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let length = work.scale((400, 2.0), (160, 10.0), (8, 20.0));
     let load = |servers| LOADS.into_iter().map(move |load| (servers, load));
     let loads: Vec<(usize, f64)> = LENGTHS.into_iter().flat_map(load).collect();

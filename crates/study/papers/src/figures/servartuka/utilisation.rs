@@ -1,18 +1,18 @@
 //! Figure 2: utilisation of one server against the offered load, with state and without.
 
-use super::super::{Options, Work};
+use super::super::{FigureOptions, FigureRun};
 use super::network::{Mode, Network, STATEFUL, STATELESS};
 use super::stairs::{Stairs, Step, capacity};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries};
 
-fn stairs(options: &Options) -> Stairs {
+fn stairs(options: &FigureOptions) -> Stairs {
     let full = Stairs { from: 500.0, to: 6000.0, step: 100.0, rise: 10, hold: 20, count: 10, scale: 1.0 };
     let quick = Stairs { hold: 10, count: 6, scale: 6.0, ..full };
     options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let stairs = stairs(work);
     let server = Network::series(1);
     let modes = [("with state", Mode::Stateful), ("without state", Mode::Stateless)];

@@ -1,9 +1,9 @@
 //! Contention for a network card that several machines share, and that a monitor on one of them does not see.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::ways::{self, Compared, Times};
 use super::{assumptions, deviation, mean, micros, pauses, server, settled};
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
+use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource, Vantage};
 use sim::stats::Interval;
@@ -23,7 +23,7 @@ const FULL: usize = 1;
 /// Part of the card that the single server's neighbours take, in addition to long slices.
 const SHARE: f64 = 0.6;
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let times = Times::new(work);
     let alone = alone(work, times);
     let clusters = CLUSTERS.map(|(name, share)| {
@@ -67,7 +67,7 @@ const CALM: usize = 0;
 const FRONT: usize = 1;
 const MONITOR: usize = 2;
 
-fn alone(work: &Work<'_>, times: Times) -> Alone {
+fn alone(work: &FigureRun<'_>, times: Times) -> Alone {
     let mut calm = server(LOAD, 2, times.unit * 5 / 2);
     calm.host.card = Some(RATE);
     calm.measured = Vantage::Front;
@@ -122,7 +122,7 @@ impl Alone {
     }
 }
 
-fn claims(alone: &Alone, compared: &Compared) -> Vec<Claim> {
+fn claims(alone: &Alone, compared: &Compared) -> Vec<Statement> {
     let (variation, seen) = (alone.variation(FRONT), alone.higher(MONITOR));
     let from_in_front = alone.higher(FRONT);
     claims! {

@@ -1,16 +1,16 @@
 //! Figure 5: one server at the same load, alone on its host and with neighbours.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::{
     about_neighbours, assumptions, deviation, mean, micros, neighbours, runs, seconds, server, settled,
 };
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
+use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
 use sim::cloud::{CloudResults, CloudSecond};
 use sim::stats::Interval;
 
 const LOAD: f64 = 300.0;
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     // The paper's 600 s, of which seconds 300 to 400 are worse.
     let unit = work.scale(100, 60, 5);
     let plans = [false, true].map(|contended| {
@@ -85,7 +85,7 @@ impl Seen {
     }
 }
 
-fn claims(seen: &[Seen]) -> Vec<Claim> {
+fn claims(seen: &[Seen]) -> Vec<Statement> {
     let of = |value: fn(&Seen) -> f64| Interval::over(seen.iter().map(value));
     let (variation, higher) = (of(|seen| seen.busy / seen.calm), of(|seen| seen.inside / seen.outside));
     let (inside, most) = (of(|seen| seen.inside), of(|seen| seen.most));

@@ -1,12 +1,12 @@
 //! Contention behind the servers: a shared database, or the database of one server, becomes slow.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::ways::{self, CAPACITY, Compared, LOAD, SERVERS, Times, Way, lost, set_up};
 use super::{assumptions, micros};
-use crate::report::{Claim, ClaimVerdict, Figure};
+use crate::report::{ClaimVerdict, Figure, Statement};
 use core::time::Duration;
 use sim::cloud::{CloudPlan, Database, Resource};
-use sim::engine::Spread;
+use sim::engine::TimeSpread;
 
 /// Look-ups per second of a database.
 const RATE: f64 = 1_500.0;
@@ -24,11 +24,11 @@ const SLOW: usize = 0;
 const FULL: usize = 1;
 const OWN: usize = 2;
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let times = Times::new(work);
     let clusters = CLUSTERS.map(|(name, is_shared, share)| {
         let neighbours = times.neighbours(Resource::Processor, share);
-        let database = Database { is_shared, rate: RATE, spread: Spread::Exponential, neighbours };
+        let database = Database { is_shared, rate: RATE, spread: TimeSpread::Exponential, neighbours };
         (name, CloudPlan { database: Some(database), ..times.cluster() })
     });
     let compared = Compared::run(work, times, &clusters, GOAL);
@@ -49,7 +49,7 @@ fn p95(second: &sim::cloud::CloudSecond) -> f64 {
     micros(second.p95)
 }
 
-fn claims(compared: &Compared) -> Vec<Claim> {
+fn claims(compared: &Compared) -> Vec<Statement> {
     let ratio = |cluster, way, value: fn(&sim::cloud::CloudSecond) -> f64| {
         compared
             .of(cluster, way, |run| compared.within(run, true, value) / compared.within(run, false, value))

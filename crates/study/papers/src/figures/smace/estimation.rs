@@ -1,10 +1,10 @@
 //! Figure 6: requested and actual load when the latency exceeds the threshold, with the paper's law and with ours.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::{THRESHOLD, about_neighbours, assumptions, micros, neighbours, runs, seconds, server, settled};
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
-use elastic::estimate::{Law, Settings};
-use elastic::queue::{Choice, Overflow, QueueSettings};
+use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement};
+use elastic::estimate::{CapacityLaw, EstimatorSettings};
+use elastic::queue::{MemberChoice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudSecond, Front};
 use sim::stats::Interval;
 
@@ -12,32 +12,35 @@ use sim::stats::Interval;
 const LOAD: f64 = 600.0;
 const MAXIMUM: f64 = 500.0;
 
-const CASES: [(&str, Option<Law>); 3] =
-    [("no estimate", None), ("law smace", Some(Law::Smace)), ("law proven", Some(Law::Proven))];
+const CASES: [(&str, Option<CapacityLaw>); 3] = [
+    ("no estimate", None),
+    ("law smace", Some(CapacityLaw::Smace)),
+    ("law proven", Some(CapacityLaw::Proven)),
+];
 
-fn plan(law: Option<Law>, length: u64) -> CloudPlan {
+fn plan(law: Option<CapacityLaw>, length: u64) -> CloudPlan {
     let mut plan = server(LOAD, length / 10, length);
     let at = |from: u64, to: u64| (seconds(length * from / 300), seconds(length * to / 300));
     plan.neighbours = vec![neighbours(vec![at(60, 63), at(88, 96), at(140, 180), at(268, 272)])];
     plan.announcing = match law {
         None => Announcing::Fixed(MAXIMUM),
-        Some(law) => Announcing::Estimated(Box::new(Settings {
+        Some(law) => Announcing::Estimated(Box::new(EstimatorSettings {
             law,
             threshold: THRESHOLD,
             maximum: MAXIMUM,
             // As in the paper.
             goodput_bounded: false,
-            ..Settings::default()
+            ..EstimatorSettings::default()
         })),
     };
     // The paper chooses "a server with capacity > 0", whatever number of calls it has open.
-    let choice = Choice::MostRoom;
+    let choice = MemberChoice::MostRoom;
     let queue = QueueSettings { overflow: Overflow::Drop, choice, threshold: None, ..Default::default() };
     plan.front = Front::Queue(Box::new(queue));
     plan
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let length = work.scale(900, 300, 30);
     let plans = CASES.map(|(_, law)| plan(law, length));
     let results = runs(work, &plans);
@@ -146,7 +149,7 @@ impl Changes {
 }
 
 /// Returns the claims; `results` contains the runs of each law.
-fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Vec<Claim> {
+fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Vec<Statement> {
     let seen: Vec<_> = results[1].iter().map(Changes::of).collect();
     let sum = |of: fn(&Changes) -> usize| seen.iter().map(of).sum::<usize>();
     let (reductions, exact, ignored) =

@@ -1,8 +1,8 @@
 //! Figure 3: minimum, 95th percentile and maximum of latency against load.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::{assumptions, micros, server, settled};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement};
 use sim::cloud::run as simulate;
 
 /// Loads in calls per second.
@@ -15,7 +15,7 @@ struct Point {
     most: f64,
 }
 
-pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn run(work: &FigureRun<'_>) -> Figure {
     let length = work.scale(400, 120, 4);
     let one = |index: usize| {
         let plan = server(LOADS[index], length / 4, length);
@@ -45,7 +45,7 @@ pub(in crate::figures) fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn claims(points: &[Point]) -> Vec<Claim> {
+fn claims(points: &[Point]) -> Vec<Statement> {
     let (first, last) = (&points[0], &points[points.len() - 1]);
     let most_least = points.iter().map(|point| point.least).fold(0.0, f64::max);
     let half = &points[LOADS.iter().position(|load| *load >= 300.0).unwrap_or(0)];

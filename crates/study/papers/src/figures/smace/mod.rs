@@ -10,14 +10,14 @@ pub(super) mod latency;
 pub(super) mod overhead;
 mod ways;
 
-use super::Work;
+use super::FigureRun;
 use core::time::Duration;
 use load::{ArrivalPlan, ArrivalProcess};
 use sim::cloud::{
     Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudSecond, CloudServers, Front, Neighbours,
     PROXY, Resource, Vantage,
 };
-use sim::engine::{QuantileTable, Spread, StallConfig};
+use sim::engine::{QuantileTable, StallConfig, TimeSpread};
 
 /// Calls per second that the server can process. At 300 calls/s the 95th percentile is well below the paper's 1 ms.
 const RATE: f64 = 700.0;
@@ -32,7 +32,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn pauses(spacing: Duration, length: Duration) -> StallConfig {
-    StallConfig { spacing, length, length_spread: Spread::Exponential }
+    StallConfig { spacing, length, length_spread: TimeSpread::Exponential }
 }
 
 /// Returns a plan with one server alone on its host, without a limit.
@@ -46,7 +46,7 @@ fn server(load: f64, from: u64, to: u64) -> CloudPlan {
         host: CloudHost {
             rate: RATE,
             work: PROXY,
-            spread: Spread::Measured(table),
+            spread: TimeSpread::Measured(table),
             pauses: Some(pauses(Duration::from_millis(500), Duration::from_millis(1))),
             card: None,
         },
@@ -66,7 +66,7 @@ fn neighbours(when: Vec<(Duration, Duration)>) -> Neighbours {
 }
 
 /// Runs each plan with several seeds, because a single run is not reliable.
-fn runs(work: &Work<'_>, plans: &[CloudPlan]) -> Vec<Vec<CloudResults>> {
+fn runs(work: &FigureRun<'_>, plans: &[CloudPlan]) -> Vec<Vec<CloudResults>> {
     work.replicate("seeds", plans, work.scale(10, 10, 2), sim::cloud::run)
 }
 

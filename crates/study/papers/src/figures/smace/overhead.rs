@@ -1,8 +1,8 @@
 //! Figures 7 and 8: goodput of a server and time to ring, with and without a monitor on its machine. Measured, not
 //! simulated: `bench elastic --record` writes the data.
 
-use super::super::Work;
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, ReportTable, Style};
+use super::super::FigureRun;
+use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, ReportTable, Statement, Style};
 use sim::stats::Interval;
 use std::collections::BTreeSet;
 
@@ -103,7 +103,7 @@ impl Measured {
     }
 }
 
-pub(in crate::figures) fn goodput(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn goodput(work: &FigureRun<'_>) -> Figure {
     let measured = Measured::parse(MEASURED);
     let mut plot = plot(&measured, "Goodput", Axis::linear("goodput (calls/s)"), |step| step.goodput);
     let most = f64::from(measured.rates().into_iter().max().unwrap_or_default());
@@ -113,7 +113,7 @@ pub(in crate::figures) fn goodput(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn goodput_claims(measured: &Measured) -> Vec<Claim> {
+fn goodput_claims(measured: &Measured) -> Vec<Statement> {
     let (rate, worst, is_unaffected) = measured.affected();
     let most = measured.most();
     let [without, with] = [0, 1].map(|place| Interval::over(most.iter().map(|most| most[place])));
@@ -135,7 +135,7 @@ fn goodput_claims(measured: &Measured) -> Vec<Claim> {
     }
 }
 
-pub(in crate::figures) fn ringing(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn ringing(work: &FigureRun<'_>) -> Figure {
     let measured = Measured::parse(MEASURED);
     let label = Axis::log("95th percentile from INVITE to 180 (ms)");
     let plot = plot(&measured, "Time to ring", label, |step| step.p95_ms);
@@ -144,7 +144,7 @@ pub(in crate::figures) fn ringing(work: &Work<'_>) -> Figure {
     figure
 }
 
-fn ringing_claims(measured: &Measured) -> Vec<Claim> {
+fn ringing_claims(measured: &Measured) -> Vec<Statement> {
     let longest = measured.value(PAPER_MAX, true, |step| ROUND_TRIP + step.p95_ms);
     let rates: Vec<_> =
         measured.rates().into_iter().filter(|rate| (BUSY_MIN..=PAPER_MAX).contains(rate)).collect();
@@ -174,7 +174,7 @@ fn plot(measured: &Measured, title: &str, y: Axis, value: Value) -> Plot {
     Plot::of(title, Axis::linear("offered load (calls/s)"), y, lines)
 }
 
-fn figure(work: &Work<'_>, plot: Plot, measured: &Measured) -> Figure {
+fn figure(work: &FigureRun<'_>, plot: Plot, measured: &Measured) -> Figure {
     let mut figure = work.figure(vec![plot]);
     let mut table =
         ReportTable::new(["calls/s", "monitor", "goodput", "p50 ms", "p95 ms", "monitor, of a processor"]);

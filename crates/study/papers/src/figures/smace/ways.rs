@@ -1,12 +1,12 @@
 //! Ways to distribute calls to three servers, in front of a resource other than a server's processor. Compares the ways
 //! while neighbours take a part of the resource.
 
-use super::super::Work;
+use super::super::FigureRun;
 use super::{micros, seconds, server};
-use crate::report::{Axis, Claim, ClaimVerdict, Plot, PlotSeries, ReportTable};
+use crate::report::{Axis, ClaimVerdict, Plot, PlotSeries, ReportTable, Statement};
 use core::time::Duration;
-use elastic::estimate::{Law, Settings};
-use elastic::queue::{Accrual, Choice, Overflow, QueueSettings};
+use elastic::estimate::{CapacityLaw, EstimatorSettings};
+use elastic::queue::{Accrual, MemberChoice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, CloudPlan, CloudResults, CloudServers, Front, Neighbours, Resource, Vantage};
 use sim::stats::Interval;
 
@@ -55,11 +55,17 @@ impl Way {
                 (Front::Queue(Box::new(queue)), Announcing::Fixed(CAPACITY), Vantage::Front)
             }
             Self::Paper => {
-                let (accrual, choice, overflow) = (Accrual::PerSecond, Choice::MostRoom, Overflow::Drop);
+                let (accrual, choice, overflow) =
+                    (Accrual::PerSecond, MemberChoice::MostRoom, Overflow::Drop);
                 let queue = QueueSettings { accrual, choice, overflow, ..usual };
-                let (law, threshold, maximum) = (Law::Smace, goal, CAPACITY);
-                let settings =
-                    Settings { law, threshold, maximum, goodput_bounded: false, ..Settings::default() };
+                let (law, threshold, maximum) = (CapacityLaw::Smace, goal, CAPACITY);
+                let settings = EstimatorSettings {
+                    law,
+                    threshold,
+                    maximum,
+                    goodput_bounded: false,
+                    ..EstimatorSettings::default()
+                };
                 let announcing = Announcing::Estimated(Box::new(settings));
                 (Front::Queue(Box::new(queue)), announcing, Vantage::Server)
             }
@@ -75,7 +81,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(work: &Work<'_>) -> Self {
+    pub(super) fn new(work: &FigureRun<'_>) -> Self {
         Self { unit: work.scale(100, 60, 4) }
     }
 
@@ -103,7 +109,7 @@ pub(super) struct Compared {
 impl Compared {
     /// Runs these clusters, each with its name. `goal` is the target latency of the estimators.
     pub(super) fn run(
-        work: &Work<'_>,
+        work: &FigureRun<'_>,
         times: Times,
         clusters: &[(&'static str, CloudPlan)],
         goal: Duration,
@@ -151,14 +157,14 @@ impl Compared {
     }
 
     /// Claims that a queue with only a capacity is no worse than TLWL, within [`LONGER`] and [`MORE_LOST`].
-    pub(super) fn no_worse(&self, cluster: usize, statement: &str) -> Claim {
+    pub(super) fn no_worse(&self, cluster: usize, statement: &str) -> Statement {
         let (lost, tlwl) = (self.of(cluster, Way::Queue, lost), self.of(cluster, Way::Tlwl, lost));
         let ratio = |percent| self.beside_tlwl(cluster, Way::Queue, move |run| set_up(run, percent));
         let (p95, p99) = (ratio(95.0), ratio(99.0));
         let pairs = self.runs(cluster, Way::Queue).iter().zip(self.runs(cluster, Way::Tlwl));
         let more = Interval::over(pairs.map(|(queue, tlwl)| self::lost(queue) - self::lost(tlwl)));
         let verdict = ClaimVerdict::below(p95, LONGER).and(ClaimVerdict::below(p99, LONGER));
-        Claim::check(
+        Statement::check(
             "ours",
             statement,
             format!(

@@ -1,7 +1,7 @@
 //! The cluster: a balancer, servers behind it, and calls. Results of a run, and assumptions of the model.
 
 use super::batches::Batches;
-use crate::figures::Options;
+use crate::figures::FigureOptions;
 use base::Instant;
 use config::scenario::{
     BalancerSettings, Costs, Group, HostFault, HostRole, Scenario, StallSettings, Stream, Ties, What,
@@ -101,7 +101,7 @@ impl Workload {
     /// A tenth of the paper's holding time, at the full rate from the start.
     pub(super) const SHORT: Self = Self { holding: Duration::from_secs(6), ramp: false, warm_up: None };
 
-    pub(super) fn of(options: &Options) -> Self {
+    pub(super) fn of(options: &FigureOptions) -> Self {
         options.scale(Self::PAPER, Self::SHORT, Self { holding: MINUTE / 120, ..Self::SHORT })
     }
 
@@ -187,7 +187,7 @@ impl Case {
     }
 
     /// Returns a case with the paper's workload, or with a shorter one, as in most figures.
-    pub(super) fn of(options: &Options, policy: &'static str, servers: Servers) -> Self {
+    pub(super) fn of(options: &FigureOptions, policy: &'static str, servers: Servers) -> Self {
         Self {
             policy,
             servers,
@@ -287,7 +287,7 @@ fn occupancy(results: &RunResults) -> Vec<(u64, u64)> {
 }
 
 /// Returns the assumptions of all figures of the paper.
-pub(super) fn assumptions(options: &Options) -> Vec<String> {
+pub(super) fn assumptions(options: &FigureOptions) -> Vec<String> {
     let Workload { holding, ramp, warm_up } = Workload::of(options);
     vec![
         format!(

@@ -5,8 +5,8 @@ use super::cluster::{Case, MINUTE, Outcome, Workload};
 use super::orders::{COMPARED, NO_CALL_ENDS, surely};
 use super::response::{MODERATE, View};
 use super::runs::{self, HIGH, PAUSING, STEADY, Setting, is};
-use crate::figures::{Effort, Work};
-use crate::report::Claim;
+use crate::figures::{Effort, FigureRun};
+use crate::report::Statement;
 use sim::stats::Interval;
 
 /// Policies of the statement: one that counts calls, and one that counts nothing.
@@ -18,7 +18,7 @@ const BESIDE: [&str; 2] = ["tjsq", "tlwl-1.75"];
 pub(super) struct Minutes(Vec<(Case, Outcome)>);
 
 impl Minutes {
-    pub(super) fn of(work: &Work<'_>) -> Self {
+    pub(super) fn of(work: &FigureRun<'_>) -> Self {
         let holding = work.scale(MINUTE, MINUTE, MINUTE / 120);
         let case = |setting: Setting, policy, load| Case {
             load,
@@ -47,7 +47,7 @@ impl Minutes {
 
     /// Whether CJSQ is worse than a hash. Calls in progress far outnumber transactions and mask them, the more the
     /// longer calls last.
-    pub(super) fn misjudged(&self, setting: Setting) -> Claim {
+    pub(super) fn misjudged(&self, setting: Setting) -> Statement {
         let of = |policy, load| &self.at(setting, policy, load).expect("it is always run").response[0];
         let above = COMPARED.map(|load| of("cjsq", load).above(of("hash", load), 1.0));
         let listed = JUDGED.map(|policy| {
@@ -60,7 +60,7 @@ impl Minutes {
             listed.join(", "),
             by.join(" and ")
         );
-        Claim::check(
+        Statement::check(
             "section V-B",
             "With pause times, CJSQ's misjudgements end up worse than a static allocation such as Hash.",
             measured,

@@ -3,8 +3,8 @@
 use super::cluster::{self, POLICIES, SERVERS};
 use super::response::capital;
 use super::runs::{HIGH, Runs, SETTINGS, Setting};
-use crate::figures::Work;
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use crate::figures::FigureRun;
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement};
 
 /// Share of the transactions below which a curve ends, because the samples are too few.
 const RAREST: f64 = 1e-4;
@@ -82,7 +82,7 @@ fn plot(runs: &Runs, setting: Setting) -> Plot {
     Plot::of(title, x, y, setting.policies().iter().map(line))
 }
 
-fn claims(runs: &Runs, at: usize) -> Vec<Claim> {
+fn claims(runs: &Runs, at: usize) -> Vec<Statement> {
     let setting = SETTINGS[at];
     let of = |policy: &str| &runs.at(setting, policy, HIGH).occupancy;
     let listed = |policies: &[&str], part| {
@@ -126,7 +126,7 @@ fn claims(runs: &Runs, at: usize) -> Vec<Claim> {
     }
 }
 
-pub(in crate::figures) fn occupancy(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn occupancy(work: &FigureRun<'_>) -> Figure {
     let runs = Runs::of(work);
     let mut figure = work.figure(SETTINGS.map(|setting| plot(runs, setting)).into());
     figure.claims = [claims(runs, 0), claims(runs, 1)].concat();

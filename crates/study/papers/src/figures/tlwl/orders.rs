@@ -3,7 +3,7 @@
 use super::cluster::{self, POLICIES};
 use super::response::{Loads, MODERATE, View};
 use super::runs::{HIGH, Setting};
-use crate::report::{Claim, ClaimVerdict};
+use crate::report::{ClaimVerdict, Statement};
 use core::ops::Range;
 use sim::stats::Interval;
 
@@ -21,7 +21,7 @@ const ITS_SERVER: &str = "A BYE must go to the server of its call, however much 
     least waits an INVITE is ahead of it near the capacity.";
 
 /// Claims about the paper's orders of magnitude.
-pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Claim> {
+pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Statement> {
     let faster = |loads, times, source, statement| view.faster(setting, loads, times, source, statement);
     claims! {
         => faster(Loads::Moderate, 10.0, "section I", "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a \
@@ -63,7 +63,7 @@ fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Rang
 }
 
 /// Claims about the order of the policies.
-pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Claim> {
+pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Statement> {
     let ms = |policy| view.ms(setting, policy, HIGH);
     let tlwl = ms("tlwl-1.75");
     let (moderate, by) = later(view, setting, "tjsq", "tlwl-1.75");
@@ -88,7 +88,7 @@ pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Claim> {
 }
 
 /// Claims about calls without holding times.
-pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Vec<Claim> {
+pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Vec<Statement> {
     claims! {
         "section V-B", "Without pause times, CJSQ is very good, comparable to TJSQ.",
             ["{}", view.listed(setting, &["cjsq", "tjsq", "hash"], HIGH)],
@@ -97,7 +97,7 @@ pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Vec<Claim> {
 }
 
 /// Claims about BYE.
-pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec<Claim> {
+pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec<Statement> {
     let hash = |view: &View<'_>| view.ms(setting, "hash", HIGH) / view.ms(setting, "tlwl-1.75", HIGH);
     let lowest = "TLWL and TJSQ have the lowest response times.";
     claims! {
@@ -111,7 +111,7 @@ pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec
 }
 
 /// Claim that a BYE takes less time than an INVITE at every load.
-fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
+fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Statement {
     let loads = view.runs.loads(setting);
     let of = |load: f64, policy: &str| {
         let invite = invites.batches(setting, policy, load);
@@ -140,7 +140,7 @@ fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
         cluster::service_ms()[0] - cluster::service_ms()[1]
     );
     let all = loads.iter().flat_map(|&load| POLICIES.map(|policy| of(load, policy)));
-    Claim::check(
+    Statement::check(
         "section V-A",
         "BYE takes fewer resources than INVITE, hence lower average response times.",
         measured,

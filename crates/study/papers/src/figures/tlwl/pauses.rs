@@ -2,8 +2,8 @@
 
 use super::cluster::{Case, POLICIES, Servers};
 use super::runs::HIGH;
-use crate::figures::{Options, Work};
-use crate::report::{Axis, Claim, Plot, PlotSeries};
+use crate::figures::{FigureOptions, FigureRun};
+use crate::report::{Axis, Plot, PlotSeries, Statement};
 use core::time::Duration;
 
 /// Half of the capacity: a moderate load.
@@ -19,7 +19,7 @@ const TWO_MAGNITUDES: f64 = 100.0;
 /// Plots with their claims and notes; claims count plots from the first of these.
 pub(super) struct Varied {
     pub(super) plots: Vec<Plot>,
-    pub(super) claims: Vec<Claim>,
+    pub(super) claims: Vec<Statement>,
     pub(super) notes: Vec<String>,
 }
 
@@ -33,7 +33,12 @@ struct Times {
 }
 
 impl Times {
-    fn of(work: &Work<'_>, what: &str, values: Vec<f64>, case: impl Fn(&'static str, f64) -> Case) -> Self {
+    fn of(
+        work: &FigureRun<'_>,
+        what: &str,
+        values: Vec<f64>,
+        case: impl Fn(&'static str, f64) -> Case,
+    ) -> Self {
         let policies = core::iter::once(BASE).chain(VARIED);
         let cases: Vec<Case> = policies
             .flat_map(|policy| values.iter().map(|&value| case(policy, value)).collect::<Vec<_>>())
@@ -79,18 +84,18 @@ impl Times {
     }
 }
 
-fn lengths(options: &Options) -> Vec<f64> {
+fn lengths(options: &FigureOptions) -> Vec<f64> {
     options.scale(vec![0.1, 0.2, 0.5, 1.0, 2.0], vec![0.2, 0.5, 1.0], vec![0.5])
 }
 
 /// Cost of a retransmission relative to the first copy: nothing (absorbed), the look-up of its transaction, or all.
-fn prices(options: &Options) -> Vec<f64> {
+fn prices(options: &FigureOptions) -> Vec<f64> {
     options.scale(vec![0.0, 0.1, 0.25, 0.5, 1.0], vec![0.0, 0.25, 1.0], vec![0.0, 1.0])
 }
 
 /// Plots each policy's INVITE response time relative to TLWL's, against the length of pauses and cost of
 /// retransmissions.
-pub(super) fn vary(work: &Work<'_>) -> Varied {
+pub(super) fn vary(work: &FigureRun<'_>) -> Varied {
     let window = Duration::from_secs(work.scale(60, 25, 3));
     let by_length = |policy, seconds| {
         let servers = Servers::Pausing(Duration::from_secs_f64(seconds));

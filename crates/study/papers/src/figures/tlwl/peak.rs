@@ -6,8 +6,8 @@ use super::cluster::{
 use super::orders::NO_CALL_ENDS;
 use super::response::{OTHERS, capital};
 use super::runs::{self, Runs, Setting};
-use crate::figures::{Options, Work};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use crate::figures::{FigureOptions, FigureRun};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement, Style};
 use core::time::Duration;
 
 /// Share of requests that may fail at the peak: "more than 99.99% of all requests" are handled (section IV).
@@ -34,13 +34,13 @@ pub(super) struct Search {
 }
 
 /// Number of equal parts of the capacity. It is divisible by three, so that two thirds is a step.
-fn steps(options: &Options) -> u32 {
+fn steps(options: &FigureOptions) -> u32 {
     options.scale(48, 24, 6)
 }
 
 impl Search {
     /// Returns a search in the default workload, over the default window.
-    pub(super) fn new(options: &Options, policy: &'static str, servers: Servers, count: u16) -> Self {
+    pub(super) fn new(options: &FigureOptions, policy: &'static str, servers: Servers, count: u16) -> Self {
         let case = Case { count, window: runs::window(options, 0.0), ..Case::of(options, policy, servers) };
         let steps = steps(options);
         let ideal = f64::from(count) * servers.capacity();
@@ -68,7 +68,7 @@ impl Search {
     /// Searches between nine tenths of the ideal and the ideal, over a long time, with servers that pay for a
     /// retransmission as for the first copy. Near the capacity queues grow slowly, and a request that waits for T1
     /// arrives twice.
-    fn near_the_capacity(mut self, options: &Options) -> Self {
+    fn near_the_capacity(mut self, options: &FigureOptions) -> Self {
         let (warm_up, window) = options.scale((120, 180), (40, 60), (1, 2));
         self.case.window = Duration::from_secs(window);
         let workload = options.scale(Workload::SHORT, Workload::SHORT, Workload::of(options));
@@ -158,12 +158,12 @@ fn handled(outcome: &Outcome) -> bool {
 }
 
 /// Runs all searches.
-pub(super) fn search(work: &Work<'_>, searches: &[Search]) -> Vec<f64> {
+pub(super) fn search(work: &FigureRun<'_>, searches: &[Search]) -> Vec<f64> {
     work.each("peaks", searches, Search::run)
 }
 
 /// Describes how peaks are found.
-pub(super) fn method(options: &Options, window: Duration) -> String {
+pub(super) fn method(options: &FigureOptions, window: Duration) -> String {
     format!(
         "A peak is looked for among {} equal steps up to the capacity of all servers together, the highest load tried; \
          it is as exact as a step, {:.1} % of that. A run of {} s after the warm-up decides (the paper's lasts 180 s); \
@@ -221,7 +221,7 @@ impl Peaks {
     }
 
     /// Claims about all policies.
-    fn throughput(&self) -> Vec<Claim> {
+    fn throughput(&self) -> Vec<Statement> {
         let tlwl = self.of("tlwl-1.75");
         claims! {
             "section V-B", "TLWL scales linearly: 8 servers carry 8 times what one does (2439 calls/s in the paper).",
@@ -242,15 +242,15 @@ impl Peaks {
 
     /// Claims that TLWL is above all policies that the paper does not praise, by at least a step, the accuracy of a
     /// peak.
-    fn highest(&self) -> Claim {
+    fn highest(&self) -> Statement {
         let (source, statement) = ("section V-B", "TLWL has the highest peak throughput.");
         let others = OTHERS.iter().map(|policy| self.of(policy)).fold(0.0, f64::max);
         let measured = self.listed(&POLICIES);
         if others > self.ideal() - 0.99 * self.step {
             let why = "Others reach the capacity of the servers, of which no policy can get more.";
-            return Claim::out_of_reach(source, statement, measured, why);
+            return Statement::out_of_reach(source, statement, measured, why);
         }
-        Claim::check(source, statement, measured, self.of("tlwl-1.75") > others + 0.99 * self.step)
+        Statement::check(source, statement, measured, self.of("tlwl-1.75") > others + 0.99 * self.step)
     }
 
     /// Lowest peak of some policies.
@@ -258,7 +258,7 @@ impl Peaks {
         policies.iter().map(|policy| self.of(policy)).fold(f64::MAX, f64::min)
     }
 
-    fn gain(&self) -> Claim {
+    fn gain(&self) -> Statement {
         let (source, statement) = (
             "abstract; section VII",
             "TLWL's throughput is up to 24 or 25 % above that of the other algorithms.",
@@ -274,12 +274,12 @@ impl Peaks {
             100.0 * (GAIN - 1.0)
         );
         if self.ideal() < GAIN * least {
-            return Claim::out_of_reach(source, statement, measured, self.all_near(&OTHERS));
+            return Statement::out_of_reach(source, statement, measured, self.all_near(&OTHERS));
         }
-        Claim::check(source, statement, measured, self.of("tlwl-1.75") >= GAIN * least)
+        Statement::check(source, statement, measured, self.of("tlwl-1.75") >= GAIN * least)
     }
 
-    fn worst(&self) -> Claim {
+    fn worst(&self) -> Statement {
         let (source, statement) = (
             "section V-B",
             "With pause times, CJSQ is significantly worse than the others, worse than a static allocation such as \
@@ -288,14 +288,14 @@ impl Peaks {
         let fixed = ["round-robin", "hash", "fnv-hash"];
         let measured = self.listed(&["cjsq", "hash", "fnv-hash", "round-robin"]);
         if self.least(&fixed).min(self.of("cjsq")) >= NEAR * self.ideal() {
-            return Claim::out_of_reach(
+            return Statement::out_of_reach(
                 source,
                 statement,
                 measured,
                 self.all_near(&["cjsq", "hash", "fnv-hash", "round-robin"]),
             );
         }
-        Claim::check(source, statement, measured, self.of("cjsq") < self.least(&fixed))
+        Statement::check(source, statement, measured, self.of("cjsq") < self.least(&fixed))
             .differs_by(NO_CALL_ENDS)
     }
 
@@ -310,7 +310,7 @@ impl Peaks {
     }
 
     /// Claims about holding times.
-    fn holding(&self) -> Vec<Claim> {
+    fn holding(&self) -> Vec<Statement> {
         let tlwl = self.of("tlwl-1.75");
         let unheld = |policy| self.unheld(policy).unwrap_or(f64::NAN);
         claims! {
@@ -319,7 +319,7 @@ impl Peaks {
                 ["{} without holding times: cjsq {:.0}, tjsq {:.0} calls/s.", capital(self.servers.name()),
                  unheld("cjsq"), unheld("tjsq")],
                 (unheld("cjsq") - unheld("tjsq")).abs() <= 1.01 * self.step;
-            => Claim::out_of_reach(
+            => Statement::out_of_reach(
                 "section IV",
                 "Peak throughput is not affected much by pause times.",
                 format!(
@@ -333,7 +333,7 @@ impl Peaks {
     }
 }
 
-pub(in crate::figures) fn peaks(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn peaks(work: &FigureRun<'_>) -> Figure {
     let runs = Runs::of(work);
     let mut searches = Vec::new();
     for servers in Servers::BOTH {
@@ -377,7 +377,7 @@ const BALANCER: f64 = 5_400.0;
 const BEHIND: [u16; 2] = [16, 20];
 
 /// Claim about a cluster whose balancer has the paper's speed.
-fn balancer(work: &Work<'_>) -> Claim {
+fn balancer(work: &FigureRun<'_>) -> Statement {
     // Long enough for a backlog of less than a step to show.
     let window = Duration::from_secs(work.scale(180, 60, 2));
     let of = |count| {
@@ -386,7 +386,7 @@ fn balancer(work: &Work<'_>) -> Claim {
     };
     let peaks = search(work, &BEHIND.map(of));
     let [few, many] = BEHIND.map(|count| f64::from(count) * SERVER_CAPACITY);
-    Claim::check(
+    Statement::check(
         "section V-B; digest, section I",
         "The balancer can support up to about 5400 calls/s before it becomes overloaded, about 17 servers of 300.",
         format!(
@@ -400,7 +400,7 @@ fn balancer(work: &Work<'_>) -> Claim {
 }
 
 /// Claim about the highest peak when steady servers are almost full and retransmissions keep slow servers busy.
-fn near_the_capacity(work: &Work<'_>) -> Claim {
+fn near_the_capacity(work: &FigureRun<'_>) -> Statement {
     let of = |policy| Search::new(work, policy, Servers::Steady, SERVERS).near_the_capacity(work);
     let first = of("tlwl-1.75");
     let best = search(work, &[first])[0];
@@ -412,7 +412,7 @@ fn near_the_capacity(work: &Work<'_>) -> Claim {
     };
     let listed: Vec<String> = OTHERS.iter().zip(&peaks).map(one).collect();
     let most = peaks.iter().copied().fold(0.0, f64::max);
-    Claim::check(
+    Statement::check(
         "section V-B",
         "TLWL has the highest peak throughput: of servers that pay for repeated requests, as near the capacity as it goes?",
         format!(
@@ -433,7 +433,7 @@ fn near_the_capacity(work: &Work<'_>) -> Claim {
     )
 }
 
-pub(in crate::figures) fn scaling(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn scaling(work: &FigureRun<'_>) -> Figure {
     let counts: &[u16] = work.scale(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 4, 6, 8, 10], &[1, 2]);
     // One server pauses an eighth as often as eight servers, so a peak needs a longer run.
     let window = Duration::from_secs(work.scale(90, 40, 3));
@@ -458,7 +458,7 @@ pub(in crate::figures) fn scaling(work: &Work<'_>) -> Figure {
         let part = |(count, peak): &(f64, f64)| 100.0 * peak / (count * servers.capacity());
         let list: Vec<String> =
             points.iter().map(|at| format!("{:.0} servers {:.0} ({:.0} %)", at.0, at.1, part(at))).collect();
-        claims.push(Claim::check(
+        claims.push(Statement::check(
             "section V-B, figure 5",
             "Peak throughput grows linearly up to 10 servers.",
             format!(
@@ -494,7 +494,8 @@ mod tests {
     use core::num::NonZero;
     use std::cell::Cell;
 
-    const OPTIONS: Options = Options { seed: 1, effort: Effort::Full, threads: NonZero::<usize>::MIN };
+    const OPTIONS: FigureOptions =
+        FigureOptions { seed: 1, effort: Effort::Full, threads: NonZero::<usize>::MIN };
 
     #[test]
     fn the_highest_step_is_found_wherever_it_lies() {

@@ -6,8 +6,8 @@ use super::minutes::Minutes;
 use super::orders::{self, COMPARED};
 use super::pauses;
 use super::runs::{HIGH, PAUSING, Runs, SETTINGS, STEADY, Setting, is};
-use crate::figures::Work;
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Style};
+use crate::figures::FigureRun;
+use crate::report::{Axis, ClaimVerdict, Figure, Plot, PlotSeries, Statement, Style};
 use sim::stats::Interval;
 
 /// Highest load that is "low to moderate": three quarters of the capacity.
@@ -132,7 +132,7 @@ impl View<'_> {
         times: f64,
         source: &str,
         statement: &str,
-    ) -> Claim {
+    ) -> Statement {
         let loads = self.runs.loads(setting).into_iter();
         let loads = loads.filter(|load| if of == Loads::High { is(*load, HIGH) } else { *load <= MODERATE });
         let standings: Vec<Standing> = loads.map(|load| self.standing(setting, load)).collect();
@@ -145,12 +145,12 @@ impl View<'_> {
                  no policy whatever could be more than {bound:.1} times as fast as the best of the others.",
                 if self.method == Method::Invite { "an INVITE" } else { "a BYE" }
             );
-            return Claim::out_of_reach(source, statement, text.join(" "), why);
+            return Statement::out_of_reach(source, statement, text.join(" "), why);
         }
         let others =
             |at: &Standing| OTHERS.map(|other| self.above(setting, other, (at.praised.0, times), at.load));
         let all = standings.iter().flat_map(others).map(ClaimVerdict::above_zero);
-        Claim::check(source, statement, text.join(" "), all.fold(ClaimVerdict::Holds, ClaimVerdict::and))
+        Statement::check(source, statement, text.join(" "), all.fold(ClaimVerdict::Holds, ClaimVerdict::and))
     }
 
     /// Describes the response times of some policies at one load.
@@ -193,10 +193,10 @@ impl View<'_> {
 }
 
 /// Assigns claims to the plot of a setting.
-fn about(setting: Setting, claims: Vec<Claim>) -> impl Iterator<Item = Claim> {
+fn about(setting: Setting, claims: Vec<Statement>) -> impl Iterator<Item = Statement> {
     claims.into_iter().map(move |claim| {
         let measured = format!("{}: {}", capital(setting.servers.name()), claim.measured);
-        Claim { measured, plot: setting.plot(), ..claim }
+        Statement { measured, plot: setting.plot(), ..claim }
     })
 }
 
@@ -206,7 +206,7 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-pub(in crate::figures) fn invite(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn invite(work: &FigureRun<'_>) -> Figure {
     let runs = Runs::of(work);
     let view = View { runs, method: Method::Invite };
     let mut figure = work.figure(SETTINGS.map(|setting| view.plot(setting)).into());
@@ -234,7 +234,7 @@ pub(in crate::figures) fn invite(work: &Work<'_>) -> Figure {
     figure
 }
 
-pub(in crate::figures) fn bye(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn bye(work: &FigureRun<'_>) -> Figure {
     let runs = Runs::of(work);
     let view = View { runs, method: Method::Bye };
     let invites = View { runs, method: Method::Invite };

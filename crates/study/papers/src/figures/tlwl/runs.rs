@@ -1,7 +1,7 @@
 //! Runs for the response times and the occupancies, made once for all figures that use them.
 
 use super::cluster::{Case, Outcome, POLICIES, Servers, Workload};
-use crate::figures::{Options, Work};
+use crate::figures::{FigureOptions, FigureRun};
 use core::time::Duration;
 
 /// Load at which policies are compared under "high load": 92 % of the capacity of steady servers, 94 % of pausing ones.
@@ -37,7 +37,7 @@ impl Setting {
         if self.held { &POLICIES } else { &WITHOUT }
     }
 
-    fn loads(self, options: &Options) -> &'static [f64] {
+    fn loads(self, options: &FigureOptions) -> &'static [f64] {
         const HELD: &[f64] = &[600.0, 1_200.0, 1_800.0, HIGH];
         const LEAST: &[f64] = &[1_800.0, HIGH];
         if self.held {
@@ -50,11 +50,11 @@ impl Setting {
 
 /// Counted time of a run: the paper's 3 minutes. A short run near the capacity gets more time than others, because few
 /// pauses decide its mean.
-pub(super) fn window(options: &Options, load: f64) -> Duration {
+pub(super) fn window(options: &FigureOptions, load: f64) -> Duration {
     Duration::from_secs(if load < HIGH { options.scale(180, 25, 3) } else { options.scale(180, 50, 3) })
 }
 
-fn cases(options: &Options) -> Vec<Case> {
+fn cases(options: &FigureOptions) -> Vec<Case> {
     let mut cases = Vec::new();
     for setting in SETTINGS {
         for &load in setting.loads(options) {
@@ -81,7 +81,7 @@ pub(super) fn is(a: f64, b: f64) -> bool {
 
 impl Runs {
     /// Makes the runs, or returns the runs of another figure.
-    pub(super) fn of<'a>(work: &Work<'a>) -> &'a Self {
+    pub(super) fn of<'a>(work: &FigureRun<'a>) -> &'a Self {
         work.shared.tlwl.get_or_init(|| {
             let cases = cases(work);
             let outcomes = work.each("response times", &cases, Case::run);

@@ -3,8 +3,8 @@
 use super::cluster::{self, Half, POLICIES, Servers};
 use super::peak::{Search, method, search};
 use super::response::capital;
-use crate::figures::{Options, Work};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use crate::figures::{FigureOptions, FigureRun};
+use crate::report::{Axis, Figure, Plot, PlotSeries, Statement};
 use core::time::Duration;
 
 /// Knowledge of the balancer, and whether calls have a holding time.
@@ -43,7 +43,7 @@ impl Knowing {
         }
     }
 
-    fn search(self, options: &Options, policy: &'static str, servers: Servers) -> Search {
+    fn search(self, options: &FigureOptions, policy: &'static str, servers: Servers) -> Search {
         let half = if self == Self::Known { Half::Known } else { Half::Unknown };
         let search = Search::new(options, policy, servers, 2).halved(half).over(window(options));
         let search = if self == Self::Unheld { search.without_holding() } else { search };
@@ -97,7 +97,7 @@ impl Peaks {
     }
 
     /// Claims about balancers that do not know the capacities.
-    fn unknown(&self) -> Vec<Claim> {
+    fn unknown(&self) -> Vec<Statement> {
         let adapts = |policy: &&str| self.is_near(Knowing::Unknown, policy);
         claims! {
             "section V-B; digest, section VI d", "TLWL is near the optimal 450 calls/s when the servers differ by \
@@ -115,7 +115,7 @@ impl Peaks {
         }
     }
 
-    fn gain(&self) -> Claim {
+    fn gain(&self) -> Statement {
         let tlwl = self.of(Knowing::Unknown, "tlwl-1.75");
         let prior = PRIOR.map(|policy| self.of(Knowing::Unknown, policy)).into_iter().fold(0.0, f64::max);
         let (source, statement) =
@@ -132,13 +132,13 @@ impl Peaks {
                  ideal. Here it comes so close to that that even the ideal is only {:.0} % more.",
                 100.0 * (most - 1.0)
             );
-            return Claim::out_of_reach(source, statement, measured, why);
+            return Statement::out_of_reach(source, statement, measured, why);
         }
-        Claim::check(source, statement, measured, tlwl > GAIN * prior)
+        Statement::check(source, statement, measured, tlwl > GAIN * prior)
     }
 
     /// Claims about holding times and about known capacities.
-    fn known(&self) -> Vec<Claim> {
+    fn known(&self) -> Vec<Statement> {
         let unheld = |policy: &&str| self.is_near(Knowing::Unheld, policy);
         let no_less = |policy: &&str| {
             self.is_near(Knowing::Known, policy)
@@ -165,11 +165,11 @@ impl Peaks {
 }
 
 /// Length of a run. Two servers are cheaper to simulate than eight, and pause less often.
-fn window(options: &Options) -> Duration {
+fn window(options: &FigureOptions) -> Duration {
     Duration::from_secs(options.scale(60, 30, 3))
 }
 
-pub(in crate::figures) fn unequal(work: &Work<'_>) -> Figure {
+pub(in crate::figures) fn unequal(work: &FigureRun<'_>) -> Figure {
     let mut searches = Vec::new();
     for servers in Servers::BOTH {
         for knowing in KNOWING {

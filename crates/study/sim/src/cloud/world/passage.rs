@@ -4,7 +4,7 @@ use super::super::host::MESSAGES;
 use super::super::machine::{Job, Machine};
 use super::super::plan::Vantage;
 use super::{AGAIN, Event, FIRST, HANGING_UP, LAST, Place, World};
-use crate::engine::{Admission, CardSide, Finish, Priority, Ticket};
+use crate::engine::{CardSide, EnqueueOutcome, Finish, Priority, Ticket};
 use base::Instant;
 use core::time::Duration;
 use wire::Method;
@@ -73,7 +73,7 @@ impl World<'_> {
             self.go_out(now, job);
             return;
         }
-        if host.machine.cpu.enqueue(now, Priority::P2, job) == Admission::Queued {
+        if host.machine.cpu.enqueue(now, Priority::P2, job) == EnqueueOutcome::Queued {
             self.start(now, Place::Server(job.host));
             return;
         }
@@ -132,7 +132,7 @@ impl World<'_> {
 
     fn ask_database(&mut self, now: Instant, number: u32, job: Job) {
         let place = Place::Database(number);
-        if self.machine(place).cpu.enqueue(now, Priority::P2, job) == Admission::Queued {
+        if self.machine(place).cpu.enqueue(now, Priority::P2, job) == EnqueueOutcome::Queued {
             self.start(now, place);
             return;
         }

@@ -5,7 +5,7 @@ use super::story::{Pace, Story};
 use crate::command::demo::stage::{ANY, Element, SEED, call, free_port};
 use anyhow::{Context, Result, anyhow};
 use base::Rng;
-use instruments::agents::Running;
+use instruments::agents::RunningAgent;
 use load::CallResults;
 use std::fs::DirBuilder;
 use std::net::{IpAddr, SocketAddr};
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// Starts the callers.
-    pub(super) fn call(&self, story: &Story) -> Result<Running<CallResults>> {
+    pub(super) fn call(&self, story: &Story) -> Result<RunningAgent<CallResults>> {
         let (target, rng) = (self.balancer.address, Rng::from_seed(SEED).fork("caller"));
         call(target, format!("sip:service@{target}"), story.plan(), HOLD, rng)
     }

@@ -8,7 +8,7 @@ use super::story::{PHASES, Story};
 use super::tracks::Tracks;
 use crate::command::demo::stage::Screen;
 use anyhow::{Result, bail};
-use instruments::agents::Running;
+use instruments::agents::RunningAgent;
 use load::CallResults;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::SignalKind;
@@ -32,7 +32,7 @@ pub(super) async fn play(story: &Story) -> Result<Outcome> {
 async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Told>) -> Result<Outcome> {
     let opened = Instant::now();
     let mut tracks = Tracks::new(story);
-    let mut caller: Option<(Instant, Running<CallResults>)> = None;
+    let mut caller: Option<(Instant, RunningAgent<CallResults>)> = None;
     let mut neighbour = None;
     let mut quit = None;
     loop {
@@ -75,6 +75,6 @@ async fn show(cluster: &Cluster, story: &Story, screen: &mut Screen<Told>) -> Re
     })
 }
 
-fn results(caller: Option<&(Instant, Running<CallResults>)>) -> CallResults {
+fn results(caller: Option<&(Instant, RunningAgent<CallResults>)>) -> CallResults {
     caller.map(|(_, caller)| caller.snapshot().results).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use crate::command::demo::stage::{ANY, Element, SEED, answer, call};
 use anyhow::{Result, anyhow};
 use base::Rng;
-use instruments::agents::Running;
+use instruments::agents::RunningAgent;
 use load::{AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, ServiceModel};
 use server::figures::MemberView;
 use std::net::SocketAddr;
@@ -42,9 +42,9 @@ pub(super) fn rate(load: f64) -> f64 {
 /// All programs of an act.
 pub(super) struct Cast {
     rng: Rng,
-    servers: Vec<Option<Running<AnswererResults>>>,
+    servers: Vec<Option<RunningAgent<AnswererResults>>>,
     addresses: Vec<SocketAddr>,
-    pub(super) caller: Running<CallResults>,
+    pub(super) caller: RunningAgent<CallResults>,
     balancer: Element,
 }
 
@@ -55,7 +55,7 @@ impl Cast {
         let rng = Rng::from_seed(SEED);
         let servers = CAST.iter().map(|part| Ok(Some(part.start(ANY, &rng)?)));
         let servers = servers.collect::<Result<Vec<_>>>()?;
-        let addresses: Vec<_> = servers.iter().flatten().map(Running::address).collect();
+        let addresses: Vec<_> = servers.iter().flatten().map(RunningAgent::address).collect();
         let balancer = Element::start(ANY.ip(), &pool(policy, &addresses), None).await?;
         let arrivals = ArrivalPlan {
             duration: Some(Duration::from_secs_f64(seconds)),
@@ -102,7 +102,7 @@ impl Cast {
 }
 
 impl Part {
-    fn start(&self, address: SocketAddr, rng: &Rng) -> Result<Running<AnswererResults>> {
+    fn start(&self, address: SocketAddr, rng: &Rng) -> Result<RunningAgent<AnswererResults>> {
         let service = ServiceModel {
             service_per_work: SERVICE,
             exponential: true,

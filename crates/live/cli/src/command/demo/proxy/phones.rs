@@ -4,7 +4,7 @@ use super::registration::{Account, Registration};
 use crate::command::demo::stage::{ANY, SEED, answer, call};
 use anyhow::Result;
 use base::Rng;
-use instruments::agents::Running;
+use instruments::agents::RunningAgent;
 use load::{AnswererResults, ArrivalPlan, CallResults, ServiceModel};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
@@ -29,7 +29,7 @@ pub(super) struct Registered {
 /// The registered phones.
 pub(super) struct Phones {
     /// Answerers, which run until they are dropped.
-    _answerers: Vec<Running<AnswererResults>>,
+    _answerers: Vec<RunningAgent<AnswererResults>>,
     rng: Rng,
     registered: Arc<Mutex<Registered>>,
     /// Dropping it ends the thread that registers.
@@ -38,11 +38,11 @@ pub(super) struct Phones {
 }
 
 /// Calls of the phones.
-pub(super) struct Calls(Vec<Running<CallResults>>);
+pub(super) struct Calls(Vec<RunningAgent<CallResults>>);
 
 /// Phones that answer calls and are not registered yet.
 pub(super) struct Ringing {
-    answerers: Vec<Running<AnswererResults>>,
+    answerers: Vec<RunningAgent<AnswererResults>>,
     rng: Rng,
 }
 
@@ -56,7 +56,7 @@ impl Ringing {
     /// Registers the phones.
     pub(super) fn register(self, registrar: SocketAddr, password: &str) -> Result<Phones> {
         let Self { answerers, rng } = self;
-        let account = |(user, answerer): (&&'static str, &Running<AnswererResults>)| {
+        let account = |(user, answerer): (&&'static str, &RunningAgent<AnswererResults>)| {
             let password = password.to_owned();
             let account = Account { user, domain: DOMAIN, password, contact: answerer.address(), registrar };
             Registration::new(account, format!("register-{user}"))
@@ -106,12 +106,12 @@ impl Calls {
     }
 
     pub(super) fn are_finished(&self) -> bool {
-        self.0.iter().all(Running::is_finished)
+        self.0.iter().all(RunningAgent::is_finished)
     }
 
     /// Starts no more calls, and ends those in progress.
     pub(super) fn wind_down(&self) {
-        self.0.iter().for_each(Running::wind_down);
+        self.0.iter().for_each(RunningAgent::wind_down);
     }
 }
 

@@ -17,7 +17,7 @@ mod watch;
 use super::{Answer, Driver};
 use api::{Api, Refusal};
 use config::{KubernetesConfig, NAMESPACE_FILE, Workload};
-use control::scale::{Listing, Running, Server};
+use control::scale::{DriverServer, Listing, ServerSet};
 use pods::{DELETION_COST, Pod, Pods};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl KubernetesDriver {
         Self { target, pods, watching }
     }
 
-    async fn started(&self, server: &Server) -> Result<(), String> {
+    async fn started(&self, server: &DriverServer) -> Result<(), String> {
         let least = match self.target.workload {
             Workload::StatefulSet(_) => server.index + 1,
             // A repeated request has the same number.
@@ -143,7 +143,7 @@ impl KubernetesDriver {
         Ok(())
     }
 
-    async fn stopped(&self, server: &Server) -> Result<(), String> {
+    async fn stopped(&self, server: &DriverServer) -> Result<(), String> {
         match &self.target.workload {
             Workload::StatefulSet(_) => {
                 let change = |count: u32| match count.checked_sub(1) {
@@ -161,7 +161,7 @@ impl KubernetesDriver {
     }
 
     /// Has this pod of a Deployment deleted, and no other pod.
-    async fn stop_any(&self, server: &Server) -> Result<(), String> {
+    async fn stop_any(&self, server: &DriverServer) -> Result<(), String> {
         let pods = self.pods().await?;
         let there = pods.alive().count();
         let Some((name, _)) = pods.alive().find(|(_, pod)| is_of(pod, server)) else {
@@ -233,9 +233,11 @@ impl KubernetesDriver {
             let those = pods.pods.iter().filter(move |(_, pod)| pod.is_alive == is_alive);
             match &self.target.workload {
                 Workload::StatefulSet(set) => {
-                    Running::Numbered(those.filter_map(|(name, _)| pods::ordinal(set, name)).collect())
+                    ServerSet::Numbered(those.filter_map(|(name, _)| pods::ordinal(set, name)).collect())
                 }
-                Workload::Deployment(_) => Running::At(those.flat_map(|(_, pod)| pod.ips.clone()).collect()),
+                Workload::Deployment(_) => {
+                    ServerSet::At(those.flat_map(|(_, pod)| pod.ips.clone()).collect())
+                }
             }
         };
         Ok(Listing { running: of(true), ending: of(false) })
@@ -244,14 +246,14 @@ impl KubernetesDriver {
 
 /// Returns whether a pod is this server. A server without an address was given up; its pod is one that is not ready and
 /// belongs to no other server.
-fn is_of(pod: &Pod, server: &Server) -> bool {
+fn is_of(pod: &Pod, server: &DriverServer) -> bool {
     match server.address {
         Some(address) => pod.ips.contains(&address.ip()),
         None => !pod.is_ready && !is_anothers(pod, server),
     }
 }
 
-fn is_anothers(pod: &Pod, server: &Server) -> bool {
+fn is_anothers(pod: &Pod, server: &DriverServer) -> bool {
     server.others.iter().any(|other| pod.ips.contains(&other.ip()))
 }
 
@@ -265,11 +267,11 @@ fn under_way(count: u32, there: usize) -> Result<(), String> {
 }
 
 impl Driver for KubernetesDriver {
-    fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+    fn start<'a>(&'a self, server: &'a DriverServer) -> Answer<'a, ()> {
         Box::pin(self.started(server))
     }
 
-    fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()> {
+    fn stop<'a>(&'a self, server: &'a DriverServer) -> Answer<'a, ()> {
         Box::pin(self.stopped(server))
     }
 

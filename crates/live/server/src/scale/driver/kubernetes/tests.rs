@@ -228,9 +228,9 @@ fn any() -> Workload {
     Workload::Deployment("media".to_owned())
 }
 
-fn server(index: u32, count: usize) -> Server {
+fn server(index: u32, count: usize) -> DriverServer {
     let address = format!("10.1.0.{}:5060", index + 5).parse().ok();
-    Server { index, name: format!("pbx-{index}.pbx"), address, others: Vec::new(), count }
+    DriverServer { index, name: format!("pbx-{index}.pbx"), address, others: Vec::new(), count }
 }
 
 fn whole(body: String) -> Reply {
@@ -238,7 +238,7 @@ fn whole(body: String) -> Reply {
 }
 
 /// Waits until the driver reports these running servers.
-async fn until(driver: &KubernetesDriver, expected: Result<Running, &str>) {
+async fn until(driver: &KubernetesDriver, expected: Result<ServerSet, &str>) {
     let expected = expected.map_err(str::to_owned);
     let waits = async {
         while running(driver).await != expected {
@@ -250,12 +250,12 @@ async fn until(driver: &KubernetesDriver, expected: Result<Running, &str>) {
     assert!(is_so, "{:?}, and not {expected:?}", running(driver).await);
 }
 
-async fn running(driver: &KubernetesDriver) -> Result<Running, String> {
+async fn running(driver: &KubernetesDriver) -> Result<ServerSet, String> {
     driver.list().await.map(|listing| listing.running)
 }
 
-fn numbered(numbers: &[u32]) -> Running {
-    Running::Numbered(numbers.to_vec())
+fn numbered(numbers: &[u32]) -> ServerSet {
+    ServerSet::Numbered(numbers.to_vec())
 }
 
 #[tokio::test]
@@ -442,7 +442,7 @@ async fn of_a_deployment_the_drained_pod_goes() {
     ])
     .await;
     let driver = server_side.driver(any(), LONG);
-    until(&driver, Ok(Running::At(addresses(&[5, 6, 7])))).await;
+    until(&driver, Ok(ServerSet::At(addresses(&[5, 6, 7])))).await;
     assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
     assert_eq!(driver.start(&server(9, 4)).await, Ok(()));
     let ready = |pods: &Option<Result<Pods, String>>| {
@@ -499,7 +499,7 @@ async fn a_pod_that_is_not_to_go_any_more_costs_nothing_less() {
     ])
     .await;
     let driver = server_side.driver(any(), LONG);
-    until(&driver, Ok(Running::At(addresses(&[5, 6, 7])))).await;
+    until(&driver, Ok(ServerSet::At(addresses(&[5, 6, 7])))).await;
     let changing =
         |shall| Err(format!("there are 3 pods, and there shall be {shall}: a change is under way"));
     assert_eq!(driver.stop(&server(1, 3)).await, changing(2));
@@ -530,8 +530,8 @@ async fn a_pod_that_was_given_up_without_an_address_goes() {
     ])
     .await;
     let driver = server_side.driver(any(), LONG);
-    until(&driver, Ok(Running::At(addresses(&[5, 6])))).await;
-    let given_up = |others: &[u32]| Server {
+    until(&driver, Ok(ServerSet::At(addresses(&[5, 6])))).await;
+    let given_up = |others: &[u32]| DriverServer {
         address: None,
         others: others.iter().filter_map(|index| server(*index, 3).address).collect(),
         ..server(9, 3)
@@ -568,9 +568,9 @@ async fn a_pod_that_never_came_is_not_waited_for() {
     ])
     .await;
     let driver = server_side.driver(any(), LONG);
-    until(&driver, Ok(Running::At(addresses(&[5])))).await;
+    until(&driver, Ok(ServerSet::At(addresses(&[5])))).await;
     let given_up =
-        Server { address: None, others: server(0, 2).address.into_iter().collect(), ..server(1, 2) };
+        DriverServer { address: None, others: server(0, 2).address.into_iter().collect(), ..server(1, 2) };
     assert_eq!(driver.stop(&given_up).await, Ok(()));
     assert!(server_side.asked("PATCH")[0].ends_with(r#""spec":{"replicas":1}}"#));
     assert_eq!(driver.stop(&given_up).await, Ok(()), "it is not asked for");
@@ -592,7 +592,7 @@ async fn a_pod_is_found_by_an_address_of_either_family() {
     ])
     .await;
     let driver = server_side.driver(any(), LONG);
-    let server = Server { address: "[fd00::6]:5060".parse().ok(), ..server(1, 2) };
+    let server = DriverServer { address: "[fd00::6]:5060".parse().ok(), ..server(1, 2) };
     assert_eq!(driver.list().await.map(|listing| listing.of(&server, &server.name)), Ok(Some(Word::Runs)));
     assert_eq!(driver.stop(&server).await, Ok(()));
     assert_eq!(server_side.asked("PATCH").len(), 2);
