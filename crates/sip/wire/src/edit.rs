@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use crate::Span;
-use crate::header::Name;
 use crate::line::{Line, Lines};
 use crate::message::Message;
 use crate::start::Start;
@@ -304,19 +303,18 @@ impl Edits {
     fn splice_routes(&mut self, m: &Message<'_>) {
         self.splices.retain(|splice| !splice.is_route);
         let RouteEdits { front, back, appended } = self.routes;
-        // Counting from the back needs the number of all values.
-        let kept_end = if back == 0 { usize::MAX } else { m.routes().count().saturating_sub(back) };
+        let kept_end = m.routes.count.saturating_sub(back);
         // Index of the current value, and the end of the last value that is kept.
         let (mut index, mut last_kept) = (0, None);
-        let mut values = m.routes().peekable();
-        for line in m.fields.route.lines(m.bytes, Name::Route) {
+        let mut values = m.routes.values(m.bytes).peekable();
+        while let Some((_, line)) = values.peek().copied() {
             if index >= front && back == 0 && appended.is_none() {
                 // All lines from here on stay as they are.
                 break;
             }
             // Range of this line's values to keep; they are adjacent, so the first and the last suffice.
             let (mut first, mut last, mut kept) = (None, 0, None::<Span>);
-            while let Some(route) = values.next_if(|route| route.value.end <= line.next) {
+            while let Some((route, _)) = values.next_if(|(_, of)| *of == line) {
                 first.get_or_insert(route.value.start);
                 last = route.value.end;
                 if (front..kept_end).contains(&index) {
@@ -331,11 +329,11 @@ impl Edits {
                     self.remove_route(Span { start: kept.end, end: last });
                     last_kept = Some(kept.end);
                 }
-                _ => self.remove_route(line.whole()),
+                _ => self.remove_route(line),
             }
         }
         let Some(value) = appended else { return };
-        let routes = m.fields.route;
+        let routes = m.routes.group;
         let (at, before, after): (u32, &[u8], &[u8]) = match last_kept {
             Some(at) => (at, b", ", b""),
             None if routes.lines > 0 => (routes.first, b"Route: ", b"\r\n"),

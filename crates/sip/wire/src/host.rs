@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::chars::{self, HOST};
+use crate::vector;
 
 /// Host as written: an IP address, or a name to be resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,20 +19,27 @@ pub enum Host<'a> {
 impl<'a> Host<'a> {
     /// Reads a whole host; `None` if the text is not a host.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        if let Some(inner) = text.strip_prefix(b"[") {
-            return ipv6(inner.strip_suffix(b"]")?).map(Self::V6);
+        Self::at_start(text).filter(|(_, length)| *length == text.len()).map(|(host, _)| host)
+    }
+
+    /// Reads the host at the start of a text, up to the first byte that no host has. Returns its length as well.
+    pub(crate) fn at_start(text: &'a [u8]) -> Option<(Self, usize)> {
+        if text.first() == Some(&b'[') {
+            let close = vector::find(text, 1, text.len(), b']');
+            return ipv6(text.get(1..close).filter(|_| close < text.len())?)
+                .map(|ip| (Self::V6(ip), close + 1));
         }
-        if let Some(address) = ipv4(text) {
-            return Some(Self::V4(address));
+        let ends = |length: usize| !text.get(length).is_some_and(|&b| chars::is(b, HOST));
+        if let Some((address, length)) = ipv4(text).filter(|(_, length)| ends(*length)) {
+            return Some((Self::V4(address), length));
         }
-        if !text.iter().all(|&b| chars::is(b, HOST)) {
-            return None;
-        }
+        let length = text.iter().position(|&b| !chars::is(b, HOST)).unwrap_or(text.len());
         // The last label of a name starts with a letter (`toplabel`), so 1.2.3.400 is not a name. One trailing dot is
         // allowed.
-        let relative = text.strip_suffix(b".").unwrap_or(text);
+        let name = &text[..length];
+        let relative = name.strip_suffix(b".").unwrap_or(name);
         let label = relative.rsplit(|&b| b == b'.').next().unwrap_or_default();
-        label.first().is_some_and(u8::is_ascii_alphabetic).then_some(Self::Name(text))
+        label.first().is_some_and(u8::is_ascii_alphabetic).then_some((Self::Name(name), length))
     }
 
     /// IP address; `None` for a name.
@@ -47,41 +55,46 @@ impl<'a> Host<'a> {
 /// Reads an IP address, with or without brackets around an IPv6 address. By its grammar `received` has none, but some
 /// senders write them (RFC 5118 §4.5).
 pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
-    if let Some(address) = ipv4(text) {
+    if let Some((address, length)) = ipv4(text)
+        && length == text.len()
+    {
         return Some(IpAddr::V4(address));
     }
     let bare = text.strip_prefix(b"[").map_or(Some(text), |inner| inner.strip_suffix(b"]"))?;
     ipv6(bare).map(IpAddr::V6)
 }
 
-/// Reads a dotted quad, as strictly as the parser of [`Ipv4Addr`] (no leading zeros), but straight from bytes.
-fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0u8; 4];
-    let mut filled = 0;
-    // Value and number of digits of the current octet.
-    let (mut value, mut digits) = (0u32, 0);
-    for &b in text {
-        match b {
-            b'0'..=b'9' if digits == 0 || value != 0 => {
-                value = value * 10 + u32::from(b - b'0');
-                digits += 1;
-                if value > 255 {
-                    return None;
-                }
-            }
-            b'.' if digits > 0 && filled < 3 => {
-                octets[filled] = value as u8;
-                filled += 1;
-                (value, digits) = (0, 0);
-            }
-            _ => return None,
-        }
-    }
-    if digits == 0 || filled != 3 {
+/// Reads a dotted quad at the start of a text, as strictly as the parser of [`Ipv4Addr`] (no leading zeros), but
+/// straight from bytes. Returns its length as well.
+#[inline]
+fn ipv4(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
+    let (first, length) = octet(text, 0)?;
+    let (second, length) = octet(text, length)?;
+    let (third, length) = octet(text, length)?;
+    let (fourth, length) = octet(text, length)?;
+    let dots = [first, second, third].iter().all(|(_, after)| *after == b'.');
+    dots.then(|| (Ipv4Addr::new(first.0, second.0, third.0, fourth.0), length - 1))
+}
+
+/// Reads 0 to 255 without leading zeros. Returns it with the byte after it, and the position of the next one.
+#[inline]
+fn octet(text: &[u8], from: usize) -> Option<((u8, u8), usize)> {
+    let at = |at: usize| text.get(from + at).copied().unwrap_or_default();
+    let digit = |at: u8| u32::from(at.wrapping_sub(b'0'));
+    let (first, second) = (at(0), at(1));
+    let (one, two) = (digit(first), digit(second));
+    if one > 9 {
         return None;
     }
-    octets[3] = value as u8;
-    Some(octets.into())
+    if two > 9 || one == 0 {
+        return Some(((one as u8, second), from + 2));
+    }
+    let (third, fourth) = (at(2), at(3));
+    let (three, value) = (digit(third), one * 10 + two);
+    if three > 9 {
+        return Some(((value as u8, third), from + 3));
+    }
+    u8::try_from(value * 10 + three).ok().map(|value| ((value, fourth), from + 4))
 }
 
 fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
@@ -134,7 +147,7 @@ mod tests {
         for text in
             ["0.0.0.0", "255.255.255.255", "01.2.3.4", "1..2.3", "1.2.3.", ".1.2.3", "00.0.0.0", "10.0.0.1"]
         {
-            assert_eq!(ipv4(text.as_bytes()), text.parse().ok(), "{text}");
+            assert_eq!(Host::parse(text.as_bytes()).and_then(|host| host.ip()), text.parse().ok(), "{text}");
         }
     }
 

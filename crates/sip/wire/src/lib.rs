@@ -38,6 +38,7 @@ mod target;
 mod text;
 mod uri;
 mod uri_equality;
+mod vector;
 
 pub use edit::{Edits, Patch};
 pub use framing::{

@@ -3,6 +3,7 @@
 use crate::Span;
 use crate::chars::{self, TOKEN};
 use crate::header::{Name, name};
+use crate::vector;
 
 /// One header field with its folds.
 #[derive(Clone, Copy)]
@@ -48,6 +49,13 @@ pub(crate) enum Next {
 #[inline]
 pub(crate) fn trim(bytes: &[u8], span: Span) -> Span {
     let text = span.of(bytes);
+    // Nearly every value: one space before it.
+    if let [b' ', first, .., last] = *text
+        && first > b' '
+        && last > b' '
+    {
+        return Span { start: span.start + 1, end: span.end };
+    }
     let start = text.iter().position(|&b| !chars::is(b, chars::LWS)).unwrap_or(text.len());
     let end = text.iter().rposition(|&b| !chars::is(b, chars::LWS)).map_or(start, |i| i + 1);
     Span { start: span.start + start as u32, end: span.start + end as u32 }
@@ -70,7 +78,7 @@ pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
     let mut at = from;
     let mut strict = true;
     loop {
-        let text = at + memchr::memchr2(b'\r', b'\n', &bytes[at..])?;
+        let text = vector::line_end(bytes, at)?;
         match bytes[text..] {
             [b'\r', b'\n', ..] => return Some(End { text, next: text + 2, strict }),
             [b'\n', ..] => return Some(End { text, next: text + 1, strict: false }),
@@ -82,7 +90,20 @@ pub(crate) fn physical_end(bytes: &[u8], from: usize) -> Option<End> {
 }
 
 /// Finds the end of the line with its continuations, which start with SP or HTAB (RFC 3261 §7.3.1).
+#[inline]
 fn logical_end(bytes: &[u8], from: usize) -> Option<End> {
+    let text = vector::line_end(bytes, from)?;
+    match bytes[text..].first_chunk() {
+        Some([b'\r', b'\n', after]) if !matches!(after, b' ' | b'\t') => {
+            Some(End { text, next: text + 2, strict: true })
+        }
+        _ => unusual_end(bytes, from),
+    }
+}
+
+/// The same for any line.
+#[cold]
+fn unusual_end(bytes: &[u8], from: usize) -> Option<End> {
     let mut end = physical_end(bytes, from)?;
     while let Some(b' ' | b'\t') = bytes.get(end.next) {
         let more = physical_end(bytes, end.next)?;
@@ -95,10 +116,12 @@ fn logical_end(bytes: &[u8], from: usize) -> Option<End> {
 #[expect(clippy::inline_always, reason = "the scan of a message takes 4 % more where it is called")]
 #[inline(always)]
 pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
-    match bytes[pos..] {
-        [b'\r', b'\n', ..] => return Next::End { body: pos + 2, strict: true },
-        [b'\n', ..] => return Next::End { body: pos + 1, strict: false },
-        _ => {}
+    if bytes.get(pos).is_some_and(|&first| first <= b'\r') {
+        match bytes[pos..] {
+            [b'\r', b'\n', ..] => return Next::End { body: pos + 2, strict: true },
+            [b'\n', ..] => return Next::End { body: pos + 1, strict: false },
+            _ => {}
+        }
     }
     let (field, name_end, colon) = match name::spelled_as_usual(&bytes[pos..]) {
         Some((field, length)) => (field, pos + length, pos + length),

@@ -4,7 +4,7 @@ use crate::Span;
 use crate::header::Name;
 use crate::header::cseq::CSeq;
 use crate::header::list::Group;
-use crate::header::route::{self, RouteValue};
+use crate::header::route::{self, RouteValue, Routes};
 use crate::header::via::{self, BadVia, Via};
 use crate::header::{name, name_addr, retry_after};
 use crate::line::{self, Lines};
@@ -22,7 +22,6 @@ pub(crate) struct Fields {
     pub(crate) via_next: Option<u32>,
     /// The value of the second Via line.
     pub(crate) via_below: Option<Span>,
-    pub(crate) route: Group,
     pub(crate) record_route: Group,
     pub(crate) proxy_require: Group,
     pub(crate) call_id: Option<Span>,
@@ -58,6 +57,7 @@ pub struct Message<'a> {
     pub(crate) body: u32,
     pub(crate) fault: Option<Fault>,
     pub(crate) top_via: Via<'a>,
+    pub(crate) routes: Routes<'a>,
     pub(crate) fields: Fields,
 }
 
@@ -181,17 +181,18 @@ impl<'a> Message<'a> {
 
     /// Whether the request has a Route.
     pub fn has_routes(&self) -> bool {
-        self.fields.route.lines > 0
+        self.routes.group.lines > 0
     }
 
     /// The Route values of a request, topmost first. In a message without fault they are complete.
-    pub fn routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
-        route_values(self.bytes, self.fields.route, Name::Route)
+    pub fn routes(&self) -> impl Iterator<Item = RouteValue<'a>> {
+        self.routes.values(self.bytes).map(|(value, _)| value)
     }
 
     /// The Record-Route values, topmost first, without malformed ones.
     pub fn record_routes(&self) -> impl Iterator<Item = RouteValue<'a>> + use<'a> {
-        route_values(self.bytes, self.fields.record_route, Name::RecordRoute)
+        let (bytes, group) = (self.bytes, self.fields.record_route);
+        group.values(bytes, Name::RecordRoute, move |span| route::parse(bytes, span)).filter_map(Result::ok)
     }
 
     /// Whether the message has a Record-Route.
@@ -260,11 +261,6 @@ impl<'a> Message<'a> {
             .filter(move |line| name::matches(line.name.of(bytes), name))
             .map(move |line| line.trimmed(bytes).of(bytes))
     }
-}
-
-/// Well-formed values of a Route or Record-Route.
-fn route_values(bytes: &[u8], group: Group, name: Name) -> impl Iterator<Item = RouteValue<'_>> + use<'_> {
-    group.values(bytes, name, move |span| route::parse(bytes, span)).filter_map(Result::ok)
 }
 
 /// RFC 3261 §7.5: empty lines before the start line are ignored.

@@ -1,8 +1,8 @@
 //! Scan of a datagram in one pass: finds the fields for forwarding, and decides whether the message can be forwarded.
 
-use crate::Span;
+use crate::header::route::Routes;
 use crate::header::via::{self, Via};
-use crate::header::{Name, call_id, content_length, cseq, max_breadth, max_forwards, name_addr, route};
+use crate::header::{Name, call_id, content_length, cseq, max_breadth, max_forwards, name_addr};
 use crate::line::{self, Line, Next};
 use crate::message::{self, Fields, Message};
 use crate::start::{self, Start};
@@ -82,13 +82,19 @@ pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
     }
     let first = start::parse(bytes)?;
     let is_request = matches!(first.start, Start::Request { .. });
-    let mut scanner =
-        Scanner { bytes, is_request, fault: first.fault, top_via: None, fields: Fields::default() };
+    let mut scanner = Scanner {
+        bytes,
+        is_request,
+        fault: first.fault,
+        top_via: None,
+        routes: Routes::default(),
+        fields: Fields::default(),
+    };
     let body = scanner.header(first.next)?;
     scanner.check_presence(&first.start);
     let end = scanner.message_end(body);
     let top_via = scanner.top_via.ok_or(Discard::NoVia)?;
-    let fields = scanner.fields;
+    let Scanner { fields, routes, .. } = scanner;
     match scanner.fault {
         Some(fault) if !is_request => Err(Discard::BadResponse(fault.reason)),
         fault => {
@@ -103,6 +109,7 @@ pub fn scan(datagram: &[u8]) -> Result<Message<'_>, Discard> {
                 body: body as u32,
                 fault,
                 top_via,
+                routes,
                 fields,
             })
         }
@@ -116,6 +123,7 @@ struct Scanner<'a> {
     /// The first fault found; later ones do not change the response.
     fault: Option<Fault>,
     top_via: Option<Via<'a>>,
+    routes: Routes<'a>,
     fields: Fields,
 }
 
@@ -288,19 +296,10 @@ impl Scanner<'_> {
         }
     }
 
-    /// Checks every value, so that users of the route need not.
+    /// A response has no Route that counts.
     fn route(&mut self, line: &Line) {
-        if !self.is_request {
-            return;
-        }
-        self.fields.route.add(line);
-        let whole = line.trimmed(self.bytes);
-        let mut rest = Some(whole);
-        while let Some(span) = rest {
-            match route::parse(self.bytes, span) {
-                Ok((_, next)) => rest = next.map(|start| Span { start, end: whole.end }),
-                Err(_) => return self.fail(Fault::bad("Malformed Route")),
-            }
+        if self.is_request && self.routes.read(self.bytes, line).is_err() {
+            self.fail(Fault::bad("Malformed Route"));
         }
     }
 

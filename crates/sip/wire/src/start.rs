@@ -102,8 +102,12 @@ fn request_line(text: &[u8]) -> Option<(Start, Span, Option<Fault>)> {
 #[expect(clippy::inline_always, reason = "the scan of a message takes 4 % more where it is called")]
 #[inline(always)]
 fn request_parts(text: &[u8]) -> Option<(usize, usize, usize)> {
-    let version_end = text.iter().rposition(|&b| b != b' ' && b != b'\t')? + 1;
-    let version_start = memchr::memrchr(b' ', &text[..version_end])? + 1;
+    let (version_start, version_end) = if text.ends_with(b" SIP/2.0") {
+        (text.len() - 7, text.len())
+    } else {
+        let end = text.iter().rposition(|&b| b != b' ' && b != b'\t')? + 1;
+        (memchr::memrchr(b' ', &text[..end])? + 1, end)
+    };
     let version = &text[version_start..version_end];
     if !version.get(..4)?.eq_ignore_ascii_case(b"SIP/") {
         return None;

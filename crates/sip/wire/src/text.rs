@@ -1,5 +1,7 @@
 //! Short texts, written without allocating.
 
+use crate::vector;
+
 /// Number of digits of the largest `u32`.
 pub(crate) const DIGITS_MAX: usize = 10;
 
@@ -26,10 +28,11 @@ pub(crate) fn push_decimal(n: u32, out: &mut Vec<u8>) {
 pub(crate) fn push_unfolded(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);
-    for b in &mut out[start..] {
-        if *b == b'\r' || *b == b'\n' {
-            *b = b' ';
-        }
+    // Folds are rare.
+    let mut at = start;
+    while let Some(end) = vector::line_end(out, at) {
+        out[end] = b' ';
+        at = end + 1;
     }
 }
 

@@ -1,7 +1,8 @@
 //! SIP and SIPS URIs (RFC 3261 §19.1).
 
-use crate::chars::{self, HOST, PARAM, URIC, USER};
+use crate::chars::{self, PARAM, URIC, USER};
 use crate::host::Host;
+use crate::vector;
 use core::iter;
 
 /// Scheme of a SIP URI: `sip` or `sips`.
@@ -61,37 +62,32 @@ impl<'a> SipUri<'a> {
             return Err(UriError::OtherScheme);
         };
         // `@` is escaped everywhere else, so the first one ends the user part.
-        let (userinfo, rest) = match memchr::memchr(b'@', rest) {
-            Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
-            None => (None, rest),
-        };
-        let (mut user, mut password) = (userinfo, None);
-        if let Some(info) = userinfo {
+        let at = vector::find(rest, 0, rest.len(), b'@');
+        let (mut user, mut password, mut rest) = (None, None, rest);
+        if let Some((info, after)) = rest.split_at_checked(at).filter(|(_, after)| !after.is_empty()) {
             if info.is_empty() || info[0] == b':' || !chars::all_or_escaped(info, USER) {
                 return Err(UriError::User);
             }
-            if let Some(colon) = memchr::memchr(b':', info) {
-                (user, password) = (Some(&info[..colon]), Some(&info[colon + 1..]));
-            }
+            let (name, secret) = info.split_at(vector::find(info, 0, info.len(), b':'));
+            (user, password, rest) = (Some(name), secret.get(1..), &after[1..]);
         }
-        let (host, rest) = split_host(rest).ok_or(UriError::Host)?;
-        let (port, rest) = match rest.first() {
-            Some(b':') => {
-                let digits = rest[1..].iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len() - 1);
-                (Some(port(&rest[1..=digits]).ok_or(UriError::Port)?), &rest[1 + digits..])
-            }
-            _ => (None, rest),
-        };
-        let headers = memchr::memchr(b'?', rest);
-        let params = &rest[..headers.unwrap_or(rest.len())];
+        let (host, length) = Host::at_start(rest).ok_or(UriError::Host)?;
+        rest = &rest[length..];
+        let mut port = None;
+        if let [b':', after @ ..] = rest {
+            let digits = after.iter().position(|b| !b.is_ascii_digit()).unwrap_or(after.len());
+            port = Some(self::port(&after[..digits]).ok_or(UriError::Port)?);
+            rest = &after[digits..];
+        }
+        let (params, headers) = rest.split_at(vector::find(rest, 0, rest.len(), b'?'));
         if !chars::all_or_escaped(params, PARAM)
             || !(params.is_empty() || params[0] == b';')
-            || !headers.is_none_or(|at| chars::all_or_escaped(&rest[at..], URIC))
+            || !chars::all_or_escaped(headers, URIC)
         {
             return Err(UriError::Params);
         }
         let params = params.get(1..).unwrap_or_default();
-        Ok(Self { scheme, user, password, host, port, params, has_headers: headers.is_some() })
+        Ok(Self { scheme, user, password, host, port, params, has_headers: !headers.is_empty() })
     }
 
     /// Value of parameter `name` as written: `None` if absent, `Some(None)` if it has no value.
@@ -104,15 +100,13 @@ impl<'a> SipUri<'a> {
         let mut rest = Some(self.params);
         let mut params = iter::from_fn(|| {
             let text = rest?;
-            let end = memchr::memchr(b';', text);
-            rest = end.map(|end| &text[end + 1..]);
-            Some(&text[..end.unwrap_or(text.len())])
+            let (param, after) = text.split_at(vector::find(text, 0, text.len(), b';'));
+            rest = after.get(1..);
+            Some(param)
         });
         params.find_map(|param| {
-            let (key, value) = match memchr::memchr(b'=', param) {
-                Some(at) => (&param[..at], Some(&param[at + 1..])),
-                None => (param, None),
-            };
+            let (key, value) = param.split_at(vector::find(param, 0, param.len(), b'='));
+            let value = value.get(1..);
             (key.eq_ignore_ascii_case(name.as_bytes()) || is_escaped(key, name)).then_some(value)
         })
     }
@@ -142,16 +136,6 @@ fn split_scheme(uri: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = uri.iter().position(|b| !(b.is_ascii_alphanumeric() || b"+-.".contains(b)))?;
     let scheme = &uri[..colon];
     (uri[colon] == b':' && scheme.first()?.is_ascii_alphabetic()).then(|| (scheme, &uri[colon + 1..]))
-}
-
-/// Splits the host off the front.
-fn split_host(text: &[u8]) -> Option<(Host<'_>, &[u8])> {
-    let end = if text.first() == Some(&b'[') {
-        memchr::memchr(b']', text)? + 1
-    } else {
-        text.iter().position(|&b| !chars::is(b, HOST)).unwrap_or(text.len())
-    };
-    Some((Host::parse(&text[..end])?, &text[end..]))
 }
 
 /// Whether `key` equals `name` with some bytes written as escapes.

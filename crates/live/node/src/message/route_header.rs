@@ -104,11 +104,10 @@ impl<'a> RouteHeader<'a> {
         {
             (info.token, info.owner) = (Some(token), owner);
             info.last = message.routes().last().map(|value| value.uri);
-            left = message.routes().count() - 1;
+            left = message.routes().count().saturating_sub(1);
         }
         for value in message.routes().take(left) {
-            let parsed = SipUri::parse(value.uri).ok();
-            let own = parsed.and_then(|uri| {
+            let own = value.sip.and_then(|uri| {
                 let known = element.or(info.token.map(|_| info.owner));
                 let (owner, token) = any_token_of(&uri, known);
                 info.owner = owner;
@@ -119,7 +118,7 @@ impl<'a> RouteHeader<'a> {
                 break;
             };
             info.token = info.token.or(own.token);
-            if let Some(uri) = parsed.filter(|uri| uri.user.is_some()) {
+            if let Some(uri) = value.sip.filter(|uri| uri.user.is_some()) {
                 info.flow = info.flow.or(uri.user.filter(|_| uri.param("ob").is_some()));
             }
             info.far_side = own.listener;

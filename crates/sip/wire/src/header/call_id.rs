@@ -3,10 +3,11 @@
 use crate::header::Name;
 use crate::line::{self, Next};
 use crate::message;
+use crate::vector;
 
 /// Whether `value` can be a Call-ID: not empty and without white space. Its text is only compared.
 pub(crate) fn is_valid(value: &[u8]) -> bool {
-    !value.is_empty() && !value.iter().any(|&b| b <= b' ')
+    !value.is_empty() && vector::is_without_space(value)
 }
 
 /// Finds the Call-ID of a datagram without a scan, to steer the datagram to the thread that has the call.

@@ -27,7 +27,7 @@ impl CSeq {
             return Err(Malformed);
         }
         let method_name = cursor.token()?;
-        if cursor.pos != cursor.end {
+        if !cursor.is_at_end() {
             return Err(Malformed);
         }
         Ok(Self { number, method: Method::parse(method_name.of(bytes)), method_name })

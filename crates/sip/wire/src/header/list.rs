@@ -34,16 +34,21 @@ impl Group {
         name: Name,
         read: impl Fn(Span) -> Result<(T, Option<u32>), E> + Copy,
     ) -> impl Iterator<Item = Result<T, E>> {
-        self.lines(bytes, name).flat_map(move |line| {
-            let whole = line.trimmed(bytes);
-            let mut rest = Some(whole);
-            std::iter::from_fn(move || {
-                let span = rest.take()?;
-                Some(read(span).map(|(value, next)| {
-                    rest = next.map(|start| Span { start, end: whole.end });
-                    value
-                }))
-            })
-        })
+        self.lines(bytes, name).flat_map(move |line| line_values(line.trimmed(bytes), read))
     }
+}
+
+/// Values of one line, read like [`Group::values`].
+pub(crate) fn line_values<T, E>(
+    whole: Span,
+    read: impl Fn(Span) -> Result<(T, Option<u32>), E>,
+) -> impl Iterator<Item = Result<T, E>> {
+    let mut rest = Some(whole);
+    std::iter::from_fn(move || {
+        let span = rest.take()?;
+        Some(read(span).map(|(value, next)| {
+            rest = next.map(|start| Span { start, end: whole.end });
+            value
+        }))
+    })
 }

@@ -59,9 +59,24 @@ pub(crate) fn party(cursor: &mut Cursor<'_>) -> Result<(Parsed, Option<Span>), M
 
 /// Reads a From or To value to its end and returns its tag.
 pub(crate) fn tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
+    if let Ok(tag) = usual_tag(bytes, value) {
+        return Ok(tag);
+    }
     let mut cursor = Cursor::new(bytes, value);
     let (_, tag) = party(&mut cursor)?;
-    if cursor.pos == cursor.end { Ok(tag) } else { Err(Malformed) }
+    if cursor.is_at_end() { Ok(tag) } else { Err(Malformed) }
+}
+
+/// The same for `<URI>` and `<URI>;tag=value`, as most values are. An error for any other value.
+#[inline]
+fn usual_tag(bytes: &[u8], value: Span) -> Result<Option<Span>, Malformed> {
+    let mut cursor = Cursor::new(bytes, value);
+    bracketed(&mut cursor, Span::default())?;
+    if cursor.is_at_end() {
+        return Ok(None);
+    }
+    let tag = cursor.usual_param(b";tag=").ok_or(Malformed)?;
+    if cursor.is_at_end() { Ok(Some(tag)) } else { Err(Malformed) }
 }
 
 /// URI of the first value in `value`; the text after it is not checked.
@@ -73,6 +88,9 @@ pub(crate) fn uri(bytes: &[u8], value: Span) -> Option<&[u8]> {
 /// Reads an optional display name and the URI after it.
 pub(crate) fn address(cursor: &mut Cursor<'_>) -> Result<Parsed, Malformed> {
     let start = cursor.pos;
+    if cursor.peek() == Some(b'<') {
+        return bracketed(cursor, Span::new(start, start));
+    }
     if cursor.peek() == Some(b'"') {
         cursor.quoted()?;
         let display = Span::new(start, cursor.pos);
@@ -102,10 +120,10 @@ fn bracketed(cursor: &mut Cursor<'_>, display: Span) -> Result<Parsed, Malformed
     if !cursor.eat(b'<') {
         return Err(Malformed);
     }
-    let rest = &cursor.bytes[cursor.pos..cursor.end];
-    let length = memchr::memchr(b'>', rest).filter(|&length| length > 0).ok_or(Malformed)?;
-    let uri = Span::new(cursor.pos, cursor.pos + length);
-    cursor.pos += length + 1;
+    let start = cursor.pos;
+    cursor.find(b'>').filter(|()| cursor.pos > start).ok_or(Malformed)?;
+    let uri = Span::new(start, cursor.pos);
+    cursor.pos += 1;
     Ok(Parsed { display, uri, bracketed: true })
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use base::Transport;
 
 use crate::Span;
-use crate::chars::{self, HOST, LWS, TOKEN};
+use crate::chars::{self, LWS, TOKEN};
 use crate::cursor::{Cursor, Malformed, Param};
 use crate::host::{self, Host};
 use crate::uri;
@@ -64,7 +64,7 @@ pub(crate) fn parse(bytes: &[u8], span: Span) -> Result<Parsed<'_>, Malformed> {
     let mut via = Via {
         value: span,
         transport,
-        host: sent_by_host(&mut cursor)?,
+        host: cursor.host().ok_or(Malformed)?,
         port: None,
         branch: None,
         received: None,
@@ -102,7 +102,7 @@ pub struct BadVia;
 /// Reads `SIP/2.0/UDP` and the white space after it.
 fn sent_protocol(cursor: &mut Cursor<'_>) -> Result<Option<Transport>, Malformed> {
     // Nearly every Via starts like this.
-    if cursor.bytes[cursor.pos..cursor.end].starts_with(b"SIP/2.0/UDP ") {
+    if cursor.bytes[cursor.pos..].starts_with(b"SIP/2.0/UDP ") {
         cursor.pos += 12;
         cursor.skip_lws();
         return Ok(Some(Transport::Udp));
@@ -118,18 +118,6 @@ fn sent_protocol(cursor: &mut Cursor<'_>) -> Result<Option<Transport>, Malformed
         return Err(Malformed);
     }
     Ok(Transport::parse(transport.of(cursor.bytes)))
-}
-
-fn sent_by_host<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>, Malformed> {
-    let bytes = cursor.bytes;
-    let start = cursor.pos;
-    if cursor.eat(b'[') {
-        let close = memchr::memchr(b']', &bytes[start..cursor.end]).ok_or(Malformed)?;
-        cursor.pos = start + close + 1;
-    } else {
-        cursor.run(HOST);
-    }
-    Host::parse(&bytes[start..cursor.pos]).ok_or(Malformed)
 }
 
 /// Parameter of a Via value.
@@ -171,6 +159,7 @@ impl<'a> Via<'a> {
             let digits = cursor.run(TOKEN);
             self.port = Some(uri::port(digits.of(cursor.bytes)).ok_or(Malformed)?);
         }
+        self.branch = cursor.usual_param(b";branch=").map(|branch| branch.of(cursor.bytes));
         while let Some(param) = cursor.param()? {
             self.param(cursor.bytes, param)?;
         }
