@@ -1,7 +1,7 @@
 //! Matching of messages to transactions: RFC 3261 §17.1.3 and §17.2.3.
 
 use core::hash::Hasher;
-use siphasher::sip128::{Hasher128, SipHasher13};
+use siphasher::sip128::{Hash128, Hasher128, SipHasher13};
 use wire::{Host, Message, Method, Via};
 
 /// Key of a transaction: a keyed 127-bit hash of the matching fields, so that tables are flat and outsiders cannot make
@@ -49,8 +49,8 @@ impl TransactionKey {
         (self.0 & COUNTED != 0).then_some(self.0 as u64)
     }
 
-    fn hashed(hasher: &SipHasher13) -> Self {
-        Self(hasher.finish128().as_u128() & !COUNTED)
+    fn hashed(fields: Fields) -> Self {
+        Self(fields.finish().as_u128() & !COUNTED)
     }
 
     /// Key of a request with this method, where `self` is the key of all other matching fields. The low half, which
@@ -79,11 +79,11 @@ impl Tag {
 
     /// Hashes the tag of a To, or its absence.
     pub fn of(tag: Option<&[u8]>) -> Self {
-        let mut hasher = SipHasher13::new();
-        hasher.write_u8(u8::from(tag.is_some()));
-        lowered(&mut hasher, tag.unwrap_or_default());
+        let mut fields = Fields::new(SipHasher13::new());
+        fields.put(&[u8::from(tag.is_some())]);
+        fields.put_lowered(tag.unwrap_or_default());
         // Never equal to NONE.
-        Self(hasher.finish() as u32 | 1)
+        Self(fields.finish().h1 as u32 | 1)
     }
 }
 
@@ -121,10 +121,10 @@ impl Keys {
     /// Key of a client transaction: the branch of the Via that is pushed onto its request, and its method. `name` is
     /// used if the method is [`Method::Other`].
     pub fn client(&self, branch: &[u8], method: Method, name: &[u8]) -> TransactionKey {
-        let mut hasher = self.hasher(Side::Client);
-        put(&mut hasher, branch);
-        put_method(&mut hasher, method, name);
-        TransactionKey::hashed(&hasher)
+        let mut fields = self.fields(Side::Client);
+        fields.put_text(branch);
+        fields.put_method(method, name);
+        TransactionKey::hashed(fields)
     }
 
     /// Key of the client transaction that a response belongs to. `None`: the topmost Via has no branch, so it is not
@@ -164,10 +164,10 @@ impl Keys {
 
     /// [17.2.3-1] The branch matches, [17.2.3-2] and the sent-by.
     fn of_branch(&self, branch: &[u8], via: &Via<'_>) -> TransactionKey {
-        let mut hasher = self.hasher(Side::Server);
-        put(&mut hasher, branch);
-        put_sent_by(&mut hasher, via);
-        TransactionKey::hashed(&hasher)
+        let mut fields = self.fields(Side::Server);
+        fields.put_text(branch);
+        fields.put_sent_by(via);
+        TransactionKey::hashed(fields)
     }
 
     fn request_as(&self, request: &Message<'_>, method: Method, is_ack: bool) -> ServerKey {
@@ -176,15 +176,15 @@ impl Keys {
         let (key, tag) = if let Some(branch) = via.branch.filter(|branch| is_unique(branch)) {
             (self.of_branch(branch, via), Tag::NONE)
         } else {
-            let mut hasher = self.hasher(Side::Server);
+            let mut fields = self.fields(Side::Server);
             // [17.2.3-4] An RFC 2543 peer: Request-URI, From tag, Call-ID, CSeq and topmost Via match, [17.2.3-5] for
             // an ACK the CSeq's number only. The layer compares the To tag.
-            put_exact(&mut hasher, request.uri().unwrap_or_default());
-            put(&mut hasher, request.from_tag().unwrap_or_default());
-            put_exact(&mut hasher, request.call_id());
-            hasher.write_u32(request.cseq().number);
-            put(&mut hasher, via.value.of(request.bytes()));
-            (TransactionKey::hashed(&hasher), Tag::of(request.to_tag()))
+            fields.put_exact(request.uri().unwrap_or_default());
+            fields.put_text(request.from_tag().unwrap_or_default());
+            fields.put_exact(request.call_id());
+            fields.put(&request.cseq().number.to_le_bytes());
+            fields.put_text(via.value.of(request.bytes()));
+            (TransactionKey::hashed(fields), Tag::of(request.to_tag()))
         };
         ServerKey { key: key.of_method(self.method(method, name)), tag, is_ack }
     }
@@ -203,10 +203,10 @@ impl Keys {
         hasher.finish128().h1
     }
 
-    fn hasher(&self, side: Side) -> SipHasher13 {
-        let mut hasher = SipHasher13::new_with_key(&self.0);
-        hasher.write_u8(side as u8);
-        hasher
+    fn fields(&self, side: Side) -> Fields {
+        let mut fields = Fields::new(SipHasher13::new_with_key(&self.0));
+        fields.put(&[side as u8]);
+        fields
     }
 }
 
@@ -215,41 +215,98 @@ pub fn is_unique(branch: &[u8]) -> bool {
     branch.len() > COOKIE.len() && branch[..COOKIE.len()].eq_ignore_ascii_case(COOKIE)
 }
 
-/// Hashes a case-insensitive value (RFC 3261 §7.3.1) after its length, so that two values cannot run together.
-fn put(hasher: &mut SipHasher13, text: &[u8]) {
-    hasher.write_u32(text.len() as u32);
-    lowered(hasher, text);
+/// Fields to be hashed. They are hashed in few pieces, since the end of a piece costs the hasher as much as its content.
+struct Fields {
+    hasher: SipHasher13,
+    piece: [u8; 128],
+    length: usize,
 }
 
-fn lowered(hasher: &mut SipHasher13, text: &[u8]) {
-    let mut piece = [0; 64];
-    for chunk in text.chunks(piece.len()) {
-        let piece = &mut piece[..chunk.len()];
-        piece.copy_from_slice(chunk);
-        piece.make_ascii_lowercase();
-        hasher.write(piece);
+impl Fields {
+    fn new(hasher: SipHasher13) -> Self {
+        Self { hasher, piece: [0; 128], length: 0 }
+    }
+
+    /// Returns the room for the next `length` bytes, at most the length of a piece.
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        if self.length + length > self.piece.len() {
+            self.hasher.write(&self.piece[..self.length]);
+            self.length = 0;
+        }
+        self.length += length;
+        &mut self.piece[self.length - length..self.length]
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(self.piece.len()) {
+            self.room(chunk.len()).copy_from_slice(chunk);
+        }
+    }
+
+    fn put_lowered(&mut self, text: &[u8]) {
+        for chunk in text.chunks(self.piece.len()) {
+            let room = self.room(chunk.len());
+            room.copy_from_slice(chunk);
+            room.make_ascii_lowercase();
+        }
+    }
+
+    /// Adds a case-insensitive value (RFC 3261 §7.3.1) after its length, so that two values cannot run together.
+    fn put_text(&mut self, text: &[u8]) {
+        self.put(&(text.len() as u32).to_le_bytes());
+        self.put_lowered(text);
+    }
+
+    fn put_exact(&mut self, text: &[u8]) {
+        self.put(&(text.len() as u32).to_le_bytes());
+        self.put(text);
+    }
+
+    fn put_method(&mut self, method: Method, name: &[u8]) {
+        self.put(&[method as u8]);
+        if method == Method::Other {
+            // Methods are case-sensitive (RFC 3261 §7.1).
+            self.put_exact(name);
+        }
+    }
+
+    /// RFC 3261 §18.1.1: an absent port means the default port of the transport.
+    fn put_sent_by(&mut self, via: &Via<'_>) {
+        match via.host {
+            Host::V4(ip) => self.put(&ip.octets()),
+            Host::V6(ip) => {
+                // No name has this length and as many bytes.
+                self.put(&[6]);
+                self.put(&ip.octets());
+            }
+            Host::Name(name) => self.put_text(name),
+        }
+        self.put(&via.sent_by_port().to_le_bytes());
+    }
+
+    fn finish(mut self) -> Hash128 {
+        self.hasher.write(&self.piece[..self.length]);
+        self.hasher.finish128()
     }
 }
 
-fn put_exact(hasher: &mut SipHasher13, text: &[u8]) {
-    hasher.write_u32(text.len() as u32);
-    hasher.write(text);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn put_method(hasher: &mut SipHasher13, method: Method, name: &[u8]) {
-    hasher.write_u8(method as u8);
-    if method == Method::Other {
-        // Methods are case-sensitive (RFC 3261 §7.1).
-        put_exact(hasher, name);
+    #[test]
+    fn fields_are_hashed_like_their_concatenation() {
+        let text: Vec<u8> = (0..=u8::MAX).chain(0..=u8::MAX).collect();
+        for length in 0..300 {
+            for before in [0, 1, 100, 127, 128, 129] {
+                let mut fields = Fields::new(SipHasher13::new());
+                fields.put(&text[..before]);
+                fields.put(&text[before..before + length]);
+                let mut whole = SipHasher13::new();
+                whole.write(&text[..before + length]);
+                assert_eq!(fields.finish(), whole.finish128(), "{before} and {length} bytes");
+            }
+        }
     }
-}
-
-/// RFC 3261 §18.1.1: an absent port means the default port of the transport.
-fn put_sent_by(hasher: &mut SipHasher13, via: &Via<'_>) {
-    match via.host {
-        Host::V4(ip) => hasher.write(&ip.octets()),
-        Host::V6(ip) => hasher.write(&ip.octets()),
-        Host::Name(name) => put(hasher, name),
-    }
-    hasher.write_u16(via.sent_by_port());
 }

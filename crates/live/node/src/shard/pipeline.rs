@@ -57,16 +57,18 @@ impl Pipeline<'_> {
 
     fn process(&mut self, flow: Flow, message: &Message<'_>) -> Outcome {
         let step = &mut self.step;
-        let may_be_known = self.stateful.is_some() || !step.site.seen.is_empty();
-        let key = (message.status().is_none() && may_be_known).then(|| step.site.seen.keys.request(message));
-        if self.stateful.as_deref_mut().is_some_and(|stateful| stateful.takes(step, flow, message, key)) {
+        let is_request = message.status().is_none();
+        let key = |step: &Step<'_>| step.site.seen.keys.request(message);
+        let known = (is_request && self.stateful.is_some()).then(|| key(step));
+        if self.stateful.as_deref_mut().is_some_and(|stateful| stateful.takes(step, flow, message, known)) {
             return Outcome::Handled;
         }
         if acknowledges_us(step.site, message) {
             // Such an ACK takes little work, so it says nothing about how many requests can be handled.
             step.site.discard(Drop::Ack);
-        } else if message.status().is_none() {
-            return self.request(flow, message, key);
+        } else if is_request {
+            let known = known.or_else(|| (!step.site.seen.is_empty()).then(|| key(step)));
+            return self.request(flow, message, known);
         } else {
             self.stateless.response(step, flow, message);
         }
